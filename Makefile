@@ -115,7 +115,7 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -W ignore -m tests.fuzz.run --inputs 10000
 
 bench: $(VENV)/.test
-	$(BIN)/midchart bench
+	$(BIN)/python -m tests.bench
 
 # Times, messages and processor time of every page and of the clicks on page Patient, in a browser.
 bench-pages: $(VENV)/.test browser

@@ -19,6 +19,8 @@ from midchart.core.services.permissions import guarded
 
 if TYPE_CHECKING:
     from midchart.core.arms.scores import ArmScores, ScoreTable, scored_arms
+    from midchart.core.cohorts.gold import gold_under
+    from midchart.core.cohorts.kept_questions import QuestionSet, read_questions
     from midchart.core.config import without_sign_in
     from midchart.core.egress.audit import lines as audit_lines
     from midchart.core.egress.audit import verify as verify_audit
@@ -53,8 +55,6 @@ if TYPE_CHECKING:
     from midchart.core.identity import resolve as resolve_person
     from midchart.core.judges.values import single_value
     from midchart.core.loaders.fhir import can_validate
-    from midchart.core.loaders.gold import gold_under
-    from midchart.core.loaders.kept_questions import QuestionSet, read_questions
     from midchart.core.options import type_text
     from midchart.core.protocol import PRESETS, Protocol, parse
     from midchart.core.readers.extractive import bare as undated
@@ -175,6 +175,7 @@ if TYPE_CHECKING:
         select_report,
         typed_question,
     )
+    from midchart.core.services.reader_evaluation import evaluate_reader
     from midchart.core.services.runs import (
         download,
         export_bytes,
@@ -188,12 +189,7 @@ if TYPE_CHECKING:
         shipped_runs,
     )
     from midchart.core.services.summary import ReadingProgress, check, reading_progress
-    from midchart.core.services.training import (
-        evaluate_reader,
-        make_calibration,
-        make_gate,
-        train_reader,
-    )
+    from midchart.core.services.training import make_calibration, make_gate
     from midchart.core.services.user_questions import (
         KeptQuestion,
         answer_cells,

@@ -15,6 +15,7 @@ import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
@@ -377,7 +378,7 @@ def _estimate(estimate: dict[str, Any]) -> None:
         )
     if cluster is not None:
         print(
-            f"leaves this machine: {cluster['what']}, to the machines of {cluster['place']} "
+            f"leaves this machine: {cluster['what']}, to the machines of {cluster['address']} "
             "(not encrypted unless Ray's TLS is set up there)"
         )
     for external in (leaves, cluster):
@@ -428,7 +429,7 @@ def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
-        from midchart.core.loaders.files import write_atomic
+        from midchart.core.cohorts.files import write_atomic
 
         write_atomic(Path(call.csv), api.answers_csv(cells, questions))
     if call.json:
@@ -624,7 +625,7 @@ def status(call: Namespace) -> None:
     if call.json:
         json_line(now)
         return
-    columns = ("run", "name", "kind", "status", "place", "slot", "planned", "done", "failed")
+    columns = ("run", "name", "kind", "status", "queue_number", "slot", "planned", "done", "failed")
     rows = now if isinstance(now, list) else [now]
     table(rows, columns)
     _warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
@@ -759,36 +760,14 @@ def import_(call: Namespace) -> None:
 
 
 @command(
-    "train-reader",
-    "train the small reader from scratch",
-    arg("--out", metavar="DIR", help="default: its folder in the models folder"),
-    arg("--steps", type=_positive, help="default: the recipe's"),
-    arg(
-        "--seed",
-        type=_whole_number,
-        help="default: the recipe's; with --examine, the seed of the patients",
-    ),
-    arg("--threads", type=_positive, default=2, help="CPU threads (default: 2)"),
-    flag("--resume", "continue an interrupted training"),
-    flag("--examine", "evaluate the installed reader on held-out examples and patients instead"),
+    "evaluate-reader",
+    "accuracy of the small reader on synthetic patients that it was not trained on",
     arg("--patients", type=_positive, default=20, help="patients to evaluate (default: 20)"),
+    arg("--seed", type=_whole_number, default=9_003, help="their cohort's seed (default: 9003)"),
 )
-def train_reader(call: Namespace) -> None:
-    if call.examine:
-        chosen = {} if call.seed is None else {"seed": call.seed}
-        metrics = api.evaluate_reader(call.patients, **chosen)
-        listing(call, metrics, "part", "what", "n", "right", "share", "low", "high")
-        return
-
-    def progress(step: Any, steps: int, seconds_left: float) -> None:
-        print(
-            f"train-reader: {step.step}/{steps}, {step.right:.0%} correct on questions with up to "
-            f"{step.lines} lines, {api.duration(seconds_left)} left",
-            file=sys.stderr,
-        )
-
-    recipe = (call.steps, call.seed, call.resume, call.threads)
-    facts(call, api.train_reader(call.out, *recipe, progress))
+def evaluate_reader(call: Namespace) -> None:
+    metrics = api.evaluate_reader(call.patients, call.seed)
+    listing(call, metrics, "part", "what", "n", "right", "share", "low", "high")
 
 
 @command(
@@ -807,13 +786,17 @@ def models(call: Namespace) -> None:
 
 @command(
     "bench",
-    "speed of each optimised path relative to its plain reference",
+    "speed of each optimised path relative to its plain reference (in a checkout)",
     arg("names", nargs="*", metavar="NAME"),
 )
 def bench(call: Namespace) -> None:
-    from midchart.core.bench import bench as run_bench
-
-    timings = run_bench(call.names, lambda line: print(line, file=sys.stderr))
+    program = api.folders()["program"]
+    if not (Path(program) / "tests" / "bench").is_dir():
+        raise InputError("bench: benchmarks are part of a checkout of Midchart, not of its package")
+    if program not in sys.path:
+        sys.path.append(program)
+    run_bench = import_module("tests.bench").bench
+    timings = run_bench(call.names, partial(print, file=sys.stderr))
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 

@@ -105,15 +105,13 @@ def read_document(
     model: TypeAdapter[Any],
     remedy: str,
     line: int | None = None,
-    context: dict[str, Any] | None = None,
 ) -> Any:
     """A JSON document as it is written, once ``model`` accepts it; raises DataError.
 
-    ``line``: of the file ``name``, where the document is one of its lines. ``context``: that of the
-    model's validators.
+    ``line``: of the file ``name``, where the document is one of its lines.
     """
     document = read_json(data, name, line, remedy)
-    check_document(document, name, model, remedy, line, context)
+    check_document(document, name, model, remedy, line)
     return document
 
 
@@ -123,13 +121,12 @@ def check_document(
     model: TypeAdapter[Any],
     remedy: str,
     line: int | None = None,
-    context: dict[str, Any] | None = None,
 ) -> None:
     """Raise DataError where ``model`` does not accept a JSON document, as :func:`read_document`."""
     from pydantic import ValidationError
 
     try:
-        model.validate_python(document, strict=True, context=context)
+        model.validate_python(document, strict=True)
     except ValidationError as error:
         steps = error.errors(include_input=False, include_context=False)[0]["loc"]
         place = ".".join(map(str, steps))[:LONGEST_NAME]

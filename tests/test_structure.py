@@ -13,6 +13,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from tests.sizes import repeated_class_names
+
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "openai", "streamlit"]
 HEAVY += ["scipy", "sklearn", "pandas", "pyarrow"]
@@ -112,3 +114,8 @@ def test_the_index_of_documents_links_every_file_of_docs():
     files = {p.name for p in folder.iterdir() if p.is_file() and p.suffix != ".png"}
     assert files - {"README.md"} == {link for link in links if "/" not in link}
     assert all((folder / link).exists() for link in links)
+
+
+def test_no_two_classes_have_one_name():
+    """Of core and pages, private ones too: a name means one thing."""
+    assert repeated_class_names() == []

@@ -26,8 +26,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir"]
     subprocess.run([*command, folder, ROOT], check=True)
-    (file,) = folder.glob("midchart-*.whl")
-    return file
+    (built,) = folder.glob("midchart-*.whl")
+    return built
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +42,10 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def outside(home: Path) -> dict[str, str]:
     """The environment of a person without this checkout, settings or data."""
-    plain = {
+    variables = {
         k: v for k, v in os.environ.items() if not k.startswith(("MIDCHART_", "PYTHON", "XDG"))
     }
-    return plain | {"HOME": str(home)}
+    return variables | {"HOME": str(home)}
 
 
 def test_nothing_but_midchart_enters_an_environment(installed: Path, tmp_path: Path) -> None:

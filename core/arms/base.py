@@ -260,6 +260,7 @@ class ScoredArm(ABC):
         under the protocol's ``recency_rule = "events_first"``); a sentence that does not fit is
         left out, counted in ``cut``, and smaller ones may still follow.
         """
+        # What may be kept: the arm's picks, best first, and the recency buffer.
         everything = candidates(record, instruction.cutoff, self.protocol)
         pool = self.pool(everything)
         ranked, scores = np.zeros(0, dtype=np.intp), np.zeros(0)
@@ -270,6 +271,7 @@ class ScoredArm(ABC):
         recent = self._buffer(everything, budget)
         is_recent = set(recent)
 
+        # Those that fit the budget, and the order in which they are shown.
         first = self.protocol.recency_rule == "events_first"
         wanted = list(dict.fromkeys(recent + picks if first else picks + recent))
         fitting = set(_fitting(everything, wanted, budget.tokens, self.contiguous))
@@ -289,6 +291,7 @@ class ScoredArm(ABC):
                 by = "both" if position in score_of else "recency"
             return Kept(everything.sentences[position], score_of.get(position), by)
 
+        # What the selection reports of itself.
         trace = [("candidates", str(len(pool.sentences)))]
         if everything.withheld:
             trace.append(("after the cutoff", str(everything.withheld)))

@@ -42,10 +42,10 @@ from midchart.core.arms.base import (
     candidates,
 )
 from midchart.core.arms.semantic import DECIMALS, LexicalArm
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import DataError, InputError, MissingModel
 from midchart.core.format import percent
-from midchart.core.loaders.gold import gold_under
 from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import read_document, user_path
 from midchart.core.protocol import BEFORE, Protocol

@@ -135,7 +135,7 @@ FOLD = (
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RecordPart:
     """A part of the record: a line or a summary, with its first and last time."""
 
     line: ContextLine
@@ -232,9 +232,9 @@ class MapReduce:
             kept_lines,
         )
 
-    def _chunks(self, pool: Candidates) -> list[list[Part]]:
+    def _chunks(self, pool: Candidates) -> list[list[RecordPart]]:
         """The candidates' lines in chunks of ``events`` events with text."""
-        by_event: dict[int, list[Part]] = {}
+        by_event: dict[int, list[RecordPart]] = {}
         for sentence in pool.sentences:
             by_event.setdefault(sentence.span.event, []).append(_part(sentence, self.protocol))
         events = list(by_event.values())
@@ -243,7 +243,7 @@ class MapReduce:
             for start in range(0, len(events), self.events)
         ]
 
-    def _prompt(self, request: str, parts: Sequence[Part]) -> Prompt:
+    def _prompt(self, request: str, parts: Sequence[RecordPart]) -> Prompt:
         """A request for a summary; cut as the protocol states in a flat run only."""
         protocol = self.protocol
         if protocol.map_reduce == "folded":
@@ -255,7 +255,7 @@ class MapReduce:
             request, asked, protocol, reader.window, reader.count_tokens, frame_of(reader)
         )
 
-    def _pieces(self, chunk: list[Part]) -> list[tuple[list[Part], Prompt]]:
+    def _pieces(self, chunk: list[RecordPart]) -> list[tuple[list[RecordPart], Prompt]]:
         """A chunk as lossless requests: in halves where it is too long for one.
 
         In a flat run it is one request, and loses what the prompt cannot hold.
@@ -269,7 +269,7 @@ class MapReduce:
             halves = tuple([half] for half in self._halves(chunk[0]))
         return [piece for half in halves for piece in self._pieces(half)]
 
-    def _halves(self, part: Part) -> tuple[Part, Part]:
+    def _halves(self, part: RecordPart) -> tuple[RecordPart, RecordPart]:
         """A line split at the blank nearest to its middle, if any."""
         date, _, text = part.line.text.partition("] ")
         middle = len(text) // 2
@@ -282,15 +282,17 @@ class MapReduce:
                 "in addition to the summary request; the arm 'map_reduce' needs a longer one"
             )
 
-        def half(text: str) -> Part:
+        def half(text: str) -> RecordPart:
             line = dataclasses.replace(part.line, text=f"{date}] {text}")
             return dataclasses.replace(part, line=line)
 
         return half(first), half(second)
 
-    def _summarised(self, asked: list[tuple[list[Part], Prompt]], work: Work) -> list[Part | None]:
+    def _summarised(
+        self, asked: list[tuple[list[RecordPart], Prompt]], work: Work
+    ) -> list[RecordPart | None]:
         """A part for each request; None for an empty summary."""
-        parts: list[Part | None] = []
+        parts: list[RecordPart | None] = []
         summaries = self._summaries.of([prompt for _, prompt in asked])
         for (piece, _), summary in zip(asked, summaries, strict=True):
             work.requests += 1
@@ -300,7 +302,7 @@ class MapReduce:
             parts.append(_summary(piece, summary, self.protocol) if summary.text else None)
         return parts
 
-    def _excess(self, parts: list[Part], instruction: Instruction, budget: Budget) -> float:
+    def _excess(self, parts: list[RecordPart], instruction: Instruction, budget: Budget) -> float:
         """Length of the summaries relative to prompt and budget (up to 1: they fit).
 
         Under the right truncation they are folded to what it leaves: the question survives it.
@@ -325,7 +327,7 @@ class MapReduce:
             excess = max(excess, needed / room, 1.01)
         return excess
 
-    def _folded(self, parts: list[Part], by: float, work: Work) -> list[Part]:
+    def _folded(self, parts: list[RecordPart], by: float, work: Work) -> list[RecordPart]:
         """Groups of ``by`` neighbours, two at least, so that no more is lost than necessary."""
         n = len(parts)
         groups = max(1, min((n + 1) // 2, int(FILL * n / by)))
@@ -345,7 +347,9 @@ class MapReduce:
         folded = [piece[0] if prompt is None else next(written) for piece, prompt in asked]
         return [part for part in folded if part is not None]
 
-    def _fold_requests(self, group: list[Part]) -> list[tuple[list[Part], Prompt | None]]:
+    def _fold_requests(
+        self, group: list[RecordPart]
+    ) -> list[tuple[list[RecordPart], Prompt | None]]:
         """A group as lossless requests; a single part is left unchanged."""
         if len(group) == 1:
             return [(group, None)]
@@ -371,16 +375,16 @@ class MapReduce:
         return tuple(reversed(kept_lines) if latest else kept_lines)
 
 
-def _part(sentence: Sentence, protocol: Protocol) -> Part:
+def _part(sentence: Sentence, protocol: Protocol) -> RecordPart:
     line = ContextLine(sentence.id, line_text(sentence, protocol))
-    return Part(line, sentence.time, sentence.time)
+    return RecordPart(line, sentence.time, sentence.time)
 
 
-def _summary(piece: Sequence[Part], summary: Summary, protocol: Protocol) -> Part:
+def _summary(piece: Sequence[RecordPart], summary: Summary, protocol: Protocol) -> RecordPart:
     """A summary as a part, with the id of the first sentence that it replaces."""
     begins, ends = piece[0].begins, piece[-1].ends
     first, last = line_date(begins, protocol), line_date(ends, protocol)
     dates = first if first == last else f"{first} to {last}"
-    return Part(
+    return RecordPart(
         ContextLine(piece[0].line.sentence_id, f"[{dates}] {summary.text}", ()), begins, ends
     )

@@ -50,7 +50,7 @@ class Keys:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptPositions:
     """Positions that are kept.
 
     index: int64 [batch, kept], in time order; mask: bool [batch, kept], False where a sequence
@@ -131,7 +131,7 @@ class AttentionModule(nn.Module):
         """Transforms the mixed values [batch, heads, queries, dim]; the identity by default."""
         return out
 
-    def prune(self, keys: Keys) -> Kept | None:
+    def prune(self, keys: Keys) -> KeptPositions | None:
         """Positions that alone can reach any output, where an encoder may drop the others first.
 
         None means that all can.
@@ -249,7 +249,7 @@ def _more_rows(in_dims: tuple[int | None, ...], inputs: tuple[Tensor, ...]) -> l
     return [x if at is None else x.movedim(at, 0) for x, at in pairs]
 
 
-class _Rows(torch.autograd.Function):
+class _RowWeights(torch.autograd.Function):
     """Scores [..., n] and a mask that broadcasts to them → weights ≥ 0 with sum 1 in each row.
 
     A row of padding gets none. Only the weights are saved for the gradient.
@@ -267,7 +267,7 @@ def _centred(gradient: Tensor, scale: Tensor) -> Tensor:
     return pulled - scale * mean
 
 
-class Entmax15Rows(_Rows):
+class Entmax15Rows(_RowWeights):
     """1.5-entmax of each row: [z/2 − τ]₊² (Peters et al. 2019, equation 14)."""
 
     @staticmethod
@@ -287,7 +287,7 @@ class Entmax15Rows(_Rows):
         return Entmax15Rows.apply(*_more_rows(in_dims, inputs)), 0
 
 
-class SparsemaxRows(_Rows):
+class SparsemaxRows(_RowWeights):
     """Sparsemax of each row: [z − τ]₊ (Martins and Astudillo 2016, equation 14)."""
 
     @staticmethod
@@ -330,7 +330,7 @@ _ROUNDING = 1e-9
 """Taken off before rounding up: .1 of 30 is 3, though the product is a little more."""
 
 
-def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool) -> Kept:
+def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool) -> KeptPositions:
     """The share of positions with the largest norms, ties to the earlier, in time order.
 
     ``norms`` [batch, time] and ``mask`` as in :class:`midchart.core.attention.base.Keys`. The first
@@ -356,4 +356,6 @@ def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool
     index = (~chosen).long().argsort(dim=-1, stable=True)[:, :most]
     filled = torch.arange(most, device=mask.device) < counts
     leading = torch.arange(lead, device=mask.device).expand(len(mask), lead)
-    return Kept(torch.cat([leading, index + lead], 1), torch.cat([mask[:, :lead], filled], 1))
+    return KeptPositions(
+        torch.cat([leading, index + lead], 1), torch.cat([mask[:, :lead], filled], 1)
+    )

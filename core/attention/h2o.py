@@ -13,7 +13,7 @@ from torch import Tensor
 from midchart.core.attention import ATTENTIONS
 from midchart.core.attention.base import (
     AttentionModule,
-    Kept,
+    KeptPositions,
     Keys,
     Shape,
     heaviest,
@@ -46,7 +46,7 @@ class HeavyHitters(AttentionModule):
             raise ValueError(f"{self.name}: share is {share}; it takes more than 0, at most 1")
         self.share, self.lead, self.padding = share, lead, padding
 
-    def prune(self, keys: Keys) -> Kept | None:
+    def prune(self, keys: Keys) -> KeptPositions | None:
         """The positions that are kept; None where ``norms`` are not given.
 
         Raises ValueError for a mask by query: positions are dropped for all queries.

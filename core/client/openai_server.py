@@ -45,7 +45,7 @@ class _NoSuchPath(CallFailed):
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class ServerReply:
     """A server's answer: text, tokens read and written (0: not reported), and its path."""
 
     text: str
@@ -90,14 +90,14 @@ class OpenAIServer:
                 )
             return self._client
 
-    def complete(self, prompt: str, tokens: int) -> Reply:
+    def complete(self, prompt: str, tokens: int) -> ServerReply:
         """The model's greedy answer to a finished ChatML prompt; raises CallFailed."""
         reply = self._completed(prompt, tokens)
         # A model that does not stop at the end of its turn writes further turns.
         text = reply.text.split(_END, 1)[0].split("<|im_start|>", 1)[0]
         return replace(reply, text=text.strip())
 
-    def _completed(self, prompt: str, tokens: int) -> Reply:
+    def _completed(self, prompt: str, tokens: int) -> ServerReply:
         if self.path == "completions":
             try:
                 create = self._open().completions.create
@@ -109,7 +109,7 @@ class OpenAIServer:
         self.path = "chat"
         return reply
 
-    def letter(self, prompt: str, letters: str) -> Reply:
+    def letter(self, prompt: str, letters: str) -> ServerReply:
         """The most probable of ``letters`` as the first token of an answer; raises CallFailed."""
         try:
             reply, probable = self._first_tokens(prompt)
@@ -129,7 +129,7 @@ class OpenAIServer:
             )
         return replace(reply, text=max(able, key=among.__getitem__))
 
-    def _first_tokens(self, prompt: str) -> tuple[Reply, dict[str, float]]:
+    def _first_tokens(self, prompt: str) -> tuple[ServerReply, dict[str, float]]:
         """A reply of one token, and the most probable tokens in its place."""
         client = self._open()
         if self.path == "chat":
@@ -143,7 +143,7 @@ class OpenAIServer:
         )
         return reply, _first_completion_token(response)
 
-    def log_likelihood(self, prompt: str, text: str) -> tuple[float, Reply]:
+    def log_likelihood(self, prompt: str, text: str) -> tuple[float, ServerReply]:
         """The log-likelihood of a text after a prompt; raises CallFailed.
 
         The server echoes the prompt's own log-probabilities (vLLM and SGLang do).
@@ -169,14 +169,14 @@ class OpenAIServer:
             raise broken_response(self.service)
         return float(sum(inside)), replace(reply, text=text)
 
-    def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> Reply:
+    def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> ServerReply:
         """The model's greedy answer to messages; raises CallFailed."""
         create = self._open().chat.completions.create
         return self._ask(create, "chat", messages=messages, max_tokens=tokens)[0]
 
     def _ask(
         self, create: Callable[..., Any], path: _Endpoint, **request: Any
-    ) -> tuple[Reply, Any]:
+    ) -> tuple[ServerReply, Any]:
         """A reply and the response it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
@@ -253,7 +253,7 @@ def _chat_messages(prompt: str) -> list[dict[str, str]]:
     return [{"role": "system", "content": system}, {"role": "user", "content": user}]
 
 
-def _read_response(response: Any, service: str, path: _Endpoint) -> Reply:
+def _read_response(response: Any, service: str, path: _Endpoint) -> ServerReply:
     """A completion or chat completion; raises CallFailed for any other form."""
     choices = getattr(response, "choices", None)
     if not isinstance(choices, list) or not choices:
@@ -265,7 +265,7 @@ def _read_response(response: Any, service: str, path: _Endpoint) -> Reply:
         raise broken_response(service)
     usage = getattr(response, "usage", None)
     read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
-    return Reply(text, read, written, path)
+    return ServerReply(text, read, written, path)
 
 
 def _openai_failure(error: Exception, service: str) -> CallFailed:

@@ -109,7 +109,7 @@ def read_address(url: str, where: str = "url") -> Address:
 __all__ = [
     "CLOSED",
     "Address",
-    "Gate",
+    "EgressCheck",
     "Permit",
     "gate_of",
     "key_at",
@@ -173,7 +173,7 @@ class Permit:
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class EgressCheck:
     """What a cohort's tag and a run's spec allow together.
 
     cohort: its name, for messages. tagged: the tag's ``external_services_allowed``. hosts: those
@@ -226,10 +226,10 @@ class Gate:
             )
 
 
-CLOSED = Gate()
+CLOSED = EgressCheck()
 """Loopback alone: what holds wherever nobody gave a gate."""
 
 
-def gate_of(manifest: Manifest, hosts: Iterable[str]) -> Gate:
+def gate_of(manifest: Manifest, hosts: Iterable[str]) -> EgressCheck:
     """The gate of a cohort's tag and of the hosts that a spec names."""
-    return Gate(manifest.name, manifest.external_services_allowed, frozenset(hosts))
+    return EgressCheck(manifest.name, manifest.external_services_allowed, frozenset(hosts))

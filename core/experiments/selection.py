@@ -117,6 +117,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     those of them whose hit was lost by that; ``cut_at_least`` and ``cut_at_most`` are the lengths
     of the shortest and the longest of the cut prompts, in tokens.
     """
+    # Rows by arm, criterion and band.
     criteria = (*facts.prompts, *facts.criteria)
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in facts.rows:
@@ -128,6 +129,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     for entry, (c, criterion), band in product(plan.arms, enumerate(criteria), ALL_BANDS):
         rows = groups[entry.label, c, band]
         column, n = criterion.column, len(rows)
+        # Hits, their intervals, and what a prompt's limits cut.
         hits, picked = ([bool(row[of]) for row in rows] for of in (column, f"{column}_picked"))
         records = [row["record"] for row in rows]
         name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
@@ -194,6 +196,7 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
         known = [row for row in facts.rows if row[criterion.column] is not None]
         if not known or not pairs:
             continue
+        # Outcomes of each arm by question.
         patients = {name: i for i, name in enumerate(sorted({row["record"] for row in known}))}
         questions = {
             name: i for i, name in enumerate(sorted({row["instruction"] for row in known}))
@@ -203,6 +206,7 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
         for row in known:
             outcomes[row["label"]][questions[row["instruction"]]] = bool(row[criterion.column])
             patient[questions[row["instruction"]]] = patients[row["record"]]
+        # Of each patient and pair: questions that both, one or neither arm hit.
         cells = np.zeros((len(patients), len(pairs), 4))
         for i, (first, second) in enumerate(pairs):
             outcome = 3 - 2 * outcomes[first.label] - outcomes[second.label]
@@ -212,6 +216,7 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
         flat = cells.reshape(len(patients), -1)
         drawn = cluster_totals(flat, plan.protocol.resamples, rng).reshape(-1, len(pairs), 4)
         shares = ratio(drawn[:, :, 1] - drawn[:, :, 2], drawn.sum(axis=2))
+        # A row a pair, with its interval by patient.
         for i, (first, second) in enumerate(pairs):
             _, only_first, only_second, _ = (int(count) for count in cells[:, i].sum(axis=0))
             n, clusters = int(cells[:, i].sum()), int((cells[:, i].sum(axis=1) > 0).sum())
@@ -317,6 +322,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     at ``cut_at_least`` to ``cut_at_most`` tokens. Without a reader the prompt is the selection
     within the protocol's own limits.
     """
+    # Columns: those of a selection alone, or of its prompts.
     main = "selections" if "selections" in store.schemas else "answers"
     if main == "selections":
         readers, named, prompts, times = [""], "label", "", ""
@@ -350,6 +356,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
         "max(prompt_tokens) FILTER (prompt_cut) AS cut_at_most, "
         f"avg(selection_seconds) AS selection_seconds{times}"
     )
+    # Means by arm and reader.
     means = {
         (row.pop("label"), row.get("reader", "")): row
         for row in store.select(main, columns, f"status = 'ok' AND ({store.counted}) GROUP BY ALL")
@@ -376,6 +383,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
     for band in WIDE_BANDS:
         rows = [row for row in facts.rows if band in bands_of(row)]
         number = {name: i for i, name in enumerate(sorted({row["instruction"] for row in rows}))}
+        # Hits and lines of each question, by cell.
         hits = np.zeros((len(number), len(cells)))
         lines = np.zeros((len(number), len(cells)))
         questions = [0] * len(cells)
@@ -386,6 +394,7 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
                 at = number[row["instruction"]], cell
                 hits[at], lines[at] = hit, row[of]
                 questions[cell] += 1
+        # Intervals by question.
         shown: list[tuple[float, float] | None] = [None] * len(cells)
         if number:
             rng = generator(plan, "precision", band)

@@ -60,7 +60,7 @@ FOCAL_GAMMA = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class GateRecipe:
     """How a gate is trained (docs/methods.md, The QCCS gate)."""
 
     epochs: int = 15
@@ -84,7 +84,7 @@ class PlusRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class Epoch:
+class GateEpoch:
     """Mean losses of an epoch, and AUROC on the validation pairs."""
 
     epoch: int

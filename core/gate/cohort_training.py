@@ -14,24 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.embedding.embedder import cosines, shared
 from midchart.core.errors import DataError, InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import (
     CARD,
     VALIDATED,
-    Epoch,
     Gate,
     GateConfig,
+    GateEpoch,
+    GateRecipe,
     PlusRecipe,
     PlusStep,
-    Recipe,
     Split,
     fold_patients,
     save_gate,
     split_patients,
 )
-from midchart.core.gate.examples import Asked, Pairs, hashing_of, pairs
+from midchart.core.gate.examples import Pairs, QuestionSentences, hashing_of, pairs
 from midchart.core.gate.measures import auroc, fit_temperature
 from midchart.core.gate.plus import (
     Plus,
@@ -44,8 +46,6 @@ from midchart.core.gate.plus import (
     scores,
 )
 from midchart.core.gate.scoring import DECIMALS
-from midchart.core.loaders.gold import gold_under
-from midchart.core.loaders.manifest import refuse_untrainable
 from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions
@@ -99,7 +99,7 @@ def _questions_with_answers(
     protocol: Protocol,
     unread: set[str],
     digests: dict[str, str],
-) -> list[Asked]:
+) -> list[QuestionSentences]:
     """The questions with a reference answer of some patients, with their records' sentences up to
     the question's cutoff.
 
@@ -108,7 +108,7 @@ def _questions_with_answers(
     """
     cohort = gold_under(cohort, protocol)
     wanted = set(record_ids)
-    questions: list[Asked] = []
+    questions: list[QuestionSentences] = []
     units: dict[tuple[str, datetime | None], tuple[list[Sentence], list[str]]] = {}
     for instruction in cohort.instructions:
         gold = cohort.gold.get(instruction.id)
@@ -125,7 +125,7 @@ def _questions_with_answers(
         before, texts = units[id, cutoff]
         ids = gold_sentence_ids(before, gold.spans)
         evidence = [i for i, unit in enumerate(before) if unit.id in ids]
-        questions.append(Asked(id, instruction.question, gold.answer, texts, evidence))
+        questions.append(QuestionSentences(id, instruction.question, gold.answer, texts, evidence))
     return questions
 
 
@@ -210,9 +210,9 @@ def train_gate(
     cohort: Cohort,
     protocol: Protocol,
     folder: Path,
-    progress: Progress[Epoch] | None = None,
+    progress: Progress[GateEpoch] | None = None,
     config: GateConfig | None = None,
-    recipe: Recipe | None = None,
+    recipe: GateRecipe | None = None,
     split: Split | None = None,
 ) -> Gate:
     """Train a gate on a cohort's training patients and write it to ``folder``.
@@ -226,14 +226,16 @@ def train_gate(
     """
     from midchart.core.gate.training import GateTrainer
 
+    # Train on the pairs of the training patients.
     split = split or split_of(cohort, protocol)  # refuses before anything is made
     make_folder(folder)
     drawn = split_pairs(cohort, protocol, split)
     config = config or GateConfig(hashing_of(protocol))
-    recipe = recipe or Recipe(seed=protocol.seed)
+    recipe = recipe or GateRecipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
     identity = digest(repr(trainer.identity()))
     trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")
+    # What the checkpoint states about its training.
     facts: Mapping[str, Any] = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
         "records": {
@@ -254,6 +256,7 @@ def train_gate(
         "test_auroc": finite(auroc(trainer.logits(drawn.test), drawn.test.label)),
         "versions": versions(),
     }  # fmt: skip
+    # Temperature from validation patients; then the checkpoint.
     validated = trainer.logits(drawn.validation)
     temperature = fit_temperature(validated, drawn.validation.label) if len(validated) else 1.0
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
@@ -352,6 +355,7 @@ def train_plus_gate(
     """
     from midchart.core.gate.training import Example, PlusTrainer
 
+    # Questions with located evidence, about training and validation patients.
     split = split or split_of(cohort, protocol)
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     shared()  # raises before anything is made
@@ -364,6 +368,7 @@ def train_plus_gate(
             f"{cohort.path}: no evidence was located; there is nothing to train on"
             + unread_note(len(unread))
         )
+    # Features of each record once, of each question; then the training.
     prepared: dict[tuple[str, ...], RecordWords] = {}
     for one in asked:
         if one.texts not in prepared:
@@ -380,6 +385,7 @@ def train_plus_gate(
     trainer.run(progress)
     weights = trainer.weights()
     train_records = dict(digests)
+    # Evaluation on test patients, and the checkpoint.
     held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
     facts = {
         "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},

@@ -25,7 +25,7 @@ _PUBLISHED_WORD = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionSentences:
     """A question with its reference answer and the texts of all sentences of its record;
     ``evidence`` are the places of those that hold its located evidence."""
 
@@ -68,7 +68,7 @@ def hashing_of(protocol: Protocol, n: int = 3, scoring: bool = False) -> Hashing
     )
 
 
-def positives(asked: Asked, rule: str) -> list[int]:
+def positives(asked: QuestionSentences, rule: str) -> list[int]:
     """Sentences that count as positive, by place; ``rule`` is the protocol's gate_positives."""
     if rule == "evidence":
         return list(asked.evidence)
@@ -80,7 +80,9 @@ def positives(asked: Asked, rule: str) -> list[int]:
     return [i for i, _ in zip(matches, range(_PUBLISHED_POSITIVES), strict=False)]
 
 
-def pairs(asked: Iterable[Asked], protocol: Protocol, rng: np.random.Generator) -> Pairs:
+def pairs(
+    asked: Iterable[QuestionSentences], protocol: Protocol, rng: np.random.Generator
+) -> Pairs:
     """Positives of each question and three times as many negatives.
 
     Negatives are random others (published: the earliest others). A question without a positive

@@ -32,11 +32,11 @@ from torch import Tensor, nn
 
 from midchart.core.gate.checkpoint import (
     FOCAL_GAMMA,
-    Epoch,
     GateConfig,
+    GateEpoch,
+    GateRecipe,
     PlusRecipe,
     PlusStep,
-    Recipe,
     widths,
 )
 from midchart.core.gate.examples import Pairs
@@ -119,7 +119,7 @@ def _slope_of(logits: Tensor, labels: Tensor, kind: str) -> Tensor:
 class _Stepper:
     """Trains ``model`` in place on ``pairs``, an epoch at a time."""
 
-    def __init__(self, model: GateModel, pairs: Pairs, recipe: Recipe) -> None:
+    def __init__(self, model: GateModel, pairs: Pairs, recipe: GateRecipe) -> None:
         self.model, self.pairs, self.recipe = model, pairs, recipe
         self._query, self._dropout = model.config.query, model.config.dropout
         ngrams = bags(model.config.hashing, [*pairs.questions, *pairs.sentences])
@@ -252,12 +252,14 @@ class _Stepper:
         self._table.copy_(self.model.embedding.weight.detach()[self._used])
 
 
-class GateTrainer(Trainer[GateModel, Epoch]):
+class GateTrainer(Trainer[GateModel, GateEpoch]):
     """Trains a gate on ``pairs`` and measures it on ``validation`` after each epoch."""
 
-    entry = Epoch
+    entry = GateEpoch
 
-    def __init__(self, config: GateConfig, pairs: Pairs, validation: Pairs, recipe: Recipe) -> None:
+    def __init__(
+        self, config: GateConfig, pairs: Pairs, validation: Pairs, recipe: GateRecipe
+    ) -> None:
         with forked_rng(seed=seed_of(recipe.seed, 0)):
             network = GateModel(config)
         super().__init__(network, recipe.epochs)
@@ -265,10 +267,10 @@ class GateTrainer(Trainer[GateModel, Epoch]):
         self.pairs, self.validation = pairs, validation
         self.stepper = _Stepper(network, pairs, recipe)
 
-    def advance(self) -> Epoch:
+    def advance(self) -> GateEpoch:
         epoch = self.done + 1
         loss = require_finite(self.epoch(epoch), f"epoch {epoch}")
-        return Epoch(epoch, loss, *self._validate())
+        return GateEpoch(epoch, loss, *self._validate())
 
     def epoch(self, number: int) -> float:
         """Epoch ``number`` (from 1): one pass over all pairs; the mean loss."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from midchart.core.judges import JUDGES
 from midchart.core.judges.claude import Claude
-from midchart.core.judges.language_model import Engine, ServedEngine
+from midchart.core.judges.language_model import ModelService, ServedEngine
 from midchart.core.judges.model_options import BlindOptions
 
 
@@ -21,7 +21,7 @@ class Blind(Claude):
     sighted = False
     options_model = BlindOptions
 
-    def make_engine(self) -> Engine:
+    def make_engine(self) -> ModelService:
         """The server at ``url``, else the Claude API."""
         if self.options.url:
             return ServedEngine(self.options, self.egress, self.watch)

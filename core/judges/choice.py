@@ -32,7 +32,7 @@ class ChoiceOptions(Options):
 
 
 @JUDGES.register("choice")
-class Choice(Configurable):
+class ChoiceJudge(Configurable):
     """Correct where the letter, or the text, of the correct option is answered."""
 
     name, title, family = "choice", "Multiple choice (offline)", "judge"

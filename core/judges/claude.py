@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from midchart.core.egress import CLOSED, Gate
+from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.judges import JUDGES
 from midchart.core.judges.claude_service import ClaudeEngine
-from midchart.core.judges.language_model import Engine, LanguageJudge, Watch, ignore
+from midchart.core.judges.language_model import LanguageJudge, ModelService, Watch, ignore
 from midchart.core.judges.model_options import ClaudeOptions, judge_log
 from midchart.core.protocol import Protocol
 
@@ -27,7 +27,7 @@ class Claude(LanguageJudge):
     def __init__(
         self,
         protocol: Protocol,
-        egress: Gate = CLOSED,
+        egress: EgressCheck = CLOSED,
         folder: Path | None = None,
         label: str = "claude",
         watch: Watch = ignore,
@@ -36,6 +36,6 @@ class Claude(LanguageJudge):
         self.log = judge_log(folder, label)
         super().__init__(protocol, egress, watch, **options)
 
-    def make_engine(self) -> Engine:
+    def make_engine(self) -> ModelService:
         """The Claude API, within the budget noted in the run's folder."""
         return ClaudeEngine(self.options, self.egress, self.log, self.watch)

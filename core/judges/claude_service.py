@@ -10,12 +10,11 @@ lines of a log in the run's folder, so the calls of a killed worker count, at th
 the run is resumed. A call is made only where spent, reserved and highest cost together stay within
 the budget.
 
-The Message Batches API takes half the price; results come within a day. A batch is noted in the
-run's folder before it is awaited: first the intent, then its id. A resumed run collects the noted
-batches before it submits another; a batch whose id was lost is searched among the account's
-latest, and is this run's where its results carry the run's claim. A request's ``custom_id`` is the
-hash of its prompt, its batch's claim and a count, so results are matched by content. A result is
-noted as taken once its verdict is written.
+The Message Batches API takes half the price; results come within a day. A batch's id is noted in
+the run's folder before the batch is awaited, and a resumed run collects the noted batches before it
+submits another; one whose id was lost counts at its highest cost, and its prompts are asked again.
+A request's ``custom_id`` is the hash of its prompt, its batch's claim and a count, so results are
+matched by content. A result is noted as taken once its verdict is written.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import closing
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +42,7 @@ from midchart.core.client.calls import (
     typed_failure,
 )
 from midchart.core.config import Secret
-from midchart.core.egress import Gate, Permit
+from midchart.core.egress import EgressCheck, Permit
 from midchart.core.errors import MidchartError
 from midchart.core.judges.language_model import IndexedReply, Reply, Request
 from midchart.core.judges.model_options import ClaudeOptions, Price, claude_key, estimated_tokens
@@ -294,38 +293,21 @@ def _about(subject: str, error: Exception) -> bool:
 class BatchState:
     """The batches of a judge, restored from its log.
 
-    open: batch id → its ``asked`` line, for batches not completely collected. lost: claim → its
-    ``asking`` line, for intents whose batch's id is unknown. known: ids of all batches. mistaken:
-    (claim, batch) that do not belong together. taken: ``custom_id`` of every result whose verdict
-    is written.
+    open: batch id → its ``asked`` line, for batches not completely collected. taken: ``custom_id``
+    of every result whose verdict is written.
     """
 
     def __init__(self, log: Path | None) -> None:
         self.log = log
         self.open: dict[str, dict[str, Any]] = {}
-        self.lost: dict[str, dict[str, Any]] = {}
-        self.known: set[str] = set()
-        self.mistaken: set[tuple[str, str]] = set()
         self.taken: set[str] = set()
-        self._intents: dict[str, dict[str, Any]] = {}
         for line in read_lines(log) if log is not None else ():
             self._apply(line)
 
     def _apply(self, line: dict[str, Any]) -> None:
         event = line.get("event")
-        if event == "asking":
-            self.lost[line["claim"]] = self._intents[line["claim"]] = line
-        elif event == "asked":
-            self.lost.pop(line["claim"], None)
+        if event == "asked":
             self.open[line["batch"]] = line
-            self.known.add(line["batch"])
-        elif event == "mistaken":
-            self.open.pop(line["batch"], None)
-            self.known.discard(line["batch"])
-            self.mistaken.add((line["claim"], line["batch"]))
-            self.lost[line["claim"]] = self._intents[line["claim"]]
-        elif event == "dropped":
-            self.lost.pop(line["claim"], None)
         elif event == "collected":
             self.open.pop(line["batch"], None)
         elif event == "taken":
@@ -334,10 +316,8 @@ class BatchState:
     def note(self, event: str, durable: bool = False, **facts: Any) -> None:
         """Append an event to the log; ``durable``: return only once it survives a power cut.
 
-        asking (claim, n, at): a batch of n prompts is about to be submitted. asked (claim, batch,
-        n, tempered, found): it is under way, at temperature 0 if ``tempered``, matched by size and
-        time alone if ``found``. mistaken (claim, batch): a batch that was found is another's.
-        dropped (claim): it was never made. taken (id). collected (claim, batch).
+        asked (claim, batch, n, tempered): a batch of n prompts is under way, at temperature 0 if
+        ``tempered``. taken (id). collected (claim, batch).
         """
         line: dict[str, Any] = {"event": event, **facts}
         if self.log is not None:
@@ -346,13 +326,11 @@ class BatchState:
 
     def claims(self) -> set[str]:
         """Reservations of everything under way."""
-        return {line["claim"] for line in (*self.open.values(), *self.lost.values())}
+        return {line["claim"] for line in self.open.values()}
 
 
 _MOST_BYTES = 100_000_000
 """Largest size of a batch's requests; the API takes 256 MB."""
-_SKEW = timedelta(minutes=10)
-"""Largest difference between this machine's clock and the API's."""
 _FIRST_POLL_S = 1.0
 _Wanted = dict[str, deque[int]]
 """Prompt hash → indices of the requests that wait for its result."""
@@ -385,11 +363,8 @@ class Batches:
         for index, request in enumerate(requests):
             wanted.setdefault(request.digest, deque()).append(index)
         try:
-            self._find_lost()
-            while self.state.open:
-                for batch in list(self.state.open):
-                    yield from self._collect(batch, wanted)
-                self._find_lost()  # again, where a batch that was found is another run's
+            for batch in list(self.state.open):
+                yield from self._collect(batch, wanted)
             while left := _left(wanted):
                 chosen = self._affordable(requests, left)
                 most = sum(self.api.max_cost(requests[index], batch=True) for index in chosen)
@@ -417,7 +392,7 @@ class Batches:
         return chosen
 
     def _submit(self, requests: Sequence[Request], chosen: Sequence[int], claim: str) -> str:
-        """A new batch's id. Its intent is noted before, its id right after."""
+        """A new batch's id, which is noted as soon as it is known."""
         tempered = self.api.temperature
         params: list[dict[str, Any]] = []
         count: Counter[str] = Counter()
@@ -430,8 +405,6 @@ class Batches:
             custom = f"{digest}-{claim[:8]}-{count[digest]}"
             count[digest] += 1
             params.append({"custom_id": custom, "params": parameters})
-        n = len(params)
-        self.state.note("asking", durable=True, claim=claim, n=n, at=time.time())
 
         def create() -> str:
             try:
@@ -445,61 +418,18 @@ class Batches:
         try:
             batch = _create_once(self.caller, create)
         except CallFailed as failed:
-            if not failed.billed:
-                self.state.note("dropped", claim=claim)
-                self.budget.charge(claim, 0.0)
+            self.budget.charge(claim, None if failed.billed else 0.0)
             raise
-        self._note_asked(claim, batch, n, matched=False)
+        facts = {"claim": claim, "batch": batch, "n": len(params), "tempered": tempered}
+        self.state.note("asked", durable=True, **facts)
         return batch
 
-    def _note_asked(self, claim: str, batch: str, n: int, matched: bool) -> None:
-        facts = {"claim": claim, "batch": batch, "n": n, "tempered": self.api.temperature}
-        self.state.note("asked", durable=True, **facts, found=matched)
-
-    def _find_lost(self) -> None:
-        """Search the account for submitted batches whose id is unknown."""
-        for claim, intent in list(self.state.lost.items()):
-            since = datetime.fromtimestamp(intent["at"], UTC) - _SKEW
-            submitted = self.caller.call(lambda since=since: self._latest(since))
-            known = self.state.known
-            near = [
-                (abs(at - intent["at"]), id)
-                for id, n, at in submitted
-                if n == intent["n"] and id not in known and (claim, id) not in self.state.mistaken
-            ]
-            if near:
-                _, batch = min(near)
-                self._note_asked(claim, batch, intent["n"], matched=True)
-            else:
-                self.state.note("dropped", claim=claim)
-                self.budget.charge(claim, 0.0)
-
-    def _latest(self, since: datetime) -> list[tuple[str, int, float]]:
-        """Ids, sizes and times (seconds since 1970) of the account's batches made since then."""
-        batches: list[tuple[str, int, float]] = []
-        try:
-            for batch in self.api.client.messages.batches.list(limit=100):
-                if batch.created_at < since:
-                    break
-                counts = batch.request_counts.model_dump()
-                size = sum(n for n in counts.values() if type(n) is int)
-                batches.append((batch.id, size, batch.created_at.timestamp()))
-        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
-            raise self.api.failure(error) from None
-        return batches
-
     def _collect(self, batch: str, wanted: _Wanted) -> Generator[IndexedReply]:
-        """Wait for a batch and yield the wanted results.
-
-        A batch that was found and has no result with the claim is another run's and is left.
-        """
+        """Wait for a batch and yield the wanted results."""
         line = self.state.open[batch]
         self._wait(batch, line["n"])
         results = self.caller.call(lambda: self._results(batch, line["n"]))
         claim = line["claim"]
-        if line.get("found") and not any(f"-{claim[:8]}-" in id for id, _ in results):
-            self.state.note("mistaken", claim=claim, batch=batch)
-            return
         read = [(id, self._read(result, line["tempered"])) for id, result in results]
         self.budget.charge(claim, sum(cost for _, (_, cost) in read))
         for id, (outcome, _) in read:
@@ -568,7 +498,8 @@ class Batches:
 def _create_once(caller: Caller, create: Callable[[], str]) -> str:
     """Create a batch; retried only after failures that certainly created none.
 
-    After a timeout or a broken response the batch may exist: submitting again would pay twice.
+    After a timeout or a broken response the batch may exist: whether to pay twice is left to the
+    person who resumes the run.
     """
 
     def careful() -> str:
@@ -577,8 +508,8 @@ def _create_once(caller: Caller, create: Callable[[], str]) -> str:
         except CallFailed as failed:
             if failed.billed:
                 raise CallFailed(
-                    f"{failed}; whether the batch was made is not known: resume the run, it looks "
-                    "for it first",
+                    f"{failed}; whether the batch was made is not known: it counts at its highest "
+                    "cost, and a resumed run asks again",
                     billed=True,
                 ) from None
             raise
@@ -618,7 +549,7 @@ class ClaudeEngine:
     def __init__(
         self,
         options: ClaudeOptions,
-        egress: Gate,
+        egress: EgressCheck,
         log: Path | None,
         watch: Callable[[str], None],
     ) -> None:

@@ -10,7 +10,7 @@ since its words in order are rarely those of an answer. A question with options 
 from __future__ import annotations
 
 from midchart.core.judges import JUDGES
-from midchart.core.judges.choice import Choice
+from midchart.core.judges.choice import ChoiceJudge
 from midchart.core.judges.exact import IN_ORDER, Exact
 from midchart.core.judges.rules import OfflineJudge
 from midchart.core.judges.token_overlap import TokenOverlap
@@ -26,7 +26,7 @@ class ExactElseOverlap(OfflineJudge):
 
     def __init__(self, protocol: Protocol) -> None:
         super().__init__(protocol)
-        self.choice = Choice(protocol)
+        self.choice = ChoiceJudge(protocol)
         self.exact, self.overlap = Exact(protocol), TokenOverlap(protocol)
 
     def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 from midchart.core.client.calls import Caller, RetryPolicy, map_concurrently
 from midchart.core.client.openai_server import OpenAIServer
-from midchart.core.egress import CLOSED, Gate
+from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
 from midchart.core.judges.model_options import (
     SERVED_KEY,
     BlindOptions,
     CallEstimate,
-    ServedOptions,
+    ServedJudgeOptions,
     estimate_call,
 )
 from midchart.core.judges.rules import is_refusal, no_answer
@@ -65,7 +65,7 @@ IndexedReply = tuple[int, Reply | MidchartError]
 """A request's index and its reply or failure."""
 
 
-class Engine(typing.Protocol):
+class ModelService(typing.Protocol):
     """A service that runs a model. ``group``: how many requests are worth collecting."""
 
     group: int
@@ -85,7 +85,10 @@ class ServedEngine:
     """
 
     def __init__(
-        self, options: ServedOptions | BlindOptions, egress: Gate, watch: Callable[[str], None]
+        self,
+        options: ServedJudgeOptions | BlindOptions,
+        egress: EgressCheck,
+        watch: Callable[[str], None],
     ) -> None:
         self.options, self.egress, self.watch = options, egress, watch
         self.group = max(4 * options.concurrency, 16)
@@ -242,7 +245,11 @@ class LanguageJudge(Configurable):
     sighted: ClassVar[bool] = True
 
     def __init__(
-        self, protocol: Protocol, egress: Gate = CLOSED, watch: Watch = ignore, **options: Any
+        self,
+        protocol: Protocol,
+        egress: EgressCheck = CLOSED,
+        watch: Watch = ignore,
+        **options: Any,
     ) -> None:
         self.protocol, self.options = protocol, self.read_options(options)
         self.egress, self.watch = egress, watch
@@ -252,7 +259,7 @@ class LanguageJudge(Configurable):
         text = template(self.sighted, protocol.judge_prompt, one_word)
         self._start, self._rest = text.split("{response}")
 
-    def make_engine(self) -> Engine:
+    def make_engine(self) -> ModelService:
         """The service that runs the model; it opens no connection before the first request."""
         raise NotImplementedError
 

@@ -124,7 +124,7 @@ class JudgeOptions(Options):
         """Raise InputError or MissingKey where the model cannot be asked; opens no connection."""
 
 
-class ServedOptions(JudgeOptions):
+class ServedJudgeOptions(JudgeOptions):
     """Options of an on-site model behind an OpenAI-compatible server."""
 
     url: str = ""

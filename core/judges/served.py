@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from midchart.core.judges import JUDGES
 from midchart.core.judges.language_model import LanguageJudge, ServedEngine
-from midchart.core.judges.model_options import ServedOptions
+from midchart.core.judges.model_options import ServedJudgeOptions
 
 
 @JUDGES.register("served")
@@ -12,7 +12,7 @@ class ServedJudge(LanguageJudge):
     """A model behind any OpenAI-compatible server, with the sighted prompt."""
 
     name, title = "served", "Served model (sighted)"
-    options_model = ServedOptions
+    options_model = ServedJudgeOptions
 
     def make_engine(self) -> ServedEngine:
         """The server at ``url``."""

@@ -16,10 +16,10 @@ from xml.etree.ElementTree import Element
 
 from pydantic import BaseModel, TypeAdapter
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_text, read_xml
+from midchart.core.cohorts.records import PatientEntries, Questions, entry
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, read_text, read_xml
-from midchart.core.loaders.records import PatientEntries, Questions, entry
 from midchart.core.parsing import read_document
 from midchart.core.types import Span
 
@@ -33,7 +33,7 @@ class _Label(BaseModel):
     relevance: str
 
 
-class _Case(BaseModel):
+class _ArchehrCase(BaseModel):
     case_id: str
     answers: list[_Label]
     clinician_answer_without_citations: str = ""
@@ -61,7 +61,7 @@ class _Case(BaseModel):
         return " ".join(_CITATION.sub("", stated).split()) or quoted, spans, True
 
 
-_KEY = TypeAdapter(list[_Case])
+_KEY = TypeAdapter(list[_ArchehrCase])
 
 
 def _text(case: Element, tag: str) -> str:
@@ -119,7 +119,7 @@ class ArchEhrQa(RecordLoader):
             questions.ask(f"case-{id}", id, asked, gold)
 
 
-def _key(file: Path, name: str, log: LoadLog) -> dict[str, _Case]:
+def _key(file: Path, name: str, log: LoadLog) -> dict[str, _ArchehrCase]:
     """The key of a file's cases, by their ids; none where it is not there or cannot be read."""
     path = file.with_name(f"{file.stem}_key.json")
     if not path.is_file():
@@ -128,5 +128,5 @@ def _key(file: Path, name: str, log: LoadLog) -> dict[str, _Case]:
     name = str(PurePath(name).with_name(path.name))
     with log.skipping(name):
         stated = read_document(read_text(path, name).encode(), name, _KEY, _FORMAT)
-        return {one["case_id"]: _Case.model_validate(one) for one in stated}
+        return {one["case_id"]: _ArchehrCase.model_validate(one) for one in stated}
     return {}

@@ -16,9 +16,20 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
+from midchart.core.cohorts.attachments import base64_text, plain_text
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_xml, shown
+from midchart.core.cohorts.identity import Demographics, Key, People, record_names
+from midchart.core.cohorts.records import (
+    Entry,
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.attachments import base64_text, plain_text
-from midchart.core.loaders.base import RecordLoader
 from midchart.core.loaders.ccda_entries import (
     code_text,
     date_of,
@@ -28,17 +39,6 @@ from midchart.core.loaders.ccda_entries import (
     joined,
     parse_ts,
     tag_of,
-)
-from midchart.core.loaders.files import LoadLog, read_xml, shown
-from midchart.core.loaders.identity import Key, People, Person, record_names
-from midchart.core.loaders.records import (
-    Entry,
-    LazyRecords,
-    PatientEntries,
-    Questions,
-    entry,
-    read_question_tables,
-    tables_in,
 )
 from midchart.core.text.markup import SHOWN, deletions, markup_text
 
@@ -52,12 +52,12 @@ _NO_INFORMATION = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Document:
+class _CcdaDocument:
     """A document: whose it is, which version of what, and its notes."""
 
     name: str
     key: Key
-    person: Person
+    person: Demographics
     facts: dict[str, str]
     notes: Sequence[Entry]
     ids: frozenset[Key]
@@ -93,20 +93,20 @@ def _patient_key(role: Element | None, name: str) -> Key:
     return (root, extension) if extension else ("", root)
 
 
-def _person(patient: Element | None) -> Person:
+def _person(patient: Element | None) -> Demographics:
     names = list(each(patient, "name"))
     legal = next((one for one in names if one.get("use") == "L"), names[0] if names else None)
     family = " ".join(map(joined, each(legal, "family"))) or joined(legal)
     born = inside(patient, "birthTime")
     sex = inside(patient, "administrativeGenderCode")
-    return Person(
+    return Demographics(
         family,
         date_of(born),
         "" if sex is None else sex.get("code", "") or sex.get("displayName", ""),
     )
 
 
-def _facts(patient: Element | None, person: Person) -> dict[str, str]:
+def _facts(patient: Element | None, person: Demographics) -> dict[str, str]:
     facts = {
         "birthdate": person.born,
         "gender": code_text(inside(patient, "administrativeGenderCode")),
@@ -133,8 +133,9 @@ def _document_time(root: Element) -> tuple[datetime | None, str]:
     return next((parsed for one in stated if (parsed := parse_ts(one))[0]), (None, ""))
 
 
-def _read_document(path: Path, name: str) -> _Document:
+def _read_document(path: Path, name: str) -> _CcdaDocument:
     """A document; raises DataError where the file cannot be read."""
+    # Patient, date and author of the document.
     root = read_xml(path, name)
     role = inside(root, "recordTarget", "patientRole")
     patient = inside(role, "patient")
@@ -144,6 +145,7 @@ def _read_document(path: Path, name: str) -> _Document:
     stem = PurePosixPath(name).with_suffix("").as_posix()
     counts = {"sections": Counter[str](), "rows": Counter[str](), "passages": Counter[str]()}
     totals: Counter[str] = Counter()
+    # Its sections, or the one text of an unstructured document.
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:
@@ -161,12 +163,13 @@ def _read_document(path: Path, name: str) -> _Document:
         written = [(_code(inside(root, "code")), title, _body_text(body))]
     else:
         written = []
+    # Version, series, and the documents that it replaces.
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
     related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]
     replaced = [key for one in related for key in _ids(inside(one, "parentDocument"))]
     series = next(iter(_ids(root, "setId")), None)
-    return _Document(
+    return _CcdaDocument(
         name,
         _patient_key(role, name),
         person,
@@ -244,10 +247,10 @@ def _sections(
         yield from inner
 
 
-def _replaced(documents: Sequence[_Document]) -> dict[str, str]:
+def _replaced(documents: Sequence[_CcdaDocument]) -> dict[str, str]:
     """Name of each document that is out of date → the name of the newer one of the patient."""
-    by_id: dict[tuple[Key, Key], list[_Document]] = {}
-    newest: dict[tuple[Key, Key], _Document] = {}
+    by_id: dict[tuple[Key, Key], list[_CcdaDocument]] = {}
+    newest: dict[tuple[Key, Key], _CcdaDocument] = {}
     for one in documents:
         for id in one.ids:
             by_id.setdefault((one.key, id), []).append(one)
@@ -297,7 +300,7 @@ class Ccda(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """Records of the documents' patients, and the questions of tables in the folder."""
-        documents: list[_Document] = []
+        documents: list[_CcdaDocument] = []
         for file in self.files(place):
             log.opened.add(file)
             with log.skipping(shown(file, root)):
@@ -331,7 +334,7 @@ class Ccda(RecordLoader):
         return records, read_question_tables(tables_in(place), records, log)
 
 
-def _account(one: _Document, reason: str, log: LoadLog) -> None:
+def _account(one: _CcdaDocument, reason: str, log: LoadLog) -> None:
     """Enter what became of a document and its parts; ``reason``: why all of it is left out."""
     log.account(
         one.name, "documents", total=1, shown=not reason, reasons={reason: 1} if reason else {}
@@ -347,7 +350,7 @@ def _account(one: _Document, reason: str, log: LoadLog) -> None:
             log.account(one.name, what, total=total, shown=counted[SHOWN], reasons=others)
 
 
-def _warn_of_dates(documents: Sequence[_Document], log: LoadLog) -> None:
+def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:
     rough = [one.name for one in documents if not one.exact]
     undated = [one.name for one in documents if one.notes and one.notes[0][0] is None]
     if rough:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
-from midchart.core.loaders.status import Status, classify, stated
+from midchart.core.cohorts.status import Status, classify, stated
 
 _STATEMENTS = frozenset(
     ("act", "observation", "organizer", "procedure", "encounter", "supply",

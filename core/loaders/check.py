@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from midchart.core.cohorts.gold import gold_under, locator_errors
+from midchart.core.cohorts.labelled import StoredRecords, readable_tasks
 from midchart.core.errors import DataError
-from midchart.core.loaders.gold import gold_under, locator_errors
-from midchart.core.loaders.labelled import StoredRecords, readable_tasks
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, event_text
 from midchart.core.types import Account, Cohort, Record
@@ -108,11 +108,12 @@ def check_cohort(
     labels adds ``labels``: by task n, positive, and by split the labels (``splits``) and the
     positive ones (``positives``). Evidence is located by
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
-    (:func:`midchart.core.loaders.gold.locator_errors`), ``validate`` what of FHIR resources does
+    (:func:`midchart.core.cohorts.gold.locator_errors`), ``validate`` what of FHIR resources does
     not follow the standard (``invalid``; :func:`midchart.core.loaders.fhir.invalid_resources`).
     ``progress`` is called with (done, planned) while coded events are read. ``counts``:
     :func:`count_records` of this cohort, where it is known.
     """
+    # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
     counts = counts or count_records(cohort, progress)
@@ -147,6 +148,7 @@ def check_cohort(
             if g.order is not None
         ],
     }
+    # What was asked for in addition.
     if validate:
         from midchart.core.loaders.fhir import invalid_resources
 

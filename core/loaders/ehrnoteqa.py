@@ -20,10 +20,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import (
     LARGEST_TABLE,
     LoadLog,
     check_file,
@@ -32,8 +30,10 @@ from midchart.core.loaders.files import (
     read_text,
     shown,
 )
-from midchart.core.loaders.records import LazyRecords, PatientEntries, Questions, entry
-from midchart.core.loaders.tables import accept_long_cells, check_columns
+from midchart.core.cohorts.records import LazyRecords, PatientEntries, Questions, entry
+from midchart.core.cohorts.tables import accept_long_cells, check_columns
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
 
 NOTES = ("discharge.csv.gz", "discharge.csv")
@@ -43,7 +43,7 @@ _DATE = re.compile(r"^Chartdate : (\S+)$", re.MULTILINE)
 _FORMAT = "see the format of EHRNoteQA"
 
 
-class _Question(BaseModel):
+class _EhrnoteqaQuestion(BaseModel):
     model_config = ConfigDict(extra="allow")
     patient_id: int | str
     question: Annotated[str, Field(pattern=r"\S")]
@@ -101,7 +101,8 @@ class EhrNoteQa(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The patients asked about who have notes, and their questions."""
-        asked: list[tuple[str, int, _Question]] = []
+        # Questions, line by line.
+        asked: list[tuple[str, int, _EhrnoteqaQuestion]] = []
         for file in self.files(place):
             name = shown(file, root)
             log.opened.add(file)
@@ -110,7 +111,7 @@ class EhrNoteQa(RecordLoader):
                     if not line.strip():
                         continue
                     try:
-                        stated = _Question.model_validate(read_json(line, name, number))
+                        stated = _EhrnoteqaQuestion.model_validate(read_json(line, name, number))
                     except DataError as error:
                         log.skip_error(error)
                     except ValidationError:
@@ -118,6 +119,7 @@ class EhrNoteQa(RecordLoader):
                         log.skip(name, number, f"{reason} — {_FORMAT}")
                     else:
                         asked.append((name, number, stated))
+        # Notes: those in the questions' file, then MIMIC's discharge summaries.
         patients, questions, counts = PatientEntries(log), Questions(), Counter[str]()
         for name, number, one in asked:
             if str(one.patient_id) not in patients.entries:
@@ -135,6 +137,7 @@ class EhrNoteQa(RecordLoader):
             reason = "holds no notes of the patients asked about"
             remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
             raise DataError(place.name, None, reason, remedy)
+        # Each question with its answer, or why it is left out.
         for name, number, one in asked:
             id, answer = str(one.patient_id), one.choices.get(one.answer.strip())
             if id not in patients.entries or answer is None:

@@ -13,12 +13,10 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import EventLoader
-from midchart.core.loaders.columns import MISSING
-from midchart.core.loaders.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
-from midchart.core.loaders.labelled import (
+from midchart.core.cohorts.base import EventLoader
+from midchart.core.cohorts.columns import MISSING
+from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
+from midchart.core.cohorts.labelled import (
     EventFiles,
     read_labels,
     text_value,
@@ -26,7 +24,9 @@ from midchart.core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from midchart.core.loaders.tables import MOST_CSV_COLUMNS, check_columns, read_table
+from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_table
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import RawTable, patient_id, sql_files
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal

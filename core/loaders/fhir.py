@@ -18,22 +18,33 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.cohorts.manifest import FILE
+from midchart.core.cohorts.records import (
+    Entry,
+    LazyRecords,
+    Questions,
+    build_record,
+    entry,
+    read_question_tables,
+    tables_in,
+)
 from midchart.core.errors import InputError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.fhir_events import READ, ResourceReader
-from midchart.core.loaders.fhir_files import (
+from midchart.core.fhir.events import READ, ResourceReader
+from midchart.core.fhir.files import (
     LARGEST_BUNDLE,
     SUFFIXES,
     Member,
-    Place,
     Reasons,
     ResourceFiles,
+    ResourcePlace,
     ending,
     names_type,
     stem,
 )
-from midchart.core.loaders.fhir_index import (
+from midchart.core.fhir.index import (
     BUNDLE,
     DRAWN_ON,
     EXPORT,
@@ -43,19 +54,8 @@ from midchart.core.loaders.fhir_index import (
     Scope,
     why_unread,
 )
-from midchart.core.loaders.fhir_values import Resource, clean, concept, moment, objects
-from midchart.core.loaders.files import LoadLog, shown
-from midchart.core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE
-from midchart.core.loaders.manifest import FILE
-from midchart.core.loaders.records import (
-    Entry,
-    LazyRecords,
-    Questions,
-    build_record,
-    entry,
-    read_question_tables,
-    tables_in,
-)
+from midchart.core.fhir.values import Resource, clean, concept, moment, objects
+from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20
@@ -87,6 +87,7 @@ def _death(resource: Resource) -> list[Entry]:
 
 def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Record, list[str]]:
     """The record of one patient; the warnings name what of its resources was not read."""
+    # The patient's resource, then the others, each by its own references.
     files = index.files.files
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
@@ -125,6 +126,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
             line = place.line if file.by_line else None
             raw += [(*one[:8], line, one[9]) for one in entries]
             source = source or file.name
+    # The balance of the record.
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
         left_out[reason.partition(" — ")[0]] += count
@@ -241,7 +243,7 @@ def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
     return scope
 
 
-def _scope(index: ResourceIndex, member: Member, at: Place, folder: Scope) -> Scope:
+def _scope(index: ResourceIndex, member: Member, at: ResourcePlace, folder: Scope) -> Scope:
     """The scope of a resource: the innermost bundle that holds it, or its folder."""
     file = index.files.files[at.file]
     scope = folder

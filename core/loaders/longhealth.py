@@ -18,11 +18,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, read_text
+from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, read_text
-from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
 from midchart.core.parsing import read_json
 from midchart.core.text import content_words
 from midchart.core.text.choices import correct_option
@@ -167,7 +167,7 @@ _LOCATIONS = TypeAdapter(dict[str, _Location])
 _NOWHERE = _Location()
 
 
-class _Question(BaseModel):
+class _LonghealthQuestion(BaseModel):
     """A question as LongHealth has it; its options are further fields."""
 
     model_config = ConfigDict(extra="allow")
@@ -204,7 +204,7 @@ def _ask(
     key: str, patient: _Patient, number: int, asked: Any, file: str, log: LoadLog, into: Questions
 ) -> None:
     try:
-        read = _Question.model_validate(asked)
+        read = _LonghealthQuestion.model_validate(asked)
     except ValueError:
         reason = f"question {number} of {key} lacks No, question or correct"
         log.skip(file, None, f"{reason} — {_FORMAT}")

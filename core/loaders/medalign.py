@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import IO, Any
 from xml.parsers import expat
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import LoadLog, data_error, parse_time, read_unchanged, shown
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, data_error, parse_time, read_unchanged, shown
+from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
     Entry,
@@ -33,7 +31,9 @@ from midchart.core.loaders.records import (
     read_questions,
     read_responses,
 )
-from midchart.core.loaders.tables import Row, read_table
+from midchart.core.cohorts.tables import TableRow, read_table
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.types import Record
 
 _CHUNK = 1 << 20
@@ -166,6 +166,7 @@ def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
     in_person = False
     tag_of_fact = ""
 
+    # A tag opens: an event, its entry's time, a fact of the person, a provider.
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal time, event, line, nested, in_person, tag_of_fact
         if event is not None:
@@ -188,6 +189,7 @@ def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
         elif tag not in _CONTEXT:
             parsed.unknown.setdefault(tag, parser.CurrentLineNumber)
 
+    # An event closes: it becomes an entry with the time of its tag "entry".
     def end(tag: str) -> None:
         nonlocal time, event, nested, in_person, tag_of_fact
         if event is not None:
@@ -239,6 +241,7 @@ def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
     table, time, visit, note_name = "", None, "", ""
     line, coded = 0, False
 
+    # A tag opens: a visit, a row of a table, or a code in it.
     def start(tag: str, attributes: dict[str, str]) -> None:
         nonlocal table, time, visit, note_name, line, coded
         if tag == "visit":
@@ -266,6 +269,7 @@ def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
             parsed.undated.append(line)
         parsed.entries.append((time, kind, code, name, text, unit, "", visit, line, ""))
 
+    # A code or a note closes: it becomes an entry.
     def end(tag: str) -> None:
         nonlocal table, time, visit
         if tag == "person" and table != "note":
@@ -438,7 +442,7 @@ def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> 
     aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
 
 
-def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[Row]:
+def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[TableRow]:
     path = root / file
     if path.exists() or path.is_symlink():
         log.opened.add(path)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry
+from midchart.core.cohorts.tables import read_table
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry
-from midchart.core.loaders.tables import read_table
 from midchart.core.text.splitting import split
 from midchart.core.types import Span
 

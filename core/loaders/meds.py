@@ -15,11 +15,9 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import EventLoader
-from midchart.core.loaders.files import LoadLog, checked_tables, shown
-from midchart.core.loaders.labelled import (
+from midchart.core.cohorts.base import EventLoader
+from midchart.core.cohorts.files import LoadLog, checked_tables, shown
+from midchart.core.cohorts.labelled import (
     CHEXPERT,
     EventFiles,
     number_value,
@@ -29,7 +27,9 @@ from midchart.core.loaders.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from midchart.core.loaders.tables import check_columns
+from midchart.core.cohorts.tables import check_columns
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import RawTable, columns, describe_error, patient_id, sql_files
 from midchart.core.sequences.store import SPLITS, LabelRows
 

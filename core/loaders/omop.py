@@ -1,7 +1,7 @@
 """OMOP CDM 5.3 and 5.4: a folder or zip of CSV or Parquet tables, or a DuckDB file.
 
 Table and column names may be upper or lower case; a CSV may have any encoding, separator, quoting,
-decimal mark and order of day and month (:mod:`midchart.core.loaders.columns`), and may be packed. A
+decimal mark and order of day and month (:mod:`midchart.core.cohorts.columns`), and may be packed. A
 patient's record is built from the rows of its person_id on access. Names come from CONCEPT where it
 exists, else from the source values. Questions come from any other ``.tsv`` in the same folder, in
 MedAlign's column names, ``filename`` being the person_id.
@@ -22,10 +22,8 @@ from typing import Any
 
 import duckdb
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.columns import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import (
     ISO,
     MISSING,
     MISSING_TYPED,
@@ -36,10 +34,10 @@ from midchart.core.loaders.columns import (
     decide_numbers,
     decide_times,
 )
-from midchart.core.loaders.files import LoadLog, checked_tables
-from midchart.core.loaders.identity import People, Person
-from midchart.core.loaders.manifest import column_settings
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.files import LoadLog, checked_tables
+from midchart.core.cohorts.identity import Demographics, People
+from midchart.core.cohorts.manifest import column_settings
+from midchart.core.cohorts.records import (
     Entry,
     LazyRecords,
     Questions,
@@ -49,7 +47,7 @@ from midchart.core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from midchart.core.loaders.tables import (
+from midchart.core.cohorts.tables import (
     APOSTROPHES,
     DAMAGED_FILE,
     DELIMITERS,
@@ -66,6 +64,8 @@ from midchart.core.loaders.tables import (
     table_name,
     table_rows,
 )
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import connect, describe_error, sql_files
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.rows import literal
@@ -802,10 +802,10 @@ def _account_people(base: _Database, log: LoadLog) -> None:
     leave_out(log, file, reasons)
 
 
-def _person(base: _Database, row: Row) -> Person:
+def _person(base: _Database, row: Row) -> Demographics:
     born = [
         base.number("person", row, column).zfill(2)
         for column in ("year_of_birth", "month_of_birth", "day_of_birth")
         if row.get(column)
     ]
-    return Person(born="-".join(born), sex=base.concept(row, "gender")[1])
+    return Demographics(born="-".join(born), sex=base.concept(row, "gender")[1])

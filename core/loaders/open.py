@@ -16,27 +16,27 @@ from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 
-from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.interfaces import Loader
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import CohortLoader
-from midchart.core.loaders.columns import SETTINGS
-from midchart.core.loaders.files import (
+from midchart.core.cohorts.base import CohortLoader
+from midchart.core.cohorts.columns import SETTINGS
+from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
     read_text,
     refuse_linked_folders,
     write_atomic,
 )
-from midchart.core.loaders.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
-from midchart.core.loaders.manifest import (
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
+from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
     column_settings,
     write_column_settings,
     write_manifest,
 )
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.interfaces import Loader
+from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml
 from midchart.core.provenance import add_file
 from midchart.core.types import Cohort, Manifest
@@ -213,7 +213,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
 def settle_columns(data: str | Path, readings: Mapping[str, str]) -> Cohort:
     """The cohort at ``data``, its columns read as a person says from now on.
 
-    ``readings``: "table.column" → one of :data:`midchart.core.loaders.columns.SETTINGS`; other
+    ``readings``: "table.column" → one of :data:`midchart.core.cohorts.columns.SETTINGS`; other
     columns keep the reading that ``midchart.toml`` states. Raises InputError for another reading,
     DataError where the file cannot be read or written.
     """

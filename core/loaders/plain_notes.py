@@ -18,10 +18,8 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from midchart.core.errors import DataError
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.columns import (
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import (
     ISO,
     are_decimal_ids,
     decide_times,
@@ -30,10 +28,10 @@ from midchart.core.loaders.columns import (
     known_names,
     read_id,
 )
-from midchart.core.loaders.files import LoadLog, shown
-from midchart.core.loaders.identity import People, Person
-from midchart.core.loaders.manifest import column_settings
-from midchart.core.loaders.records import (
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.identity import Demographics, People
+from midchart.core.cohorts.manifest import column_settings
+from midchart.core.cohorts.records import (
     LazyRecords,
     PatientEntries,
     Questions,
@@ -41,10 +39,10 @@ from midchart.core.loaders.records import (
     read_question_tables,
     tables_in,
 )
-from midchart.core.loaders.tables import (
+from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
-    Row,
+    TableRow,
     decoded,
     encoding_read,
     leave_out,
@@ -56,6 +54,8 @@ from midchart.core.loaders.tables import (
     table_kind,
     table_name,
 )
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")
@@ -134,15 +134,15 @@ def _names_of(columns: tuple[str, ...]) -> dict[str, str]:
     return known_names(columns, _OTHER_NAMES)
 
 
-def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[Row]:
-    rows: list[Row] = []
+def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[TableRow]:
+    rows: list[TableRow] = []
     bad: list[tuple[int, str]] = []
     for line, content in enumerate(read_any_text(path, name, log).split("\n"), 1):
         cells = _cells(content) if content.strip() else None
         if isinstance(cells, str):
             bad.append((line, cells))
         elif cells is not None:
-            rows.append(Row(name, line, cells))
+            rows.append(TableRow(name, line, cells))
     if not rows:
         reason = "has no line that names patient_id and text"
         raise DataError(name, None, reason, "one JSON object a line, with both")
@@ -154,7 +154,7 @@ def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[Row]:
 
 
 def _read_times(
-    rows: Sequence[Row], name: str, table: str, settings: Mapping[str, str], log: LoadLog
+    rows: Sequence[TableRow], name: str, table: str, settings: Mapping[str, str], log: LoadLog
 ) -> list[datetime | None]:
     """The time of each row: of the first of its columns of times that states one.
 
@@ -236,8 +236,8 @@ def _read_notes_table(
 
 
 def _read_persons(
-    rows: Sequence[Row], name: str, table: str, settings: Mapping[str, str], log: LoadLog
-) -> list[Person | None]:
+    rows: Sequence[TableRow], name: str, table: str, settings: Mapping[str, str], log: LoadLog
+) -> list[Demographics | None]:
     """The demographics of each row; None of a table that has none."""
     if not any(column in row.cells for row in rows[:1] for column in _PERSON):
         return [None] * len(rows)
@@ -246,7 +246,7 @@ def _read_persons(
     readings = decide_times(name, table, values, settings, log)
     dates = {text: readings["birth_date"].read(text) for text in values.get("birth_date", ())}
     return [
-        Person(
+        Demographics(
             row.get("family_name"),
             date.date().isoformat() if (date := dates.get(text)) else "",
             row.get("sex"),
@@ -273,7 +273,7 @@ class PlainNotes(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All notes and questions."""
-        reading = _Reading(root, PatientEntries(log), People(log), column_settings(root, log))
+        reading = _NotesFolder(root, PatientEntries(log), People(log), column_settings(root, log))
         questions = [table for table in tables_in(place) if not _is_table(table)]
         inside = sorted(place.iterdir()) if place.is_dir() else [place]
         for file in inside:
@@ -287,7 +287,7 @@ class PlainNotes(RecordLoader):
 
 
 @dataclass
-class _Reading:
+class _NotesFolder:
     """What was read of a folder of plain notes so far."""
 
     root: Path

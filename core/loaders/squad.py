@@ -15,11 +15,11 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import read_text
+from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.base import RecordLoader
-from midchart.core.loaders.files import read_text
-from midchart.core.loaders.records import MOST_PIECES, PatientEntries, Questions, entry, opaque_id
 from midchart.core.parsing import read_json
 from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.types import Span
@@ -51,21 +51,21 @@ def _articles(path: Path, name: str) -> Iterator[tuple[str, list[_Paragraph]]]:
         yield str(title or f"{path.stem}-{number}").replace("/", "-")[:120], paragraphs
 
 
-class _Answer(BaseModel):
+class _SquadAnswer(BaseModel):
     text: str
     answer_start: Annotated[int, Field(ge=0)]
 
 
-class _Question(BaseModel):
+class _SquadQuestion(BaseModel):
     """A question as SQuAD has it; other fields are left out."""
 
     question: str
     id: str | int | None = None
-    answers: Annotated[list[_Answer], Field(max_length=MOST_PIECES)] | None = None
+    answers: Annotated[list[_SquadAnswer], Field(max_length=MOST_PIECES)] | None = None
     is_impossible: Any = False
 
 
-def _spans(order: int, context: str, question: _Question) -> list[Span]:
+def _spans(order: int, context: str, question: _SquadQuestion) -> list[Span]:
     """The answers' spans; raises ValueError where one is not at its offset.
 
     Blanks around an answer are left out. The answer may be up to :data:`SHIFT` characters from
@@ -130,7 +130,7 @@ def _ask(
     for number, stated in enumerate(asked, 1):
         where = f"question {number} of {paragraph}"
         try:
-            question = _Question.model_validate(stated)
+            question = _SquadQuestion.model_validate(stated)
             spans = _spans(order, context, question)
         except ValueError as error:
             reason = str(error) if type(error) is ValueError else "no question or answers"

@@ -41,7 +41,7 @@ from midchart.core.text import one_line
 from midchart.core.weights import no_progress_bar
 
 
-class _Frame:
+class _PassFrame:
     """What the next forward pass sees: ``rows`` of the batch, columns from ``first`` to ``last``,
     and its own tokens after them."""
 
@@ -106,7 +106,7 @@ class _FramedCache(Cache):
 
     def __init__(self, layers: int, batch: int, width: int) -> None:
         self.batch, self.width = batch, width
-        self.frame = _Frame(slice(0, batch), 0, 0)
+        self.frame = _PassFrame(slice(0, batch), 0, 0)
         self._layers = [_FramedLayer(self) for _ in range(layers)]
         super().__init__(layers=list(self._layers))
 
@@ -158,7 +158,7 @@ def log_likelihoods(model: Any, prompt: Ids, options: Sequence[Sequence[int]]) -
     cache = _FramedCache(model.config.num_hidden_layers, 1, shared + max(map(len, options)))
 
     def run(layers: Any, tokens: Sequence[int], first: int) -> Any:
-        cache.frame = _Frame(slice(0, 1), 0, first)
+        cache.frame = _PassFrame(slice(0, 1), 0, first)
         ids = torch.tensor([list(tokens)], device=model.device)
         positions = torch.arange(first, first + len(tokens), device=model.device)[None]
         return layers(ids, position_ids=positions, past_key_values=cache, use_cache=True)
@@ -235,7 +235,7 @@ def _read(
         tokens[row, reading - length :] = torch.from_numpy(one[len(one) - length :])
         positions[row, reading - length :] = torch.arange(len(one) - length, len(one))
         mask[row, longest - len(one) :] = True
-    cache.frame = _Frame(rows, width - longest, width - longest + shared)
+    cache.frame = _PassFrame(rows, width - longest, width - longest + shared)
     padded = len(ids) > 1 and any(len(i) < longest for i in ids)
     return _last_logits(model, cache, tokens, positions, mask if padded else None)
 
@@ -305,7 +305,7 @@ def _decode(
             rows = [rows[at] for at in active]
             active_rows = torch.tensor(active, device=model.device)
             chosen, positions, mask = chosen[active_rows], positions[active_rows], mask[active_rows]
-        cache.frame = _Frame(slice(0, len(rows)), 0, width + step)
+        cache.frame = _PassFrame(slice(0, len(rows)), 0, width + step)
         seen = mask[:, : width + step + 1] if padded else None
         logits = _last_logits(model, cache, chosen[:, None], positions + step, seen)
     return generated
@@ -387,7 +387,7 @@ _MEMORY_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class EngineReply:
     """An answer's token ids, or why there is none; costs as in :class:`core.types.Answer`."""
 
     ids: tuple[int, ...]
@@ -456,7 +456,7 @@ class Engine:
 
     def read(
         self, prompts: Sequence[Ids], config: GenerationConfig
-    ) -> Generator[tuple[int, Reply]]:
+    ) -> Generator[tuple[int, EngineReply]]:
         """Each prompt's index and reply, batch by batch, longest prompts first.
 
         Raises ValueError for constrained answers where a press drops part of the cache.
@@ -498,7 +498,7 @@ class Engine:
         config: GenerationConfig,
         prefix: _PrefixCache | None,
         first: bool = True,
-    ) -> list[tuple[int, Reply]]:
+    ) -> list[tuple[int, EngineReply]]:
         """Replies to a batch; one that does not fit into memory is halved, down to one prompt."""
         try:
             return self._batch(prompts, indices, config, prefix, first)
@@ -511,7 +511,7 @@ class Engine:
             return self._read_or_halve(prompts, indices, config, prefix, first)
         self._free_memory()
         if len(prompts) == 1:
-            return [(indices[0], Reply((), self._too_long(len(prompts[0]))))]
+            return [(indices[0], EngineReply((), self._too_long(len(prompts[0]))))]
         half = (len(prompts) + 1) // 2
         self._limit = half * (len(prompts[0]) + config.new)
         return [
@@ -526,7 +526,7 @@ class Engine:
         config: GenerationConfig,
         prefix: _PrefixCache | None,
         first: bool,
-    ) -> list[tuple[int, Reply]]:
+    ) -> list[tuple[int, EngineReply]]:
         cached = prefix.cached() if prefix is not None else None
         with self.positions(config.stretched):
             if self.gpu:
@@ -546,7 +546,9 @@ class Engine:
         return [
             (
                 i,
-                Reply(tuple(one.ids), "", one.seconds, 0 if first and at == 0 else shared, peak),
+                EngineReply(
+                    tuple(one.ids), "", one.seconds, 0 if first and at == 0 else shared, peak
+                ),
             )
             for at, (i, one) in enumerate(zip(indices, generated, strict=True))
         ]

@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from midchart.core.client.calls import Caller, CallFailed, RetryPolicy, map_concurrently
-from midchart.core.client.openai_server import OpenAIServer, Reply, counter
-from midchart.core.egress import CLOSED, Gate, read_address
+from midchart.core.client.openai_server import OpenAIServer, ServerReply, counter
+from midchart.core.egress import CLOSED, EgressCheck, read_address
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.options import Configurable, Count, Options, Whole
 from midchart.core.protocol import Protocol
@@ -75,7 +75,7 @@ class Served(Configurable):
     def __init__(
         self,
         protocol: Protocol,
-        egress: Gate = CLOSED,
+        egress: EgressCheck = CLOSED,
         watch: Callable[[], None] = lambda: None,
         **options: Any,
     ) -> None:
@@ -108,7 +108,7 @@ class Served(Configurable):
         return (url,)
 
     @classmethod
-    def preflight(cls, protocol: Protocol, egress: Gate, **options: Any) -> None:
+    def preflight(cls, protocol: Protocol, egress: EgressCheck, **options: Any) -> None:
         """Ask the server for the window before a run; raises InputError without an answer."""
         chosen: ServedOptions = cls.read_options(options)
         brief: dict[str, Any] = {
@@ -171,7 +171,7 @@ class Served(Configurable):
                 answer = Answer("", "failed", str(answer))
             yield index, answer
 
-    def _choice(self, server: OpenAIServer, prompt: Prompt) -> Reply:
+    def _choice(self, server: OpenAIServer, prompt: Prompt) -> ServerReply:
         """The option that the server's log-probabilities choose."""
         options = prompt.options
         if self.options.choose == "letter":
@@ -179,7 +179,7 @@ class Served(Configurable):
             reply = self._caller.call(lambda: server.letter(prompt.text, letters))
             return replace(reply, text=option_text(options, letters.index(reply.text)))
         each: list[float] = []
-        reply = Reply("", 0, 0, "completions")
+        reply = ServerReply("", 0, 0, "completions")
         for option in map(one_line, options):
             total, reply = self._caller.call(
                 lambda option=option: server.log_likelihood(prompt.text, option)
@@ -188,7 +188,7 @@ class Served(Configurable):
         return replace(reply, text=option_text(options, each.index(max(each))))
 
 
-def _answer(prompt: Prompt, reply: Reply, seconds: float) -> Answer:
+def _answer(prompt: Prompt, reply: ServerReply, seconds: float) -> Answer:
     words = len(prompt.text.split())
     if reply.prompt_tokens and reply.prompt_tokens < _LEAST_TOKENS_PER_WORD * words:
         raise CallFailed(

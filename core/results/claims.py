@@ -32,7 +32,7 @@ _Words = Annotated[str, Field(min_length=1)]
 
 
 @table_row
-class Cell:
+class StatedFigure:
     """A stated figure and where it is read: the row of ``table`` with the values ``where``, its
     ``column``, times ``times``; ``value`` as the document prints it, which also says to how many
     decimals."""
@@ -57,7 +57,7 @@ class Claim:
     published: str = ""
     others: bool = False
     command: str = ""
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[StatedFigure, ...] = ()
 
 
 @table_row

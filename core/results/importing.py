@@ -2,8 +2,9 @@
 
 What arrives was written by somebody else. Nothing is unpacked by a name that the archive chose:
 only files of known names are taken, each with the size and hash that the manifest says, under
-limits. Rows are Parquet with the columns this installation knows; nothing is ever executed or
-unpickled, and the HTML report is rendered again. The run appears under its id
+limits. Rows are Parquet with the columns this installation knows. Documents and rows are held to
+the models of this installation's own runs (:mod:`midchart.core.runs.schemas`), once. Nothing is
+ever executed or unpickled, and the HTML report is rendered again. The run appears under its id
 complete, or not at all.
 """
 
@@ -18,36 +19,25 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NoReturn, cast
-
-from pydantic import TypeAdapter
+from typing import Any, cast
 
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.loaders.open import content_digest
-from midchart.core.parsing import read_document, user_path
-from midchart.core.protocol import parse
+from midchart.core.parsing import user_path
 from midchart.core.provenance import now
 from midchart.core.results.export import MANIFEST, read_manifest
 from midchart.core.results.reviews import checked_lines, write_lines
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.plan import ComponentSpec, Plan, default_primary
-from midchart.core.runs.schemas import (
-    DONE,
-    EVENT,
-    FOREIGN,
-    GATES,
-    LONGEST_NAME,
-    MOST_ROWS,
-    PLAN,
-    conditions,
-)
+from midchart.core.runs.plan import Plan, default_primary
+from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
-from midchart.core.storage.rows import Schema, check_rows, query, quoted
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.rows import Schema, query, quoted
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -59,6 +49,7 @@ NEEDED = ("spec.json", "done.json")
 NOT_TAKEN = ("report.html", "tables/")
 """Rendered from the rows at every request."""
 MOST_FILES = 500
+MOST_ROWS = 50_000_000
 MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
 MOST_JSON = 256 << 20
@@ -66,9 +57,6 @@ MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
-DOCUMENT_BYTES = {"spec.json": 16 << 20, "done.json": 1 << 20, "gates.json": 64 << 20}
-MOST_EVENT_BYTES = 1 << 20
-LONGEST_TEXT = 64 << 20
 
 Read = Callable[[int], bytes]
 """Gives at most so many of the bytes that follow; none at the end."""
@@ -156,8 +144,10 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     if final.path.exists():
         raise InputError(f"run {run} already exists: {final.path}")
     # A hidden name, so that no list of runs shows it before it is complete.
-    fresh = RunDirectory(Path(tempfile.mkdtemp(prefix=".import-", dir=runs)))
+    hidden = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
+    fresh = RunDirectory(hidden / run)
     try:
+        fresh.path.mkdir()
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
         _look(path, run, fresh)
@@ -181,9 +171,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         audit.run_action("run imported", run=run, file=path.name)
         fresh.path.rename(final.path)
         sync_folder(runs)
-    except BaseException:
-        shutil.rmtree(fresh.path, ignore_errors=True)
-        raise
+    finally:
+        shutil.rmtree(hidden, ignore_errors=True)
     taken = [name for name, lines in reviews.items() if write_lines(run, name, lines)]
     return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
 
@@ -251,27 +240,28 @@ def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> N
 
 
 def _look(path: Path, run: str, fresh: RunDirectory) -> None:
-    """Hold plan, counts and rows to what this installation can read."""
+    """Hold documents and rows to the models by which every run is read, and make its report."""
     fresh.items.mkdir(exist_ok=True)
     try:
-        check_documents(fresh.path, run)
-        plan = fresh.plan()
+        plan, done = fresh.plan(), fresh.finished()
+        _check_plan(run, plan, done)
+        for _ in read_lines(fresh.events, EVENT):
+            pass
+        gates = fresh.path / "gates.json"
+        if gates.exists():
+            fresh.document(gates, GATES)
+        kind, store = EXPERIMENTS.build(plan.kind), fresh.store(plan)
+        for parquet in sorted(fresh.items.iterdir()):
+            if parquet.stem not in kind.schemas:
+                raise InputError(f"holds a table {parquet.stem!r} that a {plan.kind} run lacks")
+            _columns(parquet, kind.schemas[parquet.stem])
+            store.source(parquet.stem)
+        for parquet in sorted((fresh.path / "forecast").glob("*")):
+            _columns(parquet, None)
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
-    schemas = EXPERIMENTS.build(plan.kind).schemas
-    for parquet in sorted(fresh.items.iterdir()):
-        if parquet.stem not in schemas:
-            raise InputError(f"{path}: holds a table {parquet.stem!r} that a {plan.kind} run lacks")
-        _columns(path, parquet, schemas[parquet.stem])
-        try:
-            check_foreign_rows(parquet, schemas[parquet.stem], plan)
-        except InputError as error:
-            raise InputError(f"{path}: {error}") from None
-    for parquet in sorted((fresh.path / "forecast").glob("*")):
-        _columns(path, parquet, None)
-    kind = EXPERIMENTS.build(plan.kind)
     try:
-        tables = kind.tables(fresh.store(plan), plan)
+        tables = kind.tables(store, plan)
         json.dumps([tables, kind.warnings(plan)], allow_nan=False).encode()
     except Exception as error:  # noqa: BLE001 - rows from elsewhere can be wrong in any way
         raise InputError(
@@ -279,7 +269,27 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
         ) from None
 
 
-def _columns(path: Path, parquet: Path, schema: Schema | None) -> None:
+def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:
+    """Hold a plan to the manifest's run, to itself and to the counts; raises InputError."""
+    # It is looked for among this installation's cohorts.
+    named = (plan.data, plan.raw["spec"].get("data", plan.data))
+    if any(name in ("", ".", "..") or set(name) & set("/\\\0") for name in named):
+        raise InputError("spec.json: names no cohort")
+    families = ([arm.label for arm in plan.arms], plan.readers, plan.judges)
+    if any(len(set(labels)) < len(labels) or not all(labels) for labels in families):
+        raise InputError("spec.json: has an empty label or one twice")
+    if plan.named_primary not in ("", default_primary(plan.judges), *plan.judges):
+        raise InputError("spec.json: spec.primary_judge is none of the run's judges")
+    if plan.protocol.resamples > MOST_RESAMPLES:
+        raise InputError(f"spec.json: protocol.resamples is over {MOST_RESAMPLES:,}")
+    if plan.raw["run"] != run:
+        raise InputError(f"spec.json: run is not the run {run} of the manifest")
+    counts = (done.get("run"), done.get("planned"))
+    if counts != (run, plan.planned) or done["done"] + done["failed"] > plan.planned:
+        raise InputError(f"done.json: done, failed do not fit the {plan.planned:,} planned items")
+
+
+def _columns(parquet: Path, schema: Schema | None) -> None:
     """Hold a table to known columns and types and to sizes, before a row is read."""
     import pyarrow as arrow
     from pyarrow import parquet as files
@@ -291,9 +301,9 @@ def _columns(path: Path, parquet: Path, schema: Schema | None) -> None:
         described = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")
         rows = facts.num_rows
     except (OSError, ValueError, arrow.ArrowException, MidchartError):
-        raise InputError(f"{path}: {parquet.name} is no Parquet file that can be read") from None
+        raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
     if rows > MOST_ROWS or wide > MOST_UNPACKED:
-        raise InputError(f"{path}: {parquet.name} unpacks to too much; not opened")
+        raise InputError(f"{parquet.name} unpacks to too much; not opened")
     if schema is None:
         return
     struct = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
@@ -303,88 +313,6 @@ def _columns(path: Path, parquet: Path, schema: Schema | None) -> None:
     for row in described:
         if known.get(row["column_name"]) != row["column_type"]:
             raise InputError(
-                f"{path}: {parquet.name} has a column {row['column_name'][:60]!r} that this "
+                f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"
             )
-
-
-# Validation of what another installation wrote; each fault is one InputError of one line.
-
-
-def check_documents(folder: Path, run: str) -> None:
-    """Hold plan, counts, events and gates of a run's folder to their models; raises InputError."""
-    plan = _read(folder / "spec.json", PLAN)
-    if plan["run"] != run:
-        _refuse("spec.json", "run", f"is not the run {run} of the manifest")
-    for family in ("arms", "readers", "judges"):
-        labels = [e if isinstance(e, str) else e.get("label") for e in plan["spec"][family]]
-        if len(set(labels)) < len(labels) or not all(labels):
-            _refuse("spec.json", f"spec.{family}", "has an empty label or one twice")
-    labels = [ComponentSpec.read(entry).label for entry in plan["spec"]["judges"]]
-    if plan["spec"].get("primary_judge", "") not in ("", default_primary(labels), *labels):
-        _refuse("spec.json", "spec.primary_judge", "is none of the run's judges")
-    try:
-        if parse(plan["protocol"]).resamples > MOST_RESAMPLES:
-            _refuse("spec.json", "protocol.resamples", f"is over {MOST_RESAMPLES:,}")
-        EXPERIMENTS.get(plan["spec"]["kind"])
-    except MidchartError as error:
-        reason = str(error)[:300]  # it quotes the value
-        raise InputError(f"spec.json: this installation cannot read it: {reason}") from None
-    done = _read(folder / "done.json", DONE)
-    counts = (done.get("run"), done.get("planned"))
-    if counts != (run, plan["planned"]) or done["done"] + done["failed"] > plan["planned"]:
-        _refuse("done.json", "done, failed", f"do not fit the {plan['planned']:,} planned items")
-    events = folder / "events.jsonl"
-    if events.exists():
-        with events.open("rb") as file:
-            number = 0
-            while line := file.readline(MOST_EVENT_BYTES + 1):
-                number += 1
-                _parsed(events.name, line, EVENT, MOST_EVENT_BYTES, number)
-    if (folder / "gates.json").exists():
-        _read(folder / "gates.json", GATES)
-
-
-def _refuse(file: str, place: str, reason: str) -> NoReturn:
-    raise InputError(f"{file}: {place} {reason}" if place else f"{file}: {reason}")
-
-
-def _read(path: Path, model: TypeAdapter[Any]) -> Any:
-    """A JSON file of a run by its model."""
-    most = DOCUMENT_BYTES[path.name]
-    with path.open("rb") as file:
-        return _parsed(path.name, file.read(most + 1), model, most)
-
-
-def _parsed(
-    name: str, content: bytes, model: TypeAdapter[Any], most: int, line: int | None = None
-) -> Any:
-    if len(content) > most:
-        _refuse(name, "", f"is larger than {most >> 20} MiB")
-    try:
-        return read_document(content, name, model, "", line, FOREIGN)
-    except DataError as error:
-        place = name if error.line is None else f"{name}:{error.line}"
-        raise InputError(f"{place}: {error.reason}") from None
-
-
-_TEXTS = frozenset({
-    "reason", "prompt", "answer", "raw", "about", "text", "how", "wording", "summary", "bins",
-})  # fmt: skip
-"""Columns of more than a name."""
-
-
-def check_foreign_rows(parquet: Path, schema: Schema, plan: Plan) -> None:
-    """Hold the rows of a table to the model of a run's rows and their texts to a length; raises
-    InputError."""
-    tests = conditions(plan, schema)
-    for name, type in schema.items():
-        if type == "VARCHAR":
-            longest = LONGEST_TEXT if name in _TEXTS else LONGEST_NAME
-            short = f"coalesce(strlen({name}), 0) <= {longest}"
-            tests[name] = f"({tests[name]}) AND {short}" if name in tests else short
-    try:
-        check_rows(parquet, schema, tests)
-    except DataError as error:
-        line = "" if error.line is None else f":{error.line}"
-        raise InputError(f"{parquet.name}{line}: {error.reason}") from None

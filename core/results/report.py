@@ -40,7 +40,7 @@ PARTS = (TEST, SEEN, ALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PatientPart:
     """A part of a run's patients.
 
     ``name``: "test", "seen" or "all", or the part that the run's spec asked for. ``where``: the
@@ -75,7 +75,7 @@ class Part:
         )
 
 
-def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> Part:
+def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> PatientPart:
     """A part of a run's patients.
 
     ``part``: "test", "seen" or "all"; empty for "test" where the run has a trained arm and its
@@ -85,7 +85,7 @@ def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> Part:
         raise UnknownName("part of a run's patients", part, PARTS)
     kind = EXPERIMENTS.build(plan.kind)
     if not kind.compares:
-        return Part(ALL, "true", 0, {})
+        return PatientPart(ALL, "true", 0, {})
     store = folder.store(plan)
     records = store.records(kind.main)
     noted = seen_patients(folder.path)
@@ -99,10 +99,10 @@ def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> Part:
     listed = ", ".join(map(literal, sorted(everyone)))
     inside = f"record IN ({listed})" if listed else "false"
     if name == TEST:
-        return Part(name, f"NOT ({inside})", len(records - everyone), counts, everyone)
+        return PatientPart(name, f"NOT ({inside})", len(records - everyone), counts, everyone)
     if name == SEEN:
-        return Part(name, inside, len(everyone), counts)
-    return Part(name, "true", len(records), counts)
+        return PatientPart(name, inside, len(everyone), counts)
+    return PatientPart(name, "true", len(records), counts)
 
 
 def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
@@ -211,7 +211,7 @@ def withdraw(tables: dict[str, Table]) -> None:
                 row["other_judges"] = ""
 
 
-def _tables(folder: RunDirectory, plan: Plan, part: Part) -> dict[str, Table]:
+def _tables(folder: RunDirectory, plan: Plan, part: PatientPart) -> dict[str, Table]:
     kind, store = EXPERIMENTS.build(plan.kind), folder.store(plan)
     store.counted = part.where
     tables = kind.tables(store, plan)
@@ -226,7 +226,7 @@ def _tables(folder: RunDirectory, plan: Plan, part: Part) -> dict[str, Table]:
     }
 
 
-def _row_part(table: str, part: Part) -> str:
+def _row_part(table: str, part: PatientPart) -> str:
     if table in WHOLE:
         return ALL
     return SEEN if table.endswith(f"_{SEEN}") else part.name

@@ -532,12 +532,12 @@ def _rows(
 # an import, or was used before codes were registered, to the account of the installation.
 
 
-class _Line(TypedDict):
+class _ReviewEntry(TypedDict):
     code: str
     who: str
 
 
-_LINE = TypeAdapter(_Line)
+_LINE = TypeAdapter(_ReviewEntry)
 
 
 def _folder() -> Path:

@@ -91,7 +91,7 @@ LARGEST_BATCH = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ReaderQuestion:
     """A question put to a reader (its label) over an arm's selection."""
 
     entry: ArmConfig
@@ -104,14 +104,14 @@ class Asked:
         return item_of(self.entry, self.question.instruction.id, self.reader)
 
 
-class Reading:
+class ReadingPass:
     """All reading of a pass. ``answered`` is called with every row once it is written."""
 
-    def __init__(self, job: Job, answered: Callable[[Asked, Row], None]) -> None:
+    def __init__(self, job: Job, answered: Callable[[ReaderQuestion, Row], None]) -> None:
         self.job, self.answered = job, answered
-        self._batches: dict[str, list[tuple[Asked, Row, Prompt]]] = {}
+        self._batches: dict[str, list[tuple[ReaderQuestion, Row, Prompt]]] = {}
 
-    def ask(self, asked: Asked, selection: Selection | None, selected: Row) -> None:
+    def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
         """Read a question; ``selected`` are the columns of its selection."""
         row: Row = {**blank(ANSWERS), **selected, "reader": asked.reader}
         if selection is None:
@@ -180,7 +180,9 @@ class Reading:
                 self._write(asked, row, prompt, answer.quotes)
                 start = time.perf_counter()
 
-    def _write(self, asked: Asked, row: Row, prompt: Prompt | None, quotes: bool = False) -> None:
+    def _write(
+        self, asked: ReaderQuestion, row: Row, prompt: Prompt | None, quotes: bool = False
+    ) -> None:
         if prompt is not None:
             row |= {
                 "prompt": prompt.text,
@@ -300,7 +302,7 @@ def _failed_verdict(reason: str) -> Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class JudgedCase:
     """What a judge is given of an answers row."""
 
     gold: Gold
@@ -309,7 +311,9 @@ class Case:
     nan: bool
 
 
-def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -> Case | Verdict:
+def case_of(
+    question: Question, answer: Mapping[str, Any], protocol: Protocol
+) -> JudgedCase | Verdict:
     """What a judge is given, or the verdict where none is needed.
 
     Failed: a failed answer, or a question without evidence. Incorrect: an answer without a word.
@@ -328,14 +332,14 @@ def case_of(question: Question, answer: Mapping[str, Any], protocol: Protocol) -
         return Verdict("incorrect", raw="the answer is empty")
     asked = question.instruction.question
     prompt_hash = digest(asked, gold.answer, "\n".join(gold.snippets), text)
-    return Case(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
+    return JudgedCase(gold, Answer(text, sources=tuple(answer["sources"] or ())), prompt_hash, nan)
 
 
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A missing verdict of a judge (its label) on an answer; ``repeat`` counts from 0."""
 
-    asked: Asked
+    asked: ReaderQuestion
     answer_key: str
     judge: str
     repeat: int
@@ -346,9 +350,9 @@ class Judging:
 
     def __init__(self, job: Job, there: Container[str]) -> None:
         self.job, self.there = job, there
-        self._batches: dict[str, list[tuple[Pending, Case]]] = {}
+        self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
 
-    def judge(self, asked: Asked, answer: Mapping[str, Any]) -> None:
+    def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
         """Judge an answers row by every judge that has not judged it."""
         for entry in self.job.plan.judge_entries:
             for repeat in range(entry.repeats):
@@ -392,10 +396,12 @@ class Judging:
                 start = time.perf_counter()
 
     @staticmethod
-    def _item(asked: Asked, label: str, repeat: int) -> str:
+    def _item(asked: ReaderQuestion, label: str, repeat: int) -> str:
         return item_of(asked.entry, asked.question.instruction.id, asked.reader, label, repeat)
 
-    def _write(self, pending: Pending, verdict: Verdict, case: Case | None, seconds: float) -> None:
+    def _write(
+        self, pending: Pending, verdict: Verdict, case: JudgedCase | None, seconds: float
+    ) -> None:
         asked, used = pending.asked, verdict.usage
         item = self._item(asked, pending.judge, pending.repeat)
         row: Row = {
@@ -454,7 +460,7 @@ class Answering:
         self.answers = job.there("answers", "item, key, status, answer, sources")
         self.verdicts = job.there("verdicts")
         self.judging = Judging(job, self.verdicts)
-        self.reading = Reading(job, self.judging.judge)
+        self.reading = ReadingPass(job, self.judging.judge)
 
     def run(self, groups: Iterable[Sequence[Instruction]]) -> None:
         """Write the missing rows."""
@@ -485,7 +491,7 @@ class Answering:
     def _entry(self, entry: ArmConfig, question: Question) -> None:
         selected: tuple[Selection | None, Row] | None = None
         for reader in self.job.plan.readers:
-            asked = Asked(entry, question, reader)
+            asked = ReaderQuestion(entry, question, reader)
             row = self.answers.get(asked.item)
             if row is not None:
                 self.judging.judge(asked, row)

@@ -48,19 +48,19 @@ INSTALL = "pip install -r docs/optional/ray.txt"
 _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
 
 
-def read_place(text: str) -> str:
-    """A place as :func:`spelled` spells it; raises MissingModel where Ray is not installed."""
-    place = spelled(text)
-    if place and importlib.util.find_spec("ray") is None:
+def read_cluster(text: str) -> str:
+    """A cluster as :func:`spelled` spells it; raises MissingModel where Ray is not installed."""
+    cluster = spelled(text)
+    if cluster and importlib.util.find_spec("ray") is None:
         raise MissingModel(f"a run on Ray needs the package ray; get it with: {INSTALL}")
-    return place
+    return cluster
 
 
 def spelled(text: str) -> str:
-    """A place in its one spelling: "", "ray" or "ray://HOST:PORT"; raises InputError."""
+    """A cluster in its one spelling: "ray" or "ray://HOST:PORT", "" for none; raises InputError."""
     if text in ("", HERE):
         return ""
-    place = text
+    cluster = text
     if text != LOCAL:
         match = _ADDRESS.fullmatch(text)
         port = int(match["port"] or PORT) if match else 0
@@ -68,21 +68,21 @@ def spelled(text: str) -> str:
             raise InputError(
                 f"a run is done on 'here', 'ray' or 'ray://HOST:PORT', not on {text!r}"
             )
-        place = f"ray://{match['host']}:{port}"
-    return place
+        cluster = f"ray://{match['host']}:{port}"
+    return cluster
 
 
-def named_cluster(place: str) -> str:
+def named_cluster(cluster: str) -> str:
     """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
 
     One whose first machine is this one may have others, so its address does not decide.
     """
-    return "" if place in ("", LOCAL) else place
+    return "" if cluster in ("", LOCAL) else cluster
 
 
-def on_loopback(place: str) -> bool:
-    """Whether this machine's loopback is all that is needed to reach a place."""
-    return place == LOCAL or place.startswith(("ray://127.0.0.1:", "ray://localhost:"))
+def on_loopback(cluster: str) -> bool:
+    """Whether this machine's loopback is all that is needed to reach a cluster."""
+    return cluster == LOCAL or cluster.startswith(("ray://127.0.0.1:", "ray://localhost:"))
 
 
 # A worker on a machine of the cluster: it reads plan and cohort from the shared folder, makes the
@@ -160,7 +160,7 @@ class RayWorker:
         problem = ""
         try:
             self._open()
-        except Exception as error:  # noqa: BLE001 - its text may quote a record: only its place is reported
+        except Exception as error:  # noqa: BLE001 - its text may quote a record: only its line is reported
             problem = reason_of(error)
         return {"code": code_digest(), "host": platform.node(), "problem": problem}
 
@@ -180,7 +180,7 @@ class RayWorker:
             lambda done, failed: not folder.cancel.exists(),
             folder.path,
             lambda text: self._box.put((NOTE, text, {})),
-            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.place())),
+            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.cluster())),
         )
 
     def work(self, shards: Sequence[str], there: Rows) -> Generator[list[Message]]:
@@ -212,7 +212,7 @@ class RayWorker:
             self._kind.execute(job)
         except Stopped:
             pass
-        except Exception as error:  # noqa: BLE001 - its text may quote a record: only its place is reported
+        except Exception as error:  # noqa: BLE001 - its text may quote a record: only its line is reported
             problem = reason_of(error)
         self._box.put((END, problem, {}))
 
@@ -261,8 +261,8 @@ class Session:
 
 
 @contextmanager
-def connected(place: str, gpu: bool) -> Generator[Session]:
-    """A session at a place; raises WorkFailed where no cluster answers there."""
+def connected(cluster: str, gpu: bool) -> Generator[Session]:
+    """A session on a cluster; raises WorkFailed where no cluster answers there."""
     # Not by a statement: the checks of types and layers need no Ray.
     ray: Any = importlib.import_module("ray")
     environment = settings.worker_environment()
@@ -271,7 +271,7 @@ def connected(place: str, gpu: bool) -> Generator[Session]:
         part for part in (str(settings.ROOT), environment.get("PYTHONPATH", "")) if part
     )
     options: dict[str, Any] = {}
-    if place == LOCAL:
+    if cluster == LOCAL:
         options = {
             "include_dashboard": False,
             "_node_ip_address": "127.0.0.1",
@@ -279,7 +279,7 @@ def connected(place: str, gpu: bool) -> Generator[Session]:
         }
     try:
         ray.init(
-            address="local" if place == LOCAL else place.removeprefix("ray://"),
+            address="local" if cluster == LOCAL else cluster.removeprefix("ray://"),
             log_to_driver=False,
             logging_level=logging.ERROR,
             runtime_env={"env_vars": shared},
@@ -287,8 +287,8 @@ def connected(place: str, gpu: bool) -> Generator[Session]:
         )
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
         raise WorkFailed(
-            f"no Ray cluster answers at {place} ({type(error).__name__}); start its first machine "
-            "with: ray start --head, and this command on a machine of the cluster"
+            f"no Ray cluster answers at {cluster} ({type(error).__name__}); start its first "
+            "machine with: ray start --head, and this command on a machine of the cluster"
         ) from None
     try:
         yield Session(ray, gpu)
@@ -302,23 +302,23 @@ PIECES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class ShardBatch:
     """Shards that a worker executes one after another; ``deaths``: workers that died over them."""
 
     shards: tuple[str, ...]
     deaths: int = 0
 
-    def after_death(self) -> list[Batch]:
+    def after_death(self) -> list[ShardBatch]:
         """Smaller batches to retry, down to one shard each."""
         each = -(-len(self.shards) // PIECES)
         parts = [self.shards[i : i + each] for i in range(0, len(self.shards), each)]
-        return [Batch(part, self.deaths + 1) for part in parts]
+        return [ShardBatch(part, self.deaths + 1) for part in parts]
 
 
-def batches(shards: Sequence[str], room: int) -> deque[Batch]:
+def batches(shards: Sequence[str], room: int) -> deque[ShardBatch]:
     """All shards in batches, for so many workers."""
     each = max(1, -(-len(shards) // (BATCHES_EACH * max(1, room))))
-    return deque(Batch(tuple(shards[i : i + each])) for i in range(0, len(shards), each))
+    return deque(ShardBatch(tuple(shards[i : i + each])) for i in range(0, len(shards), each))
 
 
 class Started:
@@ -336,7 +336,7 @@ class Started:
         """Note a row that was written."""
         self._shards.add(row[self._column])
 
-    def there(self, batch: Batch) -> dict[str, list[dict[str, Any]]]:
+    def there(self, batch: ShardBatch) -> dict[str, list[dict[str, Any]]]:
         """The rows of a batch's shards, by table."""
         known = [shard for shard in batch.shards if shard in self._shards]
         if not known:
@@ -364,7 +364,7 @@ class _Worker:
 
     actor: Any
     asked: Any
-    batch: Batch | None = None
+    batch: ShardBatch | None = None
 
 
 class Pool:
@@ -523,12 +523,12 @@ class Pool:
                 continue
 
 
-def work_on(place: str, job: Job, kind: Experiment, run: str, gpu: bool) -> None:
+def work_on(cluster: str, job: Job, kind: Experiment, run: str, gpu: bool) -> None:
     """Execute a run's shards on Ray; what cannot be divided is left to the run's own process.
 
     ``gpu``: each worker gets one GPU where the cluster has any. Raises Stopped when the run is
     cancelled, WorkFailed where no cluster answers or a shard cannot be done.
     """
     if kind.shard:
-        with connected(place, gpu) as session:
+        with connected(cluster, gpu) as session:
             Pool(job, kind, run, session).work()

@@ -18,7 +18,7 @@ FigureKind = Literal["forest", "line", "grid", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class Ends:
     """The columns of an interval's ends, and the method's name; 95 % unless the help names another
     level."""
 
@@ -27,8 +27,8 @@ class Interval:
     method: str
 
 
-BY_PATIENT = Interval("patient_low", "patient_high", "by patient")
-WILSON = Interval("wilson_low", "wilson_high", "Wilson, questions independent")
+BY_PATIENT = Ends("patient_low", "patient_high", "by patient")
+WILSON = Ends("wilson_low", "wilson_high", "Wilson, questions independent")
 """Where fewer than five patients give no interval by patient."""
 
 
@@ -46,7 +46,7 @@ class Measure:
     title: str
     unit: Unit = "%"
     help: str = ""
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[Ends, ...] = ()
     n: str = "n"
     clusters: str = ""
     chance: str = ""

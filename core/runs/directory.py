@@ -9,15 +9,18 @@
     log.txt          what the worker printed: places of faults, never text of a record
     judging/         spending and open batches of judges with a budget, a file a judge
     gates.json       the gate of each arm that has one, by hash
-    (midchart.core.runs.gate_checkpoints) people.jsonl     who started, resumed, cancelled and
-    exported it, and when; not exported labels.json      its name in lists
-    (midchart.core.runs.status); not exported lock             held by the worker while it lives
-    cancel           a stop was requested;  cancelled  the worker stopped queued.json      place in
-    the queue and kind of slot (midchart.core.runs.process) slot             slot of this machine
-    where its worker is or was place            "ray" or "ray://HOST:PORT"
-    (midchart.core.runs.cluster) done.json        finished: counts, times and SHA-256 digests of the
-    files of rows imported.json    imported from another installation, read-only
-    (midchart.core.results.importing); with                  digests of the files of rows
+                     (midchart.core.runs.gate_checkpoints)
+    people.jsonl     who started, resumed, cancelled and exported it, and when; not exported
+    labels.json      its name in lists (midchart.core.runs.status); not exported
+    lock             held by the worker while it lives
+    cancel           a stop was requested
+    cancelled        the worker stopped
+    queued.json      number in the queue and kind of slot (midchart.core.runs.process)
+    slot             slot of this machine where its worker is or was
+    place            "ray" or "ray://HOST:PORT" (midchart.core.runs.cluster)
+    done.json        finished: counts, times and SHA-256 digests of the files of rows
+    imported.json    imported from another installation, read-only
+                     (midchart.core.results.importing); with digests of the files of rows
 
 Ids are UTC and sort by time. A folder is made under a hidden name and renamed.
 """
@@ -90,6 +93,7 @@ class RunDirectory:
     people = _File("people.jsonl")
     queued = _File("queued.json")
     slot = _File("slot")
+    cluster_note = _File("place")
     labels = _File("labels.json")
 
     @property
@@ -97,16 +101,16 @@ class RunDirectory:
         """The run's id."""
         return self.path.name
 
-    def place(self) -> str:
-        """Where its work is done, as :func:`midchart.core.runs.cluster.read_place` spells it."""
+    def cluster(self) -> str:
+        """Where its work is done, as :func:`midchart.core.runs.cluster.read_cluster` spells it."""
         try:
-            return (self.path / "place").read_text(encoding="utf-8", errors="replace")
+            return self.cluster_note.read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return ""
 
-    def set_place(self, place: str) -> None:
+    def set_cluster(self, cluster: str) -> None:
         """Note where its work is to be done."""
-        (self.path / "place").write_text(place, encoding="utf-8")
+        self.cluster_note.write_text(cluster, encoding="utf-8")
 
     def document(self, file: Path, model: TypeAdapter[Any]) -> Any:
         """The JSON document in a file of the folder, as it is written.
@@ -270,18 +274,19 @@ def waiting() -> list[tuple[RunDirectory, dict[str, Any]]]:
         # FileNotFoundError: started in the meantime; others: a damaged note, so a damaged run
         with suppress(OSError, DataError):
             if not folder.id.startswith(".") and path.is_file():
-                queued.append((folder, folder.document(folder.queued, QUEUED)))
-    return sorted(queued, key=lambda pair: pair[1]["place"])
+                note = folder.document(folder.queued, QUEUED)
+                queued.append((folder, {"queue_number": note.get("place"), **note}))
+    return sorted(queued, key=lambda pair: pair[1]["queue_number"])
 
 
 def make_run(
     document: Mapping[str, Any],
     queued: Callable[[RunDirectory], Mapping[str, Any]] | None = None,
-    place: str = "",
+    cluster: str = "",
 ) -> RunDirectory:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
-    ``queued`` makes the note of a run that is to be queued; ``place``: where its work is done.
+    ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done.
     Raises InputError where the folder cannot be written, and leaves nothing of it.
     """
     runs = settings.runs_folder()
@@ -299,8 +304,8 @@ def make_run(
             fresh.items.mkdir()
             fresh.lock.touch()
             write_json(fresh.spec, {"run": id, "created": now(), **document})
-            if place:
-                fresh.set_place(place)
+            if cluster:
+                fresh.set_cluster(cluster)
             fresh.note_person("started")
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))

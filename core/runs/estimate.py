@@ -32,7 +32,7 @@ from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import machine
 from midchart.core.readers import READERS
-from midchart.core.runs.cluster import named_cluster, read_place, spelled
+from midchart.core.runs.cluster import named_cluster, read_cluster, spelled
 from midchart.core.runs.directory import RunDirectory, run_ids, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
@@ -402,7 +402,7 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
         "hosts": [destination.shown() for destination in listed],
         "leaves": _leaves(listed, cohort, spec, patients, n),
         "cluster": {
-            "place": cluster,
+            "address": cluster,
             "what": "records, prompts and answers",
             "refused": _refused((), cohort, (), cluster),
         }
@@ -471,21 +471,21 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
     to be done (:mod:`midchart.core.runs.cluster`). ``problems``: reasons, none where it can start;
     ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
-    machines would see records, "" where none would. Raises nothing for a wrong spec or place.
+    machines would see records, "" where none would. Raises nothing for a wrong spec or cluster.
     """
     estimated: dict[str, Any] | None = None
     problems: list[str] = []
-    place = ""
+    cluster = ""
     try:
-        place = spelled(on)
-        read_place(on)
+        cluster = spelled(on)
+        read_cluster(on)
     except MidchartError as error:
         problems.append(str(error))
     with gathering() as missing:
         try:
             table = read_toml(source) if isinstance(source, str) else source
             estimated = estimate(
-                table if isinstance(table, Path) else dict(table), named_cluster(place)
+                table if isinstance(table, Path) else dict(table), named_cluster(cluster)
             )
         except MidchartError as error:
             problems.append(str(error))
@@ -500,5 +500,5 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     return {
         "problems": list(dict.fromkeys(problems)),
         "estimate": estimated,
-        "cluster": named_cluster(place),
+        "cluster": named_cluster(cluster),
     }

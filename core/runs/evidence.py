@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from midchart.core.arms.base import Candidates, candidates, index_of
+from midchart.core.cohorts.gold import SourceCheck, check_with_source, location_columns
 from midchart.core.embedding.pairs import Entailment
-from midchart.core.loaders.gold import SourceCheck, check_with_source, location_columns
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
 from midchart.core.runs.job import Job, Row, Stopped, reason_of
@@ -299,11 +299,11 @@ def score_semantic(job: Job, table: str) -> None:
     """Score the selections in ``table`` that have no semantic row yet."""
     about: str = job.plan.options.get("semantic", "")
     if about:
-        _Stage(job, table, about).run()
+        _ScoringPass(job, table, about).run()
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _ScoredSelection:
     """A selection to score: its row, its lines (id, the arm's own pick, text) and the references;
     ``problem``: why it cannot be scored."""
 
@@ -317,7 +317,7 @@ class _Asked:
         return ((reference, text) for reference in self.references for _, _, text in self.lines)
 
 
-class _Stage:
+class _ScoringPass:
     """One pass over the selections of a run."""
 
     def __init__(self, job: Job, table: str, about: str) -> None:
@@ -349,7 +349,7 @@ class _Stage:
     def _record(self, record: str, todo: Sequence[Row]) -> None:
         """Score a record's selections, all pairs at once."""
         texts: dict[str, str] = {}
-        asked: list[_Asked] = []
+        asked: list[_ScoredSelection] = []
         for row in todo:
             try:
                 if not texts and row["lines"] is None and row["selection"] is not None:
@@ -357,7 +357,7 @@ class _Stage:
                     texts = {sentence.id: sentence.text for sentence in computed}
                 asked.append(self._asked(row, texts))
             except Exception as error:  # noqa: BLE001 - becomes the row's reason
-                asked.append(_Asked(row, problem=reason_of(error)))
+                asked.append(_ScoredSelection(row, problem=reason_of(error)))
         pairs = list(dict.fromkeys(pair for one in asked for pair in one.pairs()))
         model: str | None = None
         scores: dict[_Pair, float] = {}
@@ -375,9 +375,9 @@ class _Stage:
             row = self._row(one, scores, one.problem or problem)
             self.job.append("semantic", {**row, "model": model})
 
-    def _asked(self, row: Row, texts: Mapping[str, str]) -> _Asked:
+    def _asked(self, row: Row, texts: Mapping[str, str]) -> _ScoredSelection:
         if row["selection"] is None:
-            return _Asked(row, problem="the selection failed")
+            return _ScoredSelection(row, problem="the selection failed")
         gold = self.job.cohort.gold.get(row["instruction"])
         references: tuple[str, ...] = ()
         if gold is not None:
@@ -391,9 +391,11 @@ class _Stage:
         else:
             written = [ContextLine(line["id"], line["text"]) for line in row["lines"]]
             lines = [(w.sentence_id, picked.get(w.sentence_id, False), body(w)) for w in written]
-        return _Asked(row, tuple(lines), tuple(text for text in references if text.strip()))
+        return _ScoredSelection(
+            row, tuple(lines), tuple(text for text in references if text.strip())
+        )
 
-    def _row(self, asked: _Asked, scores: Mapping[_Pair, float], problem: str) -> Row:
+    def _row(self, asked: _ScoredSelection, scores: Mapping[_Pair, float], problem: str) -> Row:
         ids = ",".join(id for id, _, _ in asked.lines)
         named = {name: asked.row[name] for name in _COLUMNS}
         row: Row = {

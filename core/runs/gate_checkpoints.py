@@ -131,12 +131,12 @@ def pin(run: Path, entry: ArmConfig, gate: str, cohort: Cohort, digest: str) -> 
 
     ``digest``: the hash of the cohort's files. Raises InputError where another gate is noted.
     """
-    place = user_path(gate)
-    gate_hash = mark(entry.name, place)
+    path = user_path(gate)
+    gate_hash = mark(entry.name, path)
     with exclusive(run / "gates.lock"):  # several processes may work for one run
         noted = _noted(run)
         if entry.label not in noted:
-            note = {"gate": gate_hash, "seen": seen_by(entry.name, place, cohort, digest)}
+            note = {"gate": gate_hash, "seen": seen_by(entry.name, path, cohort, digest)}
             with replacing(run / NOTE) as fresh:
                 fresh.write_text(json.dumps({**noted, entry.label: note}, indent=1), "utf-8")
             return

@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
-from midchart.core.egress import CLOSED, Gate
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError, WorkFailed
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
-from midchart.core.loaders.gold import gold_under
 from midchart.core.provenance import digest, now
 from midchart.core.readers import READERS
 from midchart.core.readers.twice import as_protocol_reads
@@ -65,20 +65,20 @@ class _Broken:
 
 
 def reason_of(error: BaseException) -> str:
-    """Reason of a failure that is safe to store: the text of a MidchartError, or type and place.
+    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line.
 
     Texts of other errors may quote a record.
     """
     if isinstance(error, MidchartError):
         return str(error)
-    place = ""
+    line = ""
     step = error.__traceback__
     while step is not None:
         path = Path(step.tb_frame.f_code.co_filename)
         if path.is_relative_to(settings.ROOT):
-            place = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
+            line = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
         step = step.tb_next
-    return f"{type(error).__name__}{place}"
+    return f"{type(error).__name__}{line}"
 
 
 @contextmanager
@@ -110,7 +110,7 @@ class Job:
         progress: Progress,
         folder: Path,
         note: Callable[[str], None] = lambda _: None,
-        egress: Gate = CLOSED,
+        egress: EgressCheck = CLOSED,
     ) -> None:
         self.plan, self.store, self.folder = plan, store, folder
         self.protocol = plan.protocol

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.egress import Gate, audit, gate_of, read_address
+from midchart.core.egress import EgressCheck, audit, gate_of, read_address
 from midchart.core.errors import DataError
 from midchart.core.gate.cohort_training import split_of
 from midchart.core.judges import JUDGES
@@ -67,7 +67,7 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
 
 def permit(
     listed: Sequence[Destination], manifest: Manifest, hosts: Iterable[str], cluster: str = ""
-) -> Gate:
+) -> EgressCheck:
     """The egress gate of a run, once all destinations and the ``cluster`` are permitted.
 
     Raises EgressRefused.
@@ -95,7 +95,7 @@ def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], rec
             )
 
 
-def preflight(what: Spec, egress: Gate) -> None:
+def preflight(what: Spec, egress: EgressCheck) -> None:
     """Query the services of a run's readers for what every item needs; raises InputError."""
     for entry in (*what.readers_of_arms, *what.reader_entries):
         ask = getattr(READERS.get(entry.name), "preflight", None)
@@ -103,22 +103,22 @@ def preflight(what: Spec, egress: Gate) -> None:
             ask(what.protocol, egress, **entry.options)
 
 
-def open_source(place: str) -> Cohort:
-    """The cohort at a place; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
+def open_source(path: str) -> Cohort:
+    """The cohort at a path; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
 
     Synthetic records may go wherever the user sends them. Raises DataError.
     """
-    if place != MADE:
-        return open_cohort(place)
+    if path != MADE:
+        return open_cohort(path)
     manifest = Manifest(
         name=MADE, synthetic=True, training_allowed=True, external_services_allowed=True
     )
     return Cohort(MADE, "made", manifest, {})
 
 
-def digest_of(place: str) -> str:
+def digest_of(path: str) -> str:
     """The hash of a cohort's content; generated records depend on seed and code alone."""
-    return MADE if place == MADE else content_digest(place)
+    return MADE if path == MADE else content_digest(path)
 
 
 def find_data(data: str, base: str = "") -> Path:
@@ -130,15 +130,15 @@ def find_data(data: str, base: str = "") -> Path:
     if data == MADE:
         return Path(MADE)
     path = user_path(data)
-    places = [path]
+    paths = [path]
     if not path.is_absolute():
         if base:
-            places.append(Path(base) / path)
+            paths.append(Path(base) / path)
         inside = Path(*path.parts[1:]) if path.parts and path.parts[0] == "data" else path
-        places += [settings.data_folder() / inside, settings.cohorts_folder() / path]
-    for place in places:
-        if place.exists():
-            return place.resolve()
+        paths += [settings.data_folder() / inside, settings.cohorts_folder() / path]
+    for one in paths:
+        if one.exists():
+            return one.resolve()
     raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
 
 
@@ -198,6 +198,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     run needs, DataUseError where text of its records would go where it may not, InputError where a
     reader's server does not report what every prompt needs.
     """
+    # The run's cohort, questions and items, and where text would be sent.
     path = find_data(spec.data, spec.base)
     kind = EXPERIMENTS.build(spec.kind)
     source = open_source(str(path))
@@ -209,6 +210,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     items = kind.planned(spec, cohort, instructions)
     if not cluster:  # its machines may reach servers that this one does not
         preflight(spec, egress)
+    # The document ``spec.json``.
     return {
         "spec": {
             "name": spec.name,

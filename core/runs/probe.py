@@ -59,8 +59,8 @@ def probe(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     data = settings.data_folder()
     with writing(data):
         data.mkdir(parents=True, exist_ok=True)
-        place = TemporaryDirectory(prefix=".probe-", dir=data, ignore_cleanup_errors=True)
-    with place as folder:
+        temporary = TemporaryDirectory(prefix=".probe-", dir=data, ignore_cleanup_errors=True)
+    with temporary as folder:
         one_patient = ceil(facts["items"] / max(facts["records"], 1))
         pace, items, seconds = _measured(table, Path(folder), one_patient)
     if pace is None:

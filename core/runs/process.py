@@ -2,9 +2,10 @@
 
 A run takes a GPU's slot where it loads weights and this machine has a GPU, "ray" where Ray's
 workers do its work, else the CPU's. A queued run is a complete run folder with ``queued.json``: its
-place in the order and the kind of slot it wants. There is no scheduler process: every worker at its
-end, and every status query, starts what may start (:func:`tick`) under one lock
-(``data/runs/.queue.lock``). Places are counters, never times, so a changed clock changes nothing.
+queue number and the kind of slot it wants. There is no scheduler process: every worker at its end,
+and every status query, starts what may start (:func:`tick`) under one lock
+(``data/runs/.queue.lock``). Queue numbers are counters, never times, so a changed clock changes
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from midchart.core.provenance import now
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
 from midchart.core.runs import status as state
-from midchart.core.runs.cluster import LOCAL, named_cluster, on_loopback, read_place
+from midchart.core.runs.cluster import LOCAL, named_cluster, on_loopback, read_cluster
 from midchart.core.runs.directory import (
     RunDirectory,
     find_run,
@@ -83,7 +84,7 @@ def _components(plan: Plan) -> Iterator[tuple[Registry[Any], str]]:
 
 
 def _wanted_by(folder: RunDirectory) -> str:
-    return RAY if folder.place() else wanted(folder.plan())
+    return RAY if folder.cluster() else wanted(folder.plan())
 
 
 def _fitting(wants: str) -> tuple[str, ...]:
@@ -105,9 +106,9 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     gpu = None
     if slot and slot != RAY and len(_slots()) > 1:
         gpu = slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
-    place = folder.place()
-    token = secrets.token_hex(32) if place == LOCAL else ""
-    ray = settings.ray_environment(on_loopback(place), token) if place else {}
+    cluster = folder.cluster()
+    token = secrets.token_hex(32) if cluster == LOCAL else ""
+    ray = settings.ray_environment(on_loopback(cluster), token) if cluster else {}
     command = [
         sys.executable,
         "-m",
@@ -150,13 +151,13 @@ def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     ``on``: where its work is done (:mod:`midchart.core.runs.cluster`). Raises as
     :func:`start` does.
     """
-    place = read_place(on)
-    document = plan(read_spec(spec), named_cluster(place))
+    cluster = read_cluster(on)
+    document = plan(read_spec(spec), named_cluster(cluster))
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
         with exclusive(_lock()):
-            folder = make_run(document, queued=_place, place=place)
+            folder = make_run(document, queued=_queue_note, cluster=cluster)
     tick()
     return folder.id
 
@@ -164,7 +165,7 @@ def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
 def _put(folder: RunDirectory) -> None:
     """Put an existing run, whose lock the caller holds, at the queue's end."""
     with writing(folder.path), exclusive(_lock()):
-        write_json(folder.queued, _place(folder))
+        write_json(folder.queued, _queue_note(folder))
 
 
 def _leave(run: str) -> bool:
@@ -215,10 +216,10 @@ def _lock() -> Path:
     return settings.runs_folder() / ".queue.lock"
 
 
-def _place(folder: RunDirectory) -> dict[str, Any]:
+def _queue_note(folder: RunDirectory) -> dict[str, Any]:
     """The note of the run that is queued next; under the queue's lock."""
-    last = max((note["place"] for _, note in waiting()), default=0)
-    return {"place": last + 1, "wants": _wanted_by(folder), "since": now()}
+    last = max((note["queue_number"] for _, note in waiting()), default=0)
+    return {"queue_number": last + 1, "wants": _wanted_by(folder), "since": now()}
 
 
 @overload
@@ -255,8 +256,8 @@ def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.cluster`). Raises
     InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
-    place = read_place(on)
-    folder = make_run(plan(read_spec(spec), named_cluster(place)), place=place)
+    cluster = read_cluster(on)
+    folder = make_run(plan(read_spec(spec), named_cluster(cluster)), cluster=cluster)
     launch(folder, take_lock(folder))
     tick()
     return folder.id
@@ -269,11 +270,12 @@ def resume(
 
     At once, or with ``queued`` as soon as its slot is free. Done items are skipped; a finished run
     without failed items is left as it is. ``budget_usd``: a new budget of every judge that has one,
-    in US dollars for the whole run. ``on``: another place for its work ("here", "ray",
+    in US dollars for the whole run. ``on``: another cluster for its work ("here", "ray",
     "ray://HOST:PORT"). Raises InputError where it is running, where cohort files, a reader's
     weights or an arm's gate have changed, or where the data-use tag forbids the cluster.
     """
-    place = None if on is None else read_place(on)
+    # A run that can be resumed, under its lock.
+    cluster = None if on is None else read_cluster(on)
     folder = find_run(run)
     if folder.imported.exists():
         raise InputError(
@@ -287,6 +289,7 @@ def resume(
         now = state.status(run)
         if folder.done.exists() and not now["failed"]:
             return run
+        # Refuse other data, other weights, a cluster or gates that are not permitted.
         started = folder.plan()
         if digest_of(started.data) != started.digest:
             raise InputError(
@@ -301,16 +304,17 @@ def resume(
                 f"run {run} started with other weights for its reader {changed[0]!r}: hash "
                 "mismatch; restore them, or start a new run"
             )
-        cluster = named_cluster(folder.place() if place is None else place)
-        if cluster:
-            permit((), open_source(started.data).manifest, (), cluster)
+        receiver = named_cluster(folder.cluster() if cluster is None else cluster)
+        if receiver:
+            permit((), open_source(started.data).manifest, (), receiver)
         refuse_others(folder.path, started.arms, started.protocol)
+        # Note it, and start the worker or queue the run.
         folder.note("resumed")
         if budget_usd is not None:
             _set_budget(folder, started, budget_usd)
-        if place is not None:
+        if cluster is not None:
             with writing(folder.path):
-                folder.set_place(place)
+                folder.set_cluster(cluster)
         if queued:
             _put(folder)
         with writing(folder.path):

@@ -1,8 +1,8 @@
 """The documents and the tables of rows in a run's folder: their fields, columns, keys and ranges.
 
 A run of this installation is held to these models when it is read, one of another installation
-before it appears, then also to lengths and counts (:data:`FOREIGN`). Further fields of documents
-are kept: other versions may have more. A column that an older run's file lacks reads as null.
+before it appears. Further fields of documents are kept: other versions may have more. A column that
+an older run's file lacks reads as null.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationInfo
+from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.format import finite
 from midchart.core.judges.rules import FAILURE_KINDS
@@ -22,36 +22,7 @@ from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.storage.rows import Schema, literal
 from midchart.core.types import BANDS, Outcome, Selection
 
-LONGEST_NAME = 1_000
-LONGEST_NOTE = 100_000
-MOST_ROWS = 50_000_000
 LARGEST = 1 << 53
-FOREIGN = {"foreign": True}
-"""The context of a validation that also bounds lengths and counts."""
-
-
-def _name(text: str, info: ValidationInfo) -> str:
-    if info.context and (len(text) > LONGEST_NAME or any(ord(c) < 32 for c in text)):
-        raise ValueError("is no name")
-    return text
-
-
-def _note(text: str, info: ValidationInfo) -> str:
-    if info.context and len(text) > LONGEST_NOTE:
-        raise ValueError("is too long")
-    return text
-
-
-def _folder(text: str, info: ValidationInfo) -> str:
-    if info.context and (not text or text in (".", "..") or set(text) & set("/\\\0")):
-        raise ValueError("is no name of a cohort")
-    return text
-
-
-def _count(count: int, info: ValidationInfo) -> int:
-    if info.context and count > MOST_ROWS:
-        raise ValueError("is too large")
-    return count
 
 
 def _moment(text: str) -> str:
@@ -60,87 +31,85 @@ def _moment(text: str) -> str:
     return text
 
 
-Name = Annotated[str, AfterValidator(_name)]
-Note = Annotated[str, AfterValidator(_note)]
 Moment = Annotated[str, Field(max_length=40), AfterValidator(_moment)]
-Count = Annotated[int, Field(ge=0, le=LARGEST), AfterValidator(_count)]
+Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 
 
-class _Document(BaseModel):
+class _RunDocument(BaseModel):
     model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
 
 
-class _Component(_Document):
+class _ComponentDocument(_RunDocument):
     model_config = ConfigDict(extra="forbid")
-    name: Name
-    options: dict[Name, Any] = {}
-    label: Name = ""
+    name: str
+    options: dict[str, Any] = {}
+    label: str = ""
 
 
-class _Arm(_Component):
+class _ArmDocument(_ComponentDocument):
     k: Annotated[int, Field(ge=0, le=LARGEST)]
     recency: Count
     tokens: Count | None
 
 
-class _Spec(_Document):
-    name: Name
-    kind: Name
-    data: Annotated[Name, AfterValidator(_folder)] = ""
-    arms: Annotated[list[_Arm], Field(max_length=1_000)]
-    readers: Annotated[list[Name | _Component], Field(max_length=1_000)]
-    judges: Annotated[list[Name | _Component], Field(max_length=1_000)]
+class _SpecDocument(_RunDocument):
+    name: str
+    kind: str
+    data: str = ""
+    arms: Annotated[list[_ArmDocument], Field(max_length=1_000)]
+    readers: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
+    judges: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
     limit: Count | None
-    part: Name = ""
-    options: dict[Name, Any] = {}
-    allow_hosts: list[Name] = []
-    group: Name = ""
-    primary_judge: Name = ""
+    part: str = ""
+    options: dict[str, Any] = {}
+    allow_hosts: list[str] = []
+    group: str = ""
+    primary_judge: str = ""
 
 
-class _Tag(_Document):
+class _Tag(_RunDocument):
     synthetic: bool
     external_services_allowed: bool
 
 
-class _Cohort(_Document):
-    path: Annotated[Name, AfterValidator(_folder)]
-    digest: Name
+class _CohortDocument(_RunDocument):
+    path: str
+    digest: str
     data_use: _Tag
 
 
-class _Versions(_Document):
-    midchart: Name
-    code: Name
-    python: Name
-    packages: dict[Name, Name]
+class _Versions(_RunDocument):
+    midchart: str
+    code: str
+    python: str
+    packages: dict[str, str]
 
 
-class _Position(_Document):
+class _Position(_RunDocument):
     used: Literal["order", "time", "token"]
     named: bool
     median_events: Annotated[float, Field(ge=0, le=LARGEST)] | None
     records: Count
 
 
-class PlanDocument(_Document):
+class PlanDocument(_RunDocument):
     """``spec.json``."""
 
-    run: Name
+    run: str
     created: Moment
-    spec: _Spec
-    protocol: dict[Name, Any]
+    spec: _SpecDocument
+    protocol: dict[str, Any]
     position: _Position | None = None
-    cohort: _Cohort
+    cohort: _CohortDocument
     versions: _Versions
-    weights: dict[Name, Name] = {}
+    weights: dict[str, str] = {}
     instructions: Count = 0
     planned: Count
-    facts: dict[Name, Any] = Field({}, alias="found")
+    facts: dict[str, Any] = Field({}, alias="found")
 
 
-class DigestedDocument(_Document):
+class DigestedDocument(_RunDocument):
     """A document with digests of the files of rows."""
 
     sha256: dict[str, str] = {}
@@ -149,7 +118,7 @@ class DigestedDocument(_Document):
 class DoneDocument(DigestedDocument):
     """``done.json``."""
 
-    run: Name = ""
+    run: str = ""
     finished: Moment = ""
     seconds: Seconds = 0.0
     planned: Count = 0
@@ -164,43 +133,45 @@ class ImportedDocument(DigestedDocument):
     data: str
 
 
-class QueueDocument(_Document):
+class QueueDocument(_RunDocument):
     """``queued.json``."""
 
-    place: Annotated[int, Field(ge=0, le=LARGEST)]
+    queue_number: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
+        validation_alias=AliasChoices("queue_number", "place")  # the name in earlier versions
+    )
     wants: str
 
 
-class EventLine(_Document):
+class EventLine(_RunDocument):
     """A line of ``events.jsonl``."""
 
     time: Moment
-    event: Name
+    event: str
     done: Count = 0
     failed: Count = 0
     planned: Count = 0
     seconds: Seconds = 0.0
-    text: Note = ""
-    reason: Note = ""
+    text: str = ""
+    reason: str = ""
     versions: _Versions | None = None
 
 
-class PersonLine(_Document):
+class PersonLine(_RunDocument):
     """A line of ``people.jsonl``."""
 
     who: str
     action: str
 
 
-class _Gate(_Document):
-    gate: Name
-    seen: list[Name]
+class _GateDocument(_RunDocument):
+    gate: str
+    seen: list[str]
 
 
-class GatesDocument(_Document):
+class GatesDocument(_RunDocument):
     """``gates.json``."""
 
-    __pydantic_extra__: dict[str, _Gate]  # pyright: ignore[reportIncompatibleVariableOverride]
+    __pydantic_extra__: dict[str, _GateDocument]  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 PLAN, DONE, GATES = TypeAdapter(PlanDocument), TypeAdapter(DoneDocument), TypeAdapter(GatesDocument)
@@ -235,7 +206,7 @@ LOCATION: Schema = {
     **dict.fromkeys(("text_located", "text_event", "text_decile", "text_zone"), "BOOLEAN"),
 }
 """How the evidence of a row's question was located
-(:func:`midchart.core.loaders.gold.location_columns`)."""
+(:func:`midchart.core.cohorts.gold.location_columns`)."""
 
 _COMMON: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "label", "arm"), "VARCHAR"),
@@ -397,7 +368,7 @@ def wording(selection: Selection) -> str:
 
 
 def line_rows(selection: Selection) -> list[dict[str, str]] | None:
-    """What an arm wrote in place of its sentences, as a row holds it; None where it did not."""
+    """What an arm wrote instead of its sentences, as a row holds it; None where it did not."""
     if selection.lines is None:
         return None
     return [{"id": line.sentence_id, "text": line.text} for line in selection.lines]

@@ -188,7 +188,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "reason": _crash_reason(folder, events) if state == "crashed" else "",
         "note": _last(events, "note").get("text", "") if working else "",
         "warnings": damage_warnings(folder.items),
-        "place": queue.index(folder.id) + 1 if folder.id in queue else None,
+        "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
         "rate": per_second,
         "seconds_left": (raw["planned"] - done - failed) / per_second if per_second else None,
@@ -209,7 +209,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
     ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
-    ``place`` in the queue, from 1; ``slot`` of a running worker; ``rate``: its items a second,
+    ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
     smoothed over about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether
     this installation's cohort of an imported run's name is the "same" (then ``data`` is that one),
     an "other", or "absent".
@@ -310,7 +310,7 @@ def _entry(rows: Sequence[Row]) -> Row:
     totals = {name: sum(row[name] for row in rows) for name in SUMMED}
     rate = sum(row["rate"] or 0 for row in rows) or None
     missing = totals["planned"] - totals["done"] - totals["failed"]
-    places = [row["place"] for row in rows if row["place"]]
+    numbers = [row["queue_number"] for row in rows if row["queue_number"]]
     return {
         **at_work,
         **totals,
@@ -318,7 +318,7 @@ def _entry(rows: Sequence[Row]) -> Row:
         "runs": runs,
         "name": f"{first['group']} ({len(rows)} runs)",
         "created": first["created"],
-        "place": min(places, default=None) if status == "queued" else None,
+        "queue_number": min(numbers, default=None) if status == "queued" else None,
         "rate": rate,
         "seconds_left": missing / rate if rate else None,
     }
@@ -337,7 +337,7 @@ def progress(rows: Iterable[Row]) -> Row:
     working = [entry for entry in entries if entry["status"] in AT_WORK]
     left = [entry["seconds_left"] for entry in working]
     return {
-        "active": sorted(entries, key=lambda entry: (entry["place"] or 0, entry["run"])),
+        "active": sorted(entries, key=lambda entry: (entry["queue_number"] or 0, entry["run"])),
         "running": [entry["name"] for entry in working],
         "queued": sum(row["status"] == "queued" for row in rows),
         **{name: sum(entry[name] for entry in working) for name in SUMMED},
@@ -360,14 +360,14 @@ def _printable(text: str) -> str:
 
 
 @with_config(ConfigDict(strict=True))
-class Labels(TypedDict):
+class RunLabels(TypedDict):
     """``name``: shown in place of the spec's, "" for the spec's own. Other keys, which earlier
     versions wrote, are ignored."""
 
     name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
 
 
-_LABELS = TypeAdapter(Labels)
+_LABELS = TypeAdapter(RunLabels)
 
 
 def label_of(folder: RunDirectory) -> str:

@@ -1,7 +1,7 @@
 """The process that does a run: ``python -m midchart.core.runs.worker RUN [--lock-fd N]``.
 
 It holds the run's lock while it lives. Standard output and error go to the run's log, which never
-holds text of a record: an error is named by its type and place.
+holds text of a record: an error is named by its type and line.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 
 def do_run(folder: RunDirectory) -> str:
     """Finish a run whose lock this process holds; "done" or "cancelled"."""
+    # Events of the run: state, progress at intervals.
     plan = folder.plan()
     store = folder.store(plan)
     events = LineWriter(folder.events)
@@ -71,25 +72,27 @@ def do_run(folder: RunDirectory) -> str:
         store.reopen()
         for warning in damage_warnings(folder.items):
             print(f"{now()} warning: {warning}", flush=True)
-        kind, place = EXPERIMENTS.build(plan.kind), folder.place()
+        # The cohort, and a check of where text would be sent.
+        kind, cluster = EXPERIMENTS.build(plan.kind), folder.cluster()
         cohort = kind.cohort(open_source(plan.data), plan)
         asked = chosen(cohort, plan)
         listed = destinations(plan, len(asked))
-        cluster = named_cluster(place)
-        egress = permit(listed, cohort.manifest, plan.allow_hosts, cluster)
+        receiver = named_cluster(cluster)
+        egress = permit(listed, cohort.manifest, plan.allow_hosts, receiver)
         patients = kind.patients(cohort, asked)
         audit_destinations(folder.id, cohort.manifest.name, listed, patients)
 
         def note(text: str) -> None:
             notify("note", text=text)
 
+        # The items: here, or on a cluster.
         job = Job(plan, cohort, store, progress, folder.path, note, egress)
         try:
             job.begin()
-            if not cluster and not job.done + job.failed:  # it may have been queued for long
+            if not receiver and not job.done + job.failed:  # it may have been queued for long
                 preflight(plan, egress)
-            if place:
-                work_on(place, job, kind, folder.id, wanted(plan) == GPU)
+            if cluster:
+                work_on(cluster, job, kind, folder.id, wanted(plan) == GPU)
             kind.execute(job)
         except Stopped:
             if job.done + job.failed < plan.planned:
@@ -99,6 +102,7 @@ def do_run(folder: RunDirectory) -> str:
                 notify("cancelled")
                 folder.cancelled.touch()
                 return "cancelled"
+        # Rows as Parquet, and the note that the run is done.
         store.compact()
         finished: Mapping[str, Any] = {
             "run": folder.id,

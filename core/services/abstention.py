@@ -17,8 +17,8 @@ from statistics import fmean
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import write_atomic
 from midchart.core.errors import InputError
-from midchart.core.loaders.files import write_atomic
 from midchart.core.results.report import report
 from midchart.core.services.components import members
 

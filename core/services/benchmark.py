@@ -69,7 +69,7 @@ class _Score(TypedDict):
     unparsed: NotRequired[int | None]
 
 
-class _Part(TypedDict):
+class _BenchmarkPart(TypedDict):
     part: str
     title: str
     absent: str
@@ -85,7 +85,7 @@ class _Result(TypedDict):
     suite: str
     finished: str
     versions: dict[str, Any]
-    parts: list[_Part]
+    parts: list[_BenchmarkPart]
 
 
 def suite() -> tuple[str, dict[str, _Row]]:

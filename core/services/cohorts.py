@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from midchart.core import config as settings
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
+from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.loaders.kept_questions import QUESTIONS_FILE
-from midchart.core.loaders.manifest import unconfirmed
 from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.storage.files import writing
@@ -151,7 +151,7 @@ def prepare_demo(
 def unread(data: str | Path) -> str:
     """The command that reads a cohort's events in, where that takes minutes and is still to do;
     empty where nothing is to do."""
-    from midchart.core.loaders.labelled import StoredRecords
+    from midchart.core.cohorts.labelled import StoredRecords
 
     records = open_data(data).records
     if isinstance(records, StoredRecords) and not records.data.small():

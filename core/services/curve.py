@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import (
     MEANS,
@@ -15,7 +16,7 @@ from midchart.core.experiments.curve.rows import (
     SCORES,
     SNIPPETS,
     STRATA,
-    Choice,
+    CurveChoice,
     Observed,
     observe,
     points,
@@ -29,7 +30,6 @@ from midchart.core.experiments.curve.tables import (
     with_plain,
 )
 from midchart.core.loaders.check import position_in_words, resolve_position
-from midchart.core.loaders.gold import evidence_locations, gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import location_table
 from midchart.core.runs.directory import find_run
@@ -114,7 +114,7 @@ def curve(
 
     ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
     every value of the stratum. ``least_score`` leaves out questions located with a lower score
-    (:class:`midchart.core.experiments.curve.rows.Choice`). Gives ``curve``, ``summary``,
+    (:class:`midchart.core.experiments.curve.rows.CurveChoice`). Gives ``curve``, ``summary``,
     ``verdict`` and ``failures``, rows as in the run's report. ``resamples`` None takes the
     protocol's. Raises UnknownName for a choice there is not, InputError where the cohort has no
     responses.
@@ -122,11 +122,11 @@ def curve(
     _checked_bins(bins)
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
-    Choice(score, position, stratum, value or "", snippets, least_score)
+    CurveChoice(score, position, stratum, value or "", snippets, least_score)
     used = observed.protocol
     tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
     for one in observed.values(stratum) if value is None else (value,):
-        choice = Choice(score, position, stratum, one, snippets, least_score)
+        choice = CurveChoice(score, position, stratum, one, snippets, least_score)
         name = curve_columns(choice, bins)
         observed.within(choice)
         try:
@@ -182,7 +182,7 @@ def curve_bin(
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
-    choice = Choice(score, position, stratum, value, snippets, least_score)
+    choice = CurveChoice(score, position, stratum, value, snippets, least_score)
     rows, at = points(observed, choice)
     inside = slice(None) if bin is None else bins_of(at, bins) == bin
     scores = observed.score(score)

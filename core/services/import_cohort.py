@@ -19,11 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from midchart.core import config as settings
-from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
-from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.manifest import (
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
     column_settings,
@@ -31,6 +28,9 @@ from midchart.core.loaders.manifest import (
     write_column_settings,
     write_manifest,
 )
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, find_loader, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids
@@ -181,6 +181,7 @@ def import_cohort(
     root.mkdir(parents=True, exist_ok=True)
     with _staging(root) as staging:
         try:
+            # Copy the files into a hidden folder.
             sources = _sources(files)
             total = sum(s.stat().st_size for _, s in sources if isinstance(s, Path))
             copy = _Copy(staging, total, progress)
@@ -194,6 +195,7 @@ def import_cohort(
                     copy.add(source_name, source)
             if not copy.files:
                 raise DataError(name, None, "holds no file", "choose the files of a cohort")
+            # Read and check the cohort; only its columns' settings are taken from its tag.
             place = _cohort_in(staging)
             stated = read_manifest(place, Manifest(name), LoadLog())
             columns = column_settings(place, LoadLog())
@@ -211,6 +213,7 @@ def import_cohort(
                 imported=datetime.now(UTC).isoformat(timespec="seconds"),
                 **tag,
             )
+            # Note the import, then give the folder its name.
             with exclusive(settings.cache_folder() / _LOCK):
                 cohort_name(name)  # another import may have taken it meanwhile
                 for field, value in tag.items():

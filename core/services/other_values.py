@@ -67,7 +67,7 @@ class OtherValue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Value:
+class _SentenceValue:
     words: frozenset[str]
     nearest: str
     """The word next to the number; "" without a number."""
@@ -75,18 +75,18 @@ class _Value:
     days: tuple[Day, ...]
 
 
-class _Index:
+class _ValueIndex:
     """Which sentences of a record have which words, and the values of sentences asked for."""
 
     def __init__(self, units: tuple[Sentence, ...]) -> None:
         self.units = units
-        self._values: dict[int, list[_Value]] = {}
+        self._values: dict[int, list[_SentenceValue]] = {}
         self.of_word: Mapping[str, list[int]] = defaultdict(list)
         for number, unit in enumerate(units):
             for word in set(_words(unit.text)):
                 self.of_word[word].append(number)
 
-    def values(self, number: int) -> list[_Value]:
+    def values(self, number: int) -> list[_SentenceValue]:
         """The values of a sentence."""
         if number not in self._values:
             self._values[number] = _values(self.units[number].text)
@@ -99,7 +99,7 @@ class _Index:
         return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, _MOST_COMMON * n))
 
 
-_indexes: LRU[_Index] = LRU(8)
+_indexes: LRU[_ValueIndex] = LRU(8)
 
 
 def other_values(
@@ -109,7 +109,7 @@ def other_values(
     first. Nothing after ``cutoff`` is looked at. Raises IndexError where there is no such event.
     """
     units = sentences(record, Protocol(sentence_tokens=protocol.sentence_tokens))
-    index = _indexes.get(f"{record.digest}{protocol.sentence_tokens}", lambda: _Index(units))
+    index = _indexes.get(f"{record.digest}{protocol.sentence_tokens}", lambda: _ValueIndex(units))
     items: dict[int, frozenset[str]] = {}
     newest = datetime.min
     for span in spans:
@@ -181,11 +181,11 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.lower()) if word not in _STOP]
 
 
-def _values(text: str) -> list[_Value]:
+def _values(text: str) -> list[_SentenceValue]:
     """The values of a text, each with the words around it; without a number its dates, with all."""
     days, rest = take_dates(text)
     rest = _NO_VALUE.sub(lambda match: " " * len(match.group()), rest)
-    values: list[_Value] = []
+    values: list[_SentenceValue] = []
     before, item = 0, [""]
     for quantity, start, end in quantity_places(rest):
         if quantity.dimension in _DURATIONS:
@@ -193,9 +193,9 @@ def _values(text: str) -> list[_Value]:
         # "93 (2007), 104 (2008)": a value without words is of the item before it.
         item = _words(rest[before:start]) or (item if values else _following(rest[end:])) or item
         before = end
-        values.append(_Value(frozenset(item), item[-1], quantity, ()))
+        values.append(_SentenceValue(frozenset(item), item[-1], quantity, ()))
     if not values and days:
-        values.append(_Value(frozenset(_words(rest)), "", None, tuple(days)))
+        values.append(_SentenceValue(frozenset(_words(rest)), "", None, tuple(days)))
     return values
 
 
@@ -205,10 +205,12 @@ def _following(text: str) -> list[str]:
     return _words(clause)[:_WORDS_AFTER][::-1]
 
 
-def _shared(value: _Value, others: list[_Value], index: _Index) -> frozenset[str]:
+def _shared(
+    value: _SentenceValue, others: list[_SentenceValue], index: _ValueIndex
+) -> frozenset[str]:
     """The words that make ``value`` and one of ``others`` values of one item; none where they are
     not, or where one of them states the same value."""
-    matching: list[tuple[_Value, frozenset[str]]] = []
+    matching: list[tuple[_SentenceValue, frozenset[str]]] = []
     for other in others:
         shared = value.words & other.words
         near = (
@@ -223,14 +225,14 @@ def _shared(value: _Value, others: list[_Value], index: _Index) -> frozenset[str
     return max((shared for _, shared in matching), key=lambda words: index.weight(words))
 
 
-def _comparable(one: _Value, other: _Value) -> bool:
+def _comparable(one: _SentenceValue, other: _SentenceValue) -> bool:
     if one.quantity is None or other.quantity is None:
         return one.quantity is other.quantity
     dimensions = {one.quantity.dimension, other.quantity.dimension}
     return len(dimensions) == 1 or "" in dimensions
 
 
-def _same(one: _Value, other: _Value) -> bool:
+def _same(one: _SentenceValue, other: _SentenceValue) -> bool:
     if one.quantity is not None and other.quantity is not None:
         return one.quantity.says(other.quantity)
     return any(day.says(known) or known.says(day) for day in one.days for known in other.days)

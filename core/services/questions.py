@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midchart.core.arms import ARMS
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.kept_questions import typed_instruction
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.judges import JUDGES
-from midchart.core.loaders.gold import gold_under
-from midchart.core.loaders.kept_questions import typed_instruction
 from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
@@ -157,6 +157,7 @@ def select_report(
     protocol sets no limit: a reader's window may then still cut. A sentence has a ``title`` where
     it was searched with one; its ``text`` is what is shown.
     """
+    # The question, the arm's selection, and what of it enters the prompt.
     cohort = open_data(data)
     ARMS.get(arm)  # an unknown arm is refused before a record is read
     record = cohort.records[record_id]
@@ -183,6 +184,7 @@ def select_report(
         cut_off = selection.lines is None and line.text != full_text[line.sentence_id]
         return body(line) if cut_off else entry.sentence.text
 
+    # Tokens of the lines as they are shown.
     if selection.lines is None:
         tokens = sum(
             entry.sentence.tokens if text == entry.sentence.text else count_tokens(text)

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import write_atomic
+from midchart.core.cohorts.gold import LazyGold, evidence_locations
+from midchart.core.cohorts.labelled import StoredRecords
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.loaders.check import Counts, check_cohort, count_records, resolve_position
-from midchart.core.loaders.files import write_atomic
-from midchart.core.loaders.gold import LazyGold, evidence_locations
-from midchart.core.loaders.labelled import StoredRecords
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import code_digest
@@ -33,7 +33,7 @@ from midchart.core.results.tables import location_table
 from midchart.core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
 from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.lock import Lock, is_locked
-from midchart.core.text.evidence import Place, place_of
+from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Account, Cohort, Gold, Record, Skip, Span
 
 FOLDER = "summaries"
@@ -41,18 +41,18 @@ AT_ONCE = 16_000_000
 """Bytes of a cohort that is read at once, which takes two seconds at most."""
 _STEP_S = 0.5
 """Seconds between two reports of progress."""
-POSITIONS = Place._fields
+POSITIONS = RelativePosition._fields
 
 
 @dataclass(frozen=True, slots=True)
-class _Summary:
+class _CohortSummary:
     """``counts`` of :func:`core.loaders.check.count_records`; ``places`` of each piece of evidence
     of the answers with several; ``position``: the default protocol's, with its reason; by position
     the table ``locations`` (:func:`midchart.core.results.tables.location_table`) of the questions
     that a model answered."""
 
     counts: Counts
-    places: Mapping[str, tuple[Place, ...]]
+    places: Mapping[str, tuple[RelativePosition, ...]]
     position: dict[str, Any]
     locations: Mapping[str, list[dict[str, Any]]]
 
@@ -67,14 +67,14 @@ class ReadingProgress:
     problem: str = ""
 
 
-_known: dict[str, tuple[str, _Summary]] = {}
+_known: dict[str, tuple[str, _CohortSummary]] = {}
 """Path → key and summary of the cohorts whose evidence was located from a summary."""
 _children: dict[str, subprocess.Popen[bytes]] = {}
 """Key → the process that makes the summary, or has ended without one."""
 _lock = threading.RLock()
 
 
-def known_summary(cohort: Cohort) -> _Summary | None:
+def known_summary(cohort: Cohort) -> _CohortSummary | None:
     """The summary of a cohort once :func:`reading_progress` gave None, while it is valid."""
     key, summary = _known.get(cohort.path, ("", None))
     return summary if summary is not None and key == _key(cohort) else None
@@ -167,7 +167,7 @@ def _summarise(
     by_record: dict[str, list[Any]] = {}
     for instruction in cohort.instructions:
         by_record.setdefault(instruction.record_id, []).append(instruction)
-    places: dict[str, list[Place]] = {}
+    places: dict[str, list[RelativePosition]] = {}
     rows: dict[str, list[dict[str, Any]]] = {position: [] for position in POSITIONS}
     planned, visited = len(cohort.records), 0
 
@@ -235,8 +235,12 @@ def _use(cohort: Cohort, key: str, stored: Mapping[str, Any]) -> None:
     cohort.skipped.extend(skip for each in stored["skipped"] if (skip := Skip(*each)) not in known)
     for part, what, total, shown, reasons in stored["accounts"]:
         cohort.accounts[part, what] = Account(total, shown, tuple((r, n) for r, n in reasons))
-    places = {id: tuple(Place(*one) for one in of) for id, of in stored["places"].items()}
-    summary = _Summary(Counts(*stored["counts"]), places, stored["position"], stored["locations"])
+    places = {
+        id: tuple(RelativePosition(*one) for one in of) for id, of in stored["places"].items()
+    }
+    summary = _CohortSummary(
+        Counts(*stored["counts"]), places, stored["position"], stored["locations"]
+    )
     _known[cohort.path] = (key, summary)
 
 

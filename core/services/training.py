@@ -1,16 +1,14 @@
-"""Training of gates and of the small reader, as the command line calls it."""
+"""Training of gates and calibration of arms, as the command line calls them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core import weights
-from midchart.core.errors import InputError
-from midchart.core.gate.checkpoint import VALIDATED, Epoch, PlusStep, Split
+from midchart.core.gate.checkpoint import VALIDATED, GateEpoch, PlusStep, Split
 from midchart.core.gate.cohort_training import (
     PLUS_FIELDS,
     PROTOCOL_FIELDS,
@@ -23,9 +21,7 @@ from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol, parse
 from midchart.core.provenance import digest
 from midchart.core.services.cohorts import cohort_key, open_data
-from midchart.core.small_reader.recipe import Recipe, Step, keep_memory
 from midchart.core.storage.files import writing
-from midchart.core.training import TimeLeft
 from midchart.core.types import Cohort
 
 _REPORTED = (
@@ -62,11 +58,11 @@ def make_gate(
         kind += "-no-validation"
     if folds:
         kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
-    folder = _place(cohort, chosen, fields, kind) if out is None else user_path(out)
+    folder = _gate_folder(cohort, chosen, fields, kind) if out is None else user_path(out)
 
-    def report(part: Epoch | PlusStep, parts: int) -> bool:
+    def report(part: GateEpoch | PlusStep, parts: int) -> bool:
         if progress is not None:
-            progress(part.epoch if isinstance(part, Epoch) else part.step, parts)
+            progress(part.epoch if isinstance(part, GateEpoch) else part.step, parts)
         return True
 
     result: dict[str, Any] = {"folder": str(folder.resolve())}
@@ -81,7 +77,7 @@ def make_gate(
     return result | {"folds": fits}
 
 
-_Report = Callable[[Epoch | PlusStep, int], bool]
+_Report = Callable[[GateEpoch | PlusStep, int], bool]
 
 
 def _train(
@@ -125,75 +121,10 @@ def make_calibration(
     return {"file": str(path.resolve()), **split_coverage(calibration)}
 
 
-def _place(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind: str = "") -> Path:
+def _gate_folder(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind: str = "") -> Path:
     """A gate's folder in the cache; one for each way in which ``fields`` of a protocol differ from
     the corrected ones, so that no training overwrites the gate of another."""
     differing = {name: getattr(protocol, name) for name in fields}
     default = {name: getattr(Protocol(), name) for name in fields}
     other = "" if differing == default else f"-{digest(repr(sorted(differing.items())))[:8]}"
     return settings.cache_folder() / "gates" / f"{cohort_key(cohort)}{kind}{other}"
-
-
-# The small reader.
-
-
-CHECKPOINT = "checkpoint.safetensors"
-
-
-def train_reader(
-    out: str | Path | None = None,
-    steps: int | None = None,
-    seed: int | None = None,
-    resume: bool = False,
-    threads: int = 2,
-    progress: Callable[[Step, int, float], None] | None = None,
-) -> dict[str, Any]:
-    """Train the small reader from nothing and save it as the hub would (``train-reader``).
-
-    ``out``: its folder; by default the models folder's, where the reader ``small`` then finds it
-    before the one that came with the program. The state is saved next to it; ``resume`` continues
-    from there. ``steps``, ``seed``, ``threads`` change the recipe. ``progress`` is called with the
-    latest steps, how many there are to be, and an estimate of the seconds left. The process keeps
-    the memory it took, for good (:func:`midchart.core.small_reader.recipe.keep_memory`). Returns
-    the folder, the weights' SHA-256 and where the training ended. Raises InputError where a
-    checkpoint exists and ``resume`` is not set, and what the trainer raises.
-    """
-    keep_memory()
-    from midchart.core.small_reader.training import SAVE_EVERY, ReaderTrainer, ship
-
-    folder = settings.models_folder() / weights.SMALL if out is None else user_path(out)
-    state = folder / CHECKPOINT
-    if state.exists() and not resume:
-        raise InputError(
-            f"{state}: an unfinished training exists; continue with --resume, or delete it"
-        )
-    chosen = {"steps": steps, "seed": seed, "threads": threads}
-    recipe = replace(Recipe(), **{k: value for k, value in chosen.items() if value is not None})
-    trainer, time_left = ReaderTrainer(recipe), TimeLeft()
-
-    def report(step: Step, steps: int) -> bool:
-        left = time_left.after(
-            step.step % SAVE_EVERY or SAVE_EVERY, step.seconds, steps - step.step
-        )
-        if progress is not None:
-            progress(step, steps, left)
-        return True
-
-    trainer.run(report, state)
-    digest = ship(trainer.network, trainer.tokenizer, trainer.shape, recipe, trainer.done, folder)
-    state.unlink()
-    seconds = sum(step.seconds for step in trainer.history)
-    ended = {**asdict(trainer.history[-1]), "seconds": seconds}
-    return {"folder": str(folder.resolve()), "sha256": digest, **ended}
-
-
-def evaluate_reader(patients: int = 20, seed: int = 9_003) -> list[dict[str, Any]]:
-    """The small reader's accuracy on held-out training examples and on patients of cohort ``seed``.
-
-    The cohorts 9001 and 9002 were used to choose what the reader declines; this one was not used.
-    """
-    from midchart.core.readers.small import Small
-    from midchart.core.small_reader.evaluation import evaluate
-
-    protocol = parse("corrected")
-    return [asdict(row) for row in evaluate(Small(protocol), patients, seed, protocol)]

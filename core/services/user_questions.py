@@ -12,12 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.errors import InputError, UnknownName
-from midchart.core.format import inert
-from midchart.core.identity import person
-from midchart.core.judges.rules import is_refusal
-from midchart.core.loaders.gold import gold_under
-from midchart.core.loaders.kept_questions import (
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.kept_questions import (
     LONGEST_ANSWER,
     LONGEST_NAME,
     LONGEST_QUESTION,
@@ -30,7 +26,11 @@ from midchart.core.loaders.kept_questions import (
     checked_questions,
     kept_questions,
 )
-from midchart.core.loaders.kept_questions import question_sets as sets_in
+from midchart.core.cohorts.kept_questions import question_sets as sets_in
+from midchart.core.errors import InputError, UnknownName
+from midchart.core.format import inert
+from midchart.core.identity import person
+from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
@@ -258,7 +258,7 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
 
     ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
     long name or one that is there, and as
-    :func:`midchart.core.loaders.kept_questions.checked_questions`.
+    :func:`midchart.core.cohorts.kept_questions.checked_questions`.
     """
     folder, title = _folder_of(data), " ".join(name.split())
     if not 1 <= len(title) <= LONGEST_NAME:
@@ -323,6 +323,7 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     "dropped"). Evidence that people mark later counts at once.
     Raises UnknownName, and InputError for a run that asks no question set.
     """
+    # The run's questions, one arm and one reader.
     folder = find_run(run)
     plan = folder.plan()
     questions = _questions(plan)
@@ -338,6 +339,7 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     cell_of = {
         one.id: (one.record_id, i % len(questions)) for i, one in enumerate(cohort.instructions)
     }
+    # Its rows, and evidence that people marked.
     store = folder.store(plan)
     where = f"label = {literal(label)} AND reader = {literal(reader)}"
     rows = store.select(

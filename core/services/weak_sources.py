@@ -17,10 +17,10 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import InputError
 from midchart.core.format import interval, percent
 from midchart.core.gate.cohort_training import split_of
-from midchart.core.loaders.gold import gold_under
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.readers.abstaining import Abstaining, is_heading, prominence
 from midchart.core.readers.extractive import bare

@@ -178,6 +178,7 @@ def clustered_bootstrap(
     Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8;
     resampling plan of the paper, Experiment 1.
     """
+    # Check the arguments.
     data = np.asarray(values, dtype=np.float64)
     where = np.asarray(bins)
     checked_level(level)
@@ -199,6 +200,7 @@ def clustered_bootstrap(
     rows = np.bincount(cell, minlength=count * bin_count)
     both = np.hstack([sums.reshape(count, bin_count), rows.reshape(count, bin_count)]).astype(float)
 
+    # Means of resampled clusters, and their intervals.
     totals = cluster_totals(both, resamples, rng)
     means = ratio(totals[:, :bin_count], totals[:, bin_count:])
 

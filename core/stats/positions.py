@@ -354,6 +354,7 @@ def clustered_logistic(
     equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372 (factor and t); Papke and
     Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
     """
+    # Check the arguments; no fit where it is not identified.
     x = np.ascontiguousarray(np.asarray(design, dtype=np.float64).T)
     y, m = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
     labels, member = np.unique(np.asarray(clusters), return_inverse=True)
@@ -366,6 +367,7 @@ def clustered_logistic(
     k, count, rows = len(x), len(labels), float(m.sum())
     if count < k + 1 or y.sum() <= 0 or y.sum() >= rows or _rank_deficient(_gram(x, m), k):
         return None
+    # Newton's method, with half steps where the likelihood falls.
     b = np.zeros(k)
     step, reached = np.zeros(k), np.inf
     for _ in range(_MOST_STEPS):
@@ -387,6 +389,7 @@ def clustered_logistic(
         b = b + step
     else:
         return None
+    # The sandwich covariance, by cluster.
     bread = np.linalg.inv(information)
     sums = np.stack([np.bincount(member, column).astype(np.float64) for column in pull])
     factor = count / (count - 1) * (rows - 1) / (rows - k)

@@ -94,6 +94,7 @@ def within_contrast(
     of Hypotheses (2005), section 7 (blocks); Phipson and Smyth, Stat Appl Genet Mol Biol 9 (2010)
     article 39.
     """
+    # Check the arguments.
     data = np.asarray(values, dtype=np.float64)
     mark = np.asarray(inside, dtype=bool)
     _, member = np.unique(np.asarray(clusters), return_inverse=True)
@@ -111,6 +112,7 @@ def within_contrast(
         rest, others = chosen.sum(axis=1) - sums, present.sum(axis=1) - counts
         return ratio(sums, counts), ratio(rest, others)
 
+    # Difference of each row that has values on both sides.
     within, without = (side[0] for side in sides(mark[None].astype(np.float64), member >= 0))
     counts = ~np.isnan(within - without)
     if not counts.any():
@@ -120,6 +122,7 @@ def within_contrast(
     filled, known = filled[counts], known[counts]
     differences = within - without
     estimate = float(differences.sum() / counts.sum())
+    # Interval by cluster.
     size = int(member.max()) + 1
     low = high = error = float("nan")
     if size > 1:
@@ -130,6 +133,7 @@ def within_contrast(
         error = float(draws.std())
         low, high = reported_interval(draws, size, floor, level) or (low, high)
 
+    # The null: marks permuted within each cluster.
     sums, rows = np.zeros(resamples), np.zeros(resamples)
     for cluster in range(size):
         marks = rng.permuted(np.tile(mark, (resamples, 1)), axis=1).astype(np.float64)

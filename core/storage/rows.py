@@ -9,8 +9,8 @@ is what a writer at work or a killed one leaves; more of them are damage.
 
 Damaged lines of a table's JSON Lines file are known by the table's declared columns, and moved. The
 damaged lines of ``answers.jsonl`` go to ``answers.damaged.jsonl`` in its folder, which is only
-appended to: ``line`` (from 1, in the file as it was), ``reason``, and the bytes as ``text``, or as
-``base64`` where they are not UTF-8. Their items are then absent from the table.
+appended to: ``line`` (from 1, in the file as it was), ``reason`` and ``text``, with bytes that are
+not UTF-8 as escapes. Their items are then absent from the table, and repeated.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import os
 import re
 import threading
 import time
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,7 +34,7 @@ from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
 from midchart.core.parsing import valid_unicode
 from midchart.core.storage.files import FileState, file_state, sync_folder
-from midchart.core.storage.jsonl import encode, read_lines
+from midchart.core.storage.jsonl import add_line, encode, read_lines
 from midchart.core.storage.lru import LRU
 
 T = TypeVar("T")
@@ -378,24 +377,15 @@ def _write_aside(path: Path, damaged: Mapping[int, str]) -> None:
     """Append the damaged lines to their file in ``path``'s folder, each once, and sync."""
     aside = path.with_name(path.stem + _SUFFIX)
     known = {json.dumps(entry, sort_keys=True) for entry in read_lines(aside)}
-    with path.open("rb") as file, aside.open("a+b") as out:
-        if out.seek(0, os.SEEK_END):
-            out.seek(-1, os.SEEK_END)
-            if out.read(1) != b"\n":  # a killed writer's partial line
-                out.write(b"\n")
+    with path.open("rb") as file:
         for number, line in enumerate(file, 1):
-            if number not in damaged:
-                continue
-            entry: dict[str, Any] = {"line": number, "reason": damaged[number]}
-            content = line.removesuffix(b"\n")
-            try:
-                entry["text"] = content.decode()
-            except UnicodeDecodeError:
-                entry["base64"] = b64encode(content).decode("ascii")
-            if json.dumps(entry, sort_keys=True) not in known:
-                out.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
+            if number in damaged:
+                text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
+                entry = {"line": number, "reason": damaged[number], "text": text}
+                if json.dumps(entry, sort_keys=True) not in known:
+                    add_line(aside, entry)
+    with aside.open("rb") as written:
+        os.fsync(written.fileno())
     sync_folder(path.parent)
 
 

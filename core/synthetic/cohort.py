@@ -33,8 +33,8 @@ from midchart.core.synthetic.common import (
 from midchart.core.synthetic.events import build_events, make_encounters
 from midchart.core.synthetic.letters import NOTES, Dress
 from midchart.core.synthetic.notes import Writer
-from midchart.core.synthetic.patient import Encounter, Fact, Item, Patient, make_patient
-from midchart.core.synthetic.questions import Asked, ask, decile_of
+from midchart.core.synthetic.patient import Encounter, Fact, Patient, RecordItem, make_patient
+from midchart.core.synthetic.questions import AskedFact, ask, decile_of
 from midchart.core.synthetic.trajectory import draw_base
 from midchart.core.text import count_tokens
 
@@ -99,7 +99,7 @@ _FORMULA = "accuracy(x) = clip(base - dip*4*x*(1-x) + tilt*(x-0.5), 0.02, 0.98)"
 
 
 @dataclass(frozen=True, slots=True)
-class _Response:
+class _SimulatedResponse:
     """A simulated response and whether it is correct."""
 
     model: str
@@ -109,17 +109,17 @@ class _Response:
 
 def _respond(
     rng: np.random.Generator, fact: Fact, position: float, others: list[str]
-) -> list[_Response]:
+) -> list[_SimulatedResponse]:
     """One response of each simulated model.
 
     ``position``: order position of the decisive statement in [0, 1]; ``others``: answers to other
     questions of the record.
     """
-    responses: list[_Response] = []
+    responses: list[_SimulatedResponse] = []
     for model in MODELS:
         if float(rng.random()) < model.accuracy(position):
             text = worded(rng, "response_correct", answer=fact.answer)
-            responses.append(_Response(model.name, text, True))
+            responses.append(_SimulatedResponse(model.name, text, True))
             continue
         wrong = [x for x in fact.wrong if x and x != fact.answer]
         draw = float(rng.random())
@@ -129,7 +129,7 @@ def _respond(
             text = pick(rng, others)
         else:
             text = worded(rng, "response_refused")
-        responses.append(_Response(model.name, text, False))
+        responses.append(_SimulatedResponse(model.name, text, False))
     return responses
 
 
@@ -152,8 +152,8 @@ class _SyntheticRecord:
 
     patient: Patient
     encounters: list[Encounter]
-    events: list[Item]
-    asked: list[Asked]
+    events: list[RecordItem]
+    asked: list[AskedFact]
 
 
 def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounter]) -> None:
@@ -162,7 +162,7 @@ def _maybe_death(rng: np.random.Generator, p: Patient, encounters: list[Encounte
     if ill and p.age(p.last) > 70 and chance(rng, 0.12):
         last = max(i.when for e in encounters for i in e.items)
         died = last + timedelta(days=int(rng.integers(9, 90)))
-        encounters[-1].items.append(Item(died, "death", "LOCAL/DEATH", "Death"))
+        encounters[-1].items.append(RecordItem(died, "death", "LOCAL/DEATH", "Death"))
 
 
 def make_one(
@@ -230,7 +230,9 @@ def _attributes(pairs: dict[str, str]) -> str:
     return "".join(f" {name}={quoteattr(value)}" for name, value in pairs.items())
 
 
-def _event(p: Patient, e: Encounter, item: Item, providers: list[dict[str, str]], site: str) -> str:
+def _event(
+    p: Patient, e: Encounter, item: RecordItem, providers: list[dict[str, str]], site: str
+) -> str:
     pairs = {"type": item.type, "code": item.code, "name": item.name}
     pairs["visit_id"] = f"{int(p.id) % 10**6}{e.number:04d}"
     if item.note is not None:
@@ -249,6 +251,7 @@ def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<eventstream person_id="{p.id}">'
     for e in encounters:
+        # Who and where.
         base = sum(ord(c) for c in e.specialty) % 90
         providers = [
             _provider(base + 17 * k + e.number % 3, e.specialty)
@@ -275,6 +278,7 @@ def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
             yield f"<provider{_attributes(provider)}/>"
         yield "</providers>"
         yield "<events>"
+        # Events, in one entry for each time.
         stamp = ""
         for item in e.items:
             now = f"{item.when:%Y-%m-%d %H:%M}"
@@ -334,6 +338,7 @@ def make_clinical(
         raise InputError(
             "synthetic cohort: patients must be ≥ 1, events_per_patient ≥ 20 and seed ≥ 0"
         )
+    # One file a patient, and the rows of its questions.
     ehrs = _prepare(out)
     tables: tuple[list[list[str]], list[list[str]]] = ([], [])
     counts: Counter[str] = Counter()
@@ -362,6 +367,7 @@ def make_clinical(
             task_types[asked.fact.task_type] += 1
         if progress is not None:
             progress(index - first + 1, patients)
+    # Tables of questions and responses, and the cohort's own files.
     for stale in sorted(set(ehrs.glob("*.xml")) - written):
         stale.unlink()
     instructions, responses = tables

@@ -24,11 +24,11 @@ from midchart.core.synthetic.medicine import (
 )
 from midchart.core.synthetic.patient import (
     Course,
+    DrugStep,
     Encounter,
-    Item,
     Note,
     Patient,
-    Step,
+    RecordItem,
     class_of,
     marketed,
 )
@@ -113,11 +113,11 @@ def _start_at_discharge(p: Patient, visits: list[Encounter]) -> None:
         if any(class_of(c.drug) == class_of(drug) for c in p.courses):
             continue
         start, dose = episode.end - timedelta(minutes=20), len(drugs()[drug].steps) // 2
-        steps = [Step(start, "start", drug, dose, -1, episode.kind.name)]
+        steps = [DrugStep(start, "start", drug, dose, -1, episode.kind.name)]
         after = [v.start for v in visits if days and (v.start - episode.end).days > days]
         if after:
             stop = after[0] + timedelta(minutes=50)
-            steps.append(Step(stop, "stop", drug, dose, dose, why))
+            steps.append(DrugStep(stop, "stop", drug, dose, dose, why))
         p.courses.append(Course(drug, "", steps))
 
 
@@ -141,7 +141,7 @@ def _pregnancy_end(p: Patient) -> None:
         if course.steps:
             dose = course.steps[-1].dose
             why = "delivery, with normal sugars the next morning"
-            course.steps.append(Step(when, "stop", course.drug, dose, dose, why))
+            course.steps.append(DrugStep(when, "stop", course.drug, dose, dose, why))
     p.courses = [c for c in p.courses if c.steps]
 
 
@@ -198,11 +198,13 @@ def make_encounters(rng: np.random.Generator, p: Patient, events: int) -> list[E
     return sorted([*visits, *stays, *_series(rng, p)], key=lambda e: e.start)
 
 
-def _item(when: datetime, type_: str, code: str, name: str, text: str = "", unit: str = "") -> Item:
-    return Item(when.replace(second=0, microsecond=0), type_, code, name, text, unit)
+def _item(
+    when: datetime, type_: str, code: str, name: str, text: str = "", unit: str = ""
+) -> RecordItem:
+    return RecordItem(when.replace(second=0, microsecond=0), type_, code, name, text, unit)
 
 
-def note_slot(e: Encounter, when: datetime, kind: str, closed: bool = False) -> Item:
+def note_slot(e: Encounter, when: datetime, kind: str, closed: bool = False) -> RecordItem:
     """An empty note of ``kind`` in the encounter."""
     code = _NOTE_CODES.get(kind, local("NOTE", kind))
     item = _item(when, "note", code, kind)
@@ -214,7 +216,7 @@ def note_slot(e: Encounter, when: datetime, kind: str, closed: bool = False) -> 
 def extra_call(when: datetime, focus: list[str]) -> Encounter:
     """A call with a note, for a stretch of the record without notes."""
     call = Encounter("TEL", "Internal Medicine", when, when + timedelta(minutes=15), focus)
-    call.items.append(Item(when, "visit", "LOCAL/VISIT-telephone", "Telephone", "start|end"))
+    call.items.append(RecordItem(when, "visit", "LOCAL/VISIT-telephone", "Telephone", "start|end"))
     note_slot(call, when, "Telephone Encounter")
     return call
 
@@ -224,6 +226,7 @@ def _minutes(e: Encounter, minutes: float) -> datetime:
 
 
 def _notes(rng: np.random.Generator, p: Patient, e: Encounter, seen: set[str]) -> None:
+    # By setting: visit, telephone, emergency, hospital, series.
     match e.setting:
         case "OP":
             kind = "Progress Note"
@@ -333,6 +336,7 @@ def _rounds(
     rng: np.random.Generator, p: Patient, e: Encounter
 ) -> Iterator[tuple[datetime, tuple[str, ...]]]:
     """Rounds of measurement in order of importance; stays have many."""
+    # Analytes of the conditions that the encounter is about.
     wanted = [name for key in e.focus for name in diseases()[key].labs]
     labs = list(dict.fromkeys(key for name in wanted for key in panel_analytes(name)))
     if e.setting == "SERIES":
@@ -353,6 +357,7 @@ def _rounds(
         for panel in ("bmp", "cbc", "lft", "lipid"):
             yield _minutes(e, 33), tuple(key for key in panels()[panel] if key not in labs)
         return
+    # In hospital: admission, then vital signs every six hours and laboratory every morning.
     kind = e.episode.kind if e.episode is not None else None
     first = kind.labs if kind is not None else ("bmp", "cbc")
     yield _minutes(e, 6), panels()["vitals"]
@@ -435,9 +440,9 @@ def build_events(
     return encounters
 
 
-def number(encounters: list[Encounter]) -> list[Item]:
+def number(encounters: list[Encounter]) -> list[RecordItem]:
     """Sort, then give every event its order in the record: stable by time, in document order."""
-    events: list[Item] = []
+    events: list[RecordItem] = []
     for i, e in enumerate(encounters):
         e.number = i
         e.items.sort(key=lambda item: item.when)

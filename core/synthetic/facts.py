@@ -30,12 +30,12 @@ from midchart.core.synthetic.patient import (
     DOMAINS,
     Course,
     Domain,
+    DrugStep,
     Fact,
-    Item,
     Note,
     Patient,
+    RecordItem,
     Statement,
-    Step,
 )
 from midchart.core.synthetic.reference import DATA, Key, read_yaml, slots_of, table_row, tsv_table
 from midchart.core.synthetic.trajectory import active
@@ -151,8 +151,8 @@ class Scene:
 
     p: Patient
     rng: np.random.Generator
-    hosts: list[Item]
-    target: Item
+    hosts: list[RecordItem]
+    target: RecordItem
     used: set[str] = field(default_factory=set[str])
 
 
@@ -188,7 +188,7 @@ def _suits(p: Patient, need: str, when: datetime) -> bool:
     return True
 
 
-def _note(item: Item) -> Note:
+def _note(item: RecordItem) -> Note:
     assert item.note is not None
     return item.note
 
@@ -250,14 +250,14 @@ def _single(t: Single, scene: Scene, task: str) -> Fact | None:
     )
 
 
-def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[Item]:
+def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[RecordItem]:
     """``count`` other notes for a series, at least ``gap`` days apart, over the record or over
     what precedes the target."""
     target = scene.target
     pool = [h for h in scene.hosts if h is not target and h.when.date() != target.when.date()]
     if before_only:
         pool = [h for h in pool if h.when < target.when]
-    chosen: list[Item] = []
+    chosen: list[RecordItem] = []
     days = {target.when.date()}
     for host in shuffled(scene.rng, pool):
         day = host.when.date()
@@ -269,6 +269,7 @@ def _spread(scene: Scene, count: int, before_only: bool, gap: int) -> list[Item]
 
 def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     """Most recent value (R) or all values (S) of a repeated finding."""
+    # Values that follow each other, and the notes that state them.
     asks = {"R": t.ask_r, "S": t.ask_s}.get(task, ())
     target, rng, words = scene.target, scene.rng, scene.p.words
     if not asks or not _suits(scene.p, t.need, target.when):
@@ -284,6 +285,7 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     values = chain[first : first + len(hosts)]
     if len(set(values)) != len(values):
         return None
+    # A statement in each note, the question, and other texts on the subject.
     frames = shuffled(rng, t.says)
     statements = [
         Statement(
@@ -299,9 +301,10 @@ def _series(t: Series, scene: Scene, task: str) -> Fact | None:
     noise = [(t.section, n.format_map({**words, "v": pick(rng, chain)})) for n in t.noise]
     main = hosts.index(target)
     statements = [statements[main], *statements[:main], *statements[main + 1 :]]
+    # Answer, keys and wrong answers, by type of question.
     if task == "R":
 
-        def answer(value: str, host: Item) -> str:
+        def answer(value: str, host: RecordItem) -> str:
             return t.answer_r.format_map({**words, "v": value, "date": f"{host.when:%B %Y}"})
 
         # Older values are in their own notes and are the most likely wrong answers.
@@ -346,7 +349,7 @@ _lab_questions = tsv_table(LabQuestion, "lab_questions.tsv")
 """All analytes that are asked for."""
 
 
-def _wrong_reasons(w: Writer, step: Step) -> list[str]:
+def _wrong_reasons(w: Writer, step: DrugStep) -> list[str]:
     others = [s.why.format_map(w.p.words) for _, s, _ in w.steps.values() if s.why != step.why]
     return [f"Because of {o}." for o in others[:3]] + [*wordings()["wrong_reasons"]]
 
@@ -391,6 +394,7 @@ def drug_facts(
     for id_, (course, step, note) in sorted(w.steps.items()):
         if not near(orders[id(note)]) or step.replaces:
             continue
+        # A step of a drug near the target: its names and reason.
         drug, text, why = drugs()[step.drug], texts[id_], step.why.format_map(w.p.words)
         # A name of the drug that the sentence does not use, where there is one.
         names = [n for n in (drug.key, drug.brand) if n.lower() not in text.lower()]
@@ -398,6 +402,7 @@ def drug_facts(
         if task == "S":
             facts.append(_drug_history(w, id_, course, texts, name))
             continue
+        # Question and answer.
         words = {"name": name, "lay": drug.lay}
         month, year = f"{step.when:%B %Y}", step.when.year
         question = w.worded(f"{step.action}_{task}", month=month, year=year, **words)
@@ -429,22 +434,25 @@ def drug_facts(
     return [fact for fact in facts if fact is not None]
 
 
-def _value(item: Item) -> str:
+def _value(item: RecordItem) -> str:
     return f"{item.text} {item.unit}".strip()
 
 
 def lab_facts(
-    rng: np.random.Generator, events: list[Item], near: InDecile, task: str
+    rng: np.random.Generator, events: list[RecordItem], near: InDecile, task: str
 ) -> list[Fact]:
     """Trend (S), highest and lowest (Rn) or latest value (R) of analytes, where the reading is in
     the wanted decile."""
-    readings: dict[str, list[Item]] = {}
+    # Values of each analyte.
+    readings: dict[str, list[RecordItem]] = {}
     for event in events:
         if event.type == "measurement":
             readings.setdefault(event.code, []).append(event)
     facts: list[Fact] = []
 
-    def add(kind: str, question: str, answer: str, items: list[Item], wrong: list[str]) -> None:
+    def add(
+        kind: str, question: str, answer: str, items: list[RecordItem], wrong: list[str]
+    ) -> None:
         statements = [Statement(f"{i.name}: {_value(i)}", None, item=i) for i in items]
         keys = tuple(i.text for i in sorted(items, key=lambda i: i.order))
         facts.append(
@@ -461,6 +469,7 @@ def lab_facts(
             )
         )
 
+    # Questions for its trend, its extremes or its latest value.
     for lab in _lab_questions():
         analyte = analytes()[lab.analyte]
         items = readings.get(analyte.code, [])

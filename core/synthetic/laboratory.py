@@ -108,7 +108,7 @@ def _listed(text: str) -> list[str]:
 
 
 @table_row
-class Drug(Condition):
+class LaboratoryDrug(Condition):
     """A drug: ``share`` are started on it and ``stop`` end it at a panel; ``given_for`` are the
     conditions that make it likely, separated by commas."""
 
@@ -120,7 +120,7 @@ class Drug(Condition):
         return not self.given_for or not ill.isdisjoint(_listed(self.given_for))
 
 
-drugs = tsv_table(Drug, "laboratory_drugs.tsv")
+drugs = tsv_table(LaboratoryDrug, "laboratory_drugs.tsv")
 """All drugs of the cohort."""
 
 
@@ -393,7 +393,7 @@ _MOST_TENTHS = 9999
 
 
 @dataclass(frozen=True)
-class _Block:
+class _PatientBlock:
     """Some patients of one split, joined: each column [events], with their ids and patients."""
 
     split: str
@@ -430,7 +430,7 @@ def _moments(minutes: NDArray[Any], unit: str, none: NDArray[np.bool_] | None = 
     )
 
 
-class _Layout:
+class _FolderLayout:
     """A root folder with ``folders``, and columns from the vocabulary of codes."""
 
     def __init__(self, root: Path, folders: Sequence[str]) -> None:
@@ -439,10 +439,10 @@ class _Layout:
         for folder in folders:
             (root / folder).mkdir(parents=True, exist_ok=True)
 
-    def _codes(self, block: _Block) -> Any:
+    def _codes(self, block: _PatientBlock) -> Any:
         return _words(block.column("code"), [c.code for c in self.vocabulary])
 
-    def _common(self, block: _Block) -> dict[str, Any]:
+    def _common(self, block: _PatientBlock) -> dict[str, Any]:
         """The columns unit, visit_id and omop_table."""
         code, visit = block.column("code"), block.column("visit").astype(np.int64)
         visits = (block.subject % 10_000_000) * 1000 + visit
@@ -454,7 +454,7 @@ class _Layout:
         }
 
 
-class _EhrshotLayout(_Layout):
+class _EhrshotLayout(_FolderLayout):
     """``EHRSHOT_ASSETS`` with data/ehrshot.csv, benchmark/<task>, splits/person_id_map.csv."""
 
     def __init__(self, out: Path) -> None:
@@ -473,7 +473,7 @@ class _EhrshotLayout(_Layout):
             self._writers[name] = writer, stream
         self._writers[name][0].write_table(table)
 
-    def add(self, block: _Block) -> None:
+    def add(self, block: _PatientBlock) -> None:
         """Append a block's events and labels."""
         tenths, word, time, lasts = map(block.column, ("tenths", "word", "time", "lasts"))
         value = np.where(word >= 0, _MOST_TENTHS + 1 + word, np.minimum(tenths, _MOST_TENTHS))
@@ -507,7 +507,7 @@ class _EhrshotLayout(_Layout):
         )
 
 
-class _MedsLayout(_Layout):
+class _MedsLayout(_FolderLayout):
     """A MEDS 0.4 root: data/<split>/<n>.parquet, metadata, labels/<task>/<split>-<n>.parquet.
 
     By the schema of the package ``meds`` 0.4, text values are ``large_string``, and there is only
@@ -522,7 +522,7 @@ class _MedsLayout(_Layout):
     def _write(self, name: str, columns: dict[str, Any]) -> None:
         parquet.write_table(pa.table(columns), self.root / name, compression="zstd")
 
-    def add(self, block: _Block) -> None:
+    def add(self, block: _PatientBlock) -> None:
         """Write a block's events and labels as shards."""
         number = self._shards[block.split]
         self._shards[block.split] += 1
@@ -649,7 +649,7 @@ def make_laboratory(
     counts = {lab.task: [0, 0] for lab in labs()}
     done = events = 0
     for split, numbers, block in _blocks(splits, events_per_patient, seed, layout):
-        writer.add(_Block(split, [_FIRST_ID + i for i in numbers], block))
+        writer.add(_PatientBlock(split, [_FIRST_ID + i for i in numbers], block))
         done += len(block)
         for patient in block:
             events += len(patient.time)

@@ -13,7 +13,7 @@ import numpy as np
 from midchart.core.synthetic.common import chance, pick, worded, wordings
 from midchart.core.synthetic.medicine import local
 from midchart.core.synthetic.notes import day, section, signature
-from midchart.core.synthetic.patient import Block, Encounter, Fact, Item, Note, Patient
+from midchart.core.synthetic.patient import Block, Encounter, Fact, Note, Patient, RecordItem
 
 LONG = 100
 """Characters that a long question has more than."""
@@ -106,7 +106,7 @@ def only_letters(
             blocks += [section("contact", "", [contact]), *_body(part)]
             letter_of[id(part)] = letter
         _frame(rng, p, letter, e.specialty, blocks)
-        item = Item(when, "note", local("NOTE", LETTER), LETTER, note=letter)
+        item = RecordItem(when, "note", local("NOTE", LETTER), LETTER, note=letter)
         letters.append(Encounter("OP", e.specialty, when, when, e.focus, items=[item]))
         parts, length, wanted = [], 0, int(rng.integers(*_CHARACTERS))
     for fact in facts:

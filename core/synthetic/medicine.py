@@ -207,7 +207,7 @@ class Stop:
 
 
 @table_row
-class Plan:
+class TreatmentPlan:
     """How a condition is treated with one drug.
 
     ``share`` of patients get it, ``delay`` days after onset, for the reason ``start``. ``ups`` are
@@ -246,7 +246,7 @@ class Disease:
     code: str
     specialty: str
     labs: tuple[PanelKey, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[TreatmentPlan, ...]
     stable: tuple[Sentence, ...]
     worse: tuple[Sentence, ...]
     exam: tuple[Sentence, ...]

@@ -28,12 +28,12 @@ from midchart.core.synthetic.medicine import (
 from midchart.core.synthetic.patient import (
     Block,
     Course,
+    DrugStep,
     Encounter,
-    Item,
     Note,
+    NotePiece,
     Patient,
-    Piece,
-    Step,
+    RecordItem,
 )
 from midchart.core.synthetic.reference import table_row, yaml_table
 from midchart.core.synthetic.trajectory import active
@@ -95,11 +95,11 @@ class Writer:
     last_hpi: list[str] = field(default_factory=list[str])
     last_when: datetime | None = None
     list_when: datetime | None = None
-    steps: dict[str, tuple[Course, Step, Note]] = field(
-        default_factory=dict[str, tuple[Course, Step, Note]]
+    steps: dict[str, tuple[Course, DrugStep, Note]] = field(
+        default_factory=dict[str, tuple[Course, DrugStep, Note]]
     )
 
-    def index_readings(self, items: list[Item]) -> None:
+    def index_readings(self, items: list[RecordItem]) -> None:
         """Index the readings of the record by analyte, in time order."""
         for item in items:
             key = analyte_keys().get(item.code)
@@ -152,9 +152,13 @@ class Writer:
         return self.sample(wordings()[name], low, high)
 
 
-def section(kind: str, title: str, content: Iterable[str | Piece], style: str = "prose") -> Block:
+def section(
+    kind: str, title: str, content: Iterable[str | NotePiece], style: str = "prose"
+) -> Block:
     """A section of a note from sentences or marked pieces."""
-    return Block(kind, title, [c if isinstance(c, Piece) else Piece(c) for c in content], style)
+    return Block(
+        kind, title, [c if isinstance(c, NotePiece) else NotePiece(c) for c in content], style
+    )
 
 
 def day(when: datetime) -> str:
@@ -170,7 +174,7 @@ def signature(rng: np.random.Generator) -> str:
 # Content of sections.
 
 
-def _step_text(w: Writer, step: Step) -> str:
+def _step_text(w: Writer, step: DrugStep) -> str:
     """The sentence that states why a drug was started, changed or stopped."""
     drug = drugs()[step.drug]
     by_brand = chance(w.rng, 0.35) and drug.brand[0].isupper()
@@ -189,9 +193,9 @@ def _step_text(w: Writer, step: Step) -> str:
     )
 
 
-def _drug_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
+def _drug_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, NotePiece]]:
     """Sentences of the drug steps taken at this visit: (disease key, marked piece)."""
-    pieces: list[tuple[str, Piece]] = []
+    pieces: list[tuple[str, NotePiece]] = []
     for course in w.p.courses:
         for i, step in enumerate(course.steps):
             # A call is over before its order is keyed in, hence the two hours.
@@ -200,7 +204,7 @@ def _drug_steps(w: Writer, e: Encounter, note: Note) -> list[tuple[str, Piece]]:
             id_ = f"step-{course.drug}-{i}"
             if not step.replaces and id_ not in w.steps:
                 w.steps[id_] = (course, step, note)
-                pieces.append((course.disease, Piece(_step_text(w, step), id_)))
+                pieces.append((course.disease, NotePiece(_step_text(w, step), id_)))
     return pieces
 
 
@@ -306,6 +310,7 @@ def _is_worse(w: Writer, key: str, when: datetime) -> bool:
 
 def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     """Progress Note, Consult Note or H&P of an outpatient visit."""
+    # History: why the patient comes, what was copied, what is new.
     when, rng, p = note.when, w.rng, w.p
     long = note.kind in ("H&P", "Consult Note") or chance(rng, 0.45)
     known = ", ".join([diseases()[k].short for k in active(p, when)][:4]) or "no chronic illness"
@@ -329,6 +334,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     if long:
         company = "a relative" if chance(rng, 0.5) else "no one"
         hpi.append(w.worded("clinic_history", company=company))
+    # Background sections, some of them carried forward.
     blocks = [
         section("cc", "Chief Complaint", [capitalised(reason) + "."]),
         section("hpi", w.worded("title_history"), hpi),
@@ -346,6 +352,7 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     if long:
         blocks.append(section("fh", "Family History", _family(w)))
     blocks.append(section("social", "Social History", _social(w)))
+    # Findings of this visit.
     ros = w.some("review_of_systems", *((5, 10) if long else (2, 3)))
     for key in e.focus:
         ros += w.say(diseases()[key].ros, when)
@@ -353,7 +360,8 @@ def _clinic(w: Writer, e: Encounter, note: Note) -> list[Block]:
     blocks.append(section("exam", w.worded("title_exam"), _exam(w, when, e.focus)))
     if results := _results(w, when):
         blocks.append(section("results", w.worded("title_results"), results, "list"))
-    plan: list[str | Piece] = []
+    # Assessment and plan, by condition.
+    plan: list[str | NotePiece] = []
     for key in e.focus:
         disease = diseases()[key]
         plan += w.say(disease.assess, when)
@@ -562,7 +570,7 @@ def _kind_of(e: Encounter, note: Note) -> Kind:
     return _KINDS.get(note.kind) or (inpatient if e.setting == "IP" else _clinic)
 
 
-def write_notes(w: Writer, encounters: list[Encounter], events: list[Item]) -> None:
+def write_notes(w: Writer, encounters: list[Encounter], events: list[RecordItem]) -> None:
     """Write every note of the record, in time order, so that each can copy from the last."""
     w.index_readings(events)
     notes = [
@@ -624,11 +632,11 @@ def _lengthen(w: Writer, when: datetime, blocks: list[Block], clinic: bool) -> l
         longer.append(block)
         if block.kind == "ros":
             denied = [p for p in block.pieces if p.text.startswith("Denies")]
-            block.pieces = [*map(Piece, w.some("long_review", 6, 11)), *denied]
+            block.pieces = [*map(NotePiece, w.some("long_review", 6, 11)), *denied]
         elif block.kind == "exam" and clinic:
             normal = _true_of(w, when, w.some("long_exam", 5, 10))
             specific = [p for p in block.pieces if p.text not in wordings()["exam"]]
-            block.pieces = [*specific, *map(Piece, normal)]
+            block.pieces = [*specific, *map(NotePiece, normal)]
         elif block.kind in ("pmh", "hpi") and not any(b.kind == "background" for b in longer):
             oncologic = "Oncologic/" if w.p.has("breast", when) else ""
             title = w.worded("title_background", summary=f"{oncologic}Medical Summary")

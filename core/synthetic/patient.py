@@ -16,8 +16,8 @@ from midchart.core.synthetic.medicine import (
     Disease,
     DiseaseKey,
     EpisodeKind,
-    Plan,
     Stop,
+    TreatmentPlan,
     diseases,
     drug_groups,
     drugs,
@@ -32,7 +32,7 @@ TASK_TYPES = ("R", "Rn", "S")
 
 
 @dataclass(slots=True)
-class Step:
+class DrugStep:
     """A step of a drug course. ``action`` is start, change or stop; ``why`` its reason; ``cause``
     the table entry of a stop, if it is from one."""
 
@@ -57,7 +57,7 @@ class Course:
 
     drug: str
     disease: str
-    steps: list[Step]
+    steps: list[DrugStep]
 
     def dose_at(self, when: datetime) -> int | None:
         """Dose step in force at ``when``; None before the start and after the stop."""
@@ -128,7 +128,7 @@ class Patient:
 
 
 @dataclass(slots=True)
-class Piece:
+class NotePiece:
     """A run of text in a note; the place of one with an ``id`` is recorded when rendered."""
 
     text: str
@@ -141,7 +141,7 @@ class Block:
 
     kind: str
     title: str
-    pieces: list[Piece]
+    pieces: list[NotePiece]
     style: str = "prose"
 
 
@@ -167,7 +167,7 @@ class Note:
 
 
 @dataclass(slots=True)
-class Item:
+class RecordItem:
     """One event of the record, as it will be written."""
 
     when: datetime
@@ -190,7 +190,7 @@ class Encounter:
     end: datetime
     focus: list[str]
     episode: Episode | None = None
-    items: list[Item] = field(default_factory=list[Item])
+    items: list[RecordItem] = field(default_factory=list[RecordItem])
     number: int = 0
     weight: float = 1.0
 
@@ -204,7 +204,7 @@ class Statement:
     note: Note | None
     section: str = "hpi"
     id: str = ""
-    item: Item | None = None
+    item: RecordItem | None = None
 
 
 @dataclass(slots=True)
@@ -241,7 +241,7 @@ class Persona:
 
 
 @table_row
-class People:
+class PeopleTable:
     """Who patients and their families are. ``illnesses`` are what relatives have; ``allergies``
     (substance, reaction), both empty for none."""
 
@@ -252,7 +252,7 @@ class People:
     personas: tuple[Persona, ...]
 
 
-people = yaml_table(People, "people.yaml")
+people = yaml_table(PeopleTable, "people.yaml")
 """The table of names, families and personas."""
 
 
@@ -272,14 +272,14 @@ def _day(when: datetime) -> datetime:
 
 
 def _course(
-    rng: np.random.Generator, p: Patient, disease: Disease, plan: Plan, begin: datetime
+    rng: np.random.Generator, p: Patient, disease: Disease, plan: TreatmentPlan, begin: datetime
 ) -> list[Course]:
     """One drug's course, and its successor's where the stop names one."""
     drug = drugs()[plan.drug]
     top = len(drug.steps) - 1
     dose = int(rng.integers(0, min(2, top) + 1)) if top else 0
     when = _day(begin)
-    steps = [Step(when, "start", drug.key, dose, -1, plan.start)]
+    steps = [DrugStep(when, "start", drug.key, dose, -1, plan.start)]
     years = max((p.last - when).days / 365.25, 0.0)
     ups = list(plan.ups)
     while ups and dose < top and chance(rng, 0.75):
@@ -287,7 +287,7 @@ def _course(
         if when >= p.last:
             break
         why = ups.pop(int(rng.integers(len(ups))))
-        steps.append(Step(when, "change", drug.key, dose + 1, dose, why))
+        steps.append(DrugStep(when, "change", drug.key, dose + 1, dose, why))
         dose += 1
     courses = [Course(drug.key, disease.key, steps)]
     if plan.stops and chance(rng, plan.stop_share):
@@ -297,9 +297,9 @@ def _course(
             successor = stop.successor
             if successor and not marketed(successor, when):
                 return courses
-            steps.append(Step(when, "stop", drug.key, dose, dose, stop.why, successor, stop))
+            steps.append(DrugStep(when, "stop", drug.key, dose, dose, stop.why, successor, stop))
             if successor:
-                start = Step(when, "start", successor, 0, -1, f"replacement for {drug.key}")
+                start = DrugStep(when, "start", successor, 0, -1, f"replacement for {drug.key}")
                 courses.append(Course(successor, disease.key, [start]))
     return courses
 

@@ -41,10 +41,10 @@ from midchart.core.synthetic.patient import (
     Block,
     Encounter,
     Fact,
-    Item,
     Note,
+    NotePiece,
     Patient,
-    Piece,
+    RecordItem,
 )
 from midchart.core.synthetic.trajectory import active
 from midchart.core.text import one_line
@@ -80,12 +80,12 @@ def decile_of(order: int, events: int) -> int:
     return min(order * 10 // max(events - 1, 1), 9)
 
 
-def _is_open(item: Item) -> bool:
+def _is_open(item: RecordItem) -> bool:
     """Whether a statement can be written into this event."""
     return item.note is not None and not item.note.closed
 
 
-def _ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[_Slot]) -> list[Item]:
+def _ensure_hosts(p: Patient, encounters: list[Encounter], wanted: list[_Slot]) -> list[RecordItem]:
     """Number the events, adding a call or a nursing note where a wanted decile has no note."""
     events = number(encounters)
     for attempt in range(40):
@@ -125,7 +125,9 @@ def _template_fact(scene: Scene, slot: _Slot) -> Fact | None:
     return None
 
 
-def _choose(w: Writer, events: list[Item], slot: _Slot, used: set[str], in_notes: bool) -> Fact:
+def _choose(
+    w: Writer, events: list[RecordItem], slot: _Slot, used: set[str], in_notes: bool
+) -> Fact:
     rng = w.rng
 
     def near(order: int) -> bool:
@@ -153,7 +155,7 @@ def _choose(w: Writer, events: list[Item], slot: _Slot, used: set[str], in_notes
     raise WorkFailed(f"synthetic record {w.p.id}: no {slot.domain} fact fits decile {slot.decile}")
 
 
-def _timed(w: Writer, events: list[Item], near: InDecile, slot: _Slot) -> list[Fact]:
+def _timed(w: Writer, events: list[RecordItem], near: InDecile, slot: _Slot) -> list[Fact]:
     """Facts on drug steps or lab values of the decile."""
     if slot.domain == "medication":
         notes = [(i.order, i.note) for i in events if i.note is not None]
@@ -166,7 +168,7 @@ def _timed(w: Writer, events: list[Item], near: InDecile, slot: _Slot) -> list[F
     return []
 
 
-def _insert(rng: np.random.Generator, note: Note, section: str, piece: Piece) -> None:
+def _insert(rng: np.random.Generator, note: Note, section: str, piece: NotePiece) -> None:
     for kind in _SECTIONS[section]:
         block = next((b for b in note.blocks if b.kind == kind), None)
         if block is not None:
@@ -176,43 +178,43 @@ def _insert(rng: np.random.Generator, note: Note, section: str, piece: Piece) ->
     note.blocks.insert(0, Block("hpi", "Note", [piece]))
 
 
-def _plant(rng: np.random.Generator, fact: Fact, j: int, events: list[Item]) -> None:
+def _plant(rng: np.random.Generator, fact: Fact, j: int, events: list[RecordItem]) -> None:
     """Write a fact's statements and noise into notes."""
     for n, statement in enumerate(fact.statements):
         if statement.note is None or statement.id.startswith("step-"):
             continue
         old = "old" if statement.id.startswith("old") else ""
         statement.id = f"q{j}-{old}{n}"
-        _insert(rng, statement.note, statement.section, Piece(statement.text, statement.id))
+        _insert(rng, statement.note, statement.section, NotePiece(statement.text, statement.id))
     stated = {id(s.note) for s in fact.statements}
     hosts = [i.note for i in events if i.note and not i.note.closed and id(i.note) not in stated]
     for section, text in fact.noise:
         if hosts and not any(text == s.text for s in fact.statements):
-            _insert(rng, pick(rng, hosts), section, Piece(text))
+            _insert(rng, pick(rng, hosts), section, NotePiece(text))
     for statement in fact.statements:
         if statement.item is not None and fact.task_type != "S":
             _hide_shorthand(statement.item, events)
 
 
-def _hide_shorthand(reading: Item, events: list[Item]) -> None:
+def _hide_shorthand(reading: RecordItem, events: list[RecordItem]) -> None:
     """Remove a reading that a question asks for from the notes' lists of results."""
     key = analyte_keys()[reading.code]
     shorthand = f"{analytes()[key].short} {spoken(key, float(reading.text))}"
     lead = f"{day(reading.when)}: "
     for block in (b for item in events if item.note for b in item.note.blocks):
-        pieces: list[Piece] = []
+        pieces: list[NotePiece] = []
         for piece in block.pieces:
             if piece.text.startswith(lead):
                 values = piece.text.removeprefix(lead).split(", ")
                 values = [v for v in values if v != shorthand]
-                piece = Piece(lead + ", ".join(values), piece.id) if values else None
+                piece = NotePiece(lead + ", ".join(values), piece.id) if values else None
             if piece is not None:
                 pieces.append(piece)
         block.pieces = pieces
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedFact:
     """A question with its evidence as (order, start, end, text) and its position in [0, 1]."""
 
     fact: Fact
@@ -221,7 +223,7 @@ class Asked:
     position: float
 
 
-def _evidence(fact: Fact, events: list[Item]) -> tuple[tuple[int, int, int, str], ...]:
+def _evidence(fact: Fact, events: list[RecordItem]) -> tuple[tuple[int, int, int, str], ...]:
     orders = {id(i.note): i.order for i in events if i.note is not None}
     rows: list[tuple[int, int, int, str]] = []
     for s in fact.statements:
@@ -244,7 +246,7 @@ def ask(
     seed: int,
     rng: np.random.Generator,
     dress: Dress = NOTES,
-) -> tuple[list[Encounter], list[Item], list[Asked]]:
+) -> tuple[list[Encounter], list[RecordItem], list[AskedFact]]:
     """Write the notes, choose and insert the facts, and render everything.
 
     ``dress`` defines which texts become letters, which ``rng`` draws. Returns the encounters,
@@ -273,8 +275,8 @@ def ask(
         if item.note is not None:
             render(item.note)
             item.text = item.note.text
-    asked: list[Asked] = []
+    asked: list[AskedFact] = []
     for fact, slot in zip(facts, wanted, strict=True):
         rows = _evidence(fact, events)
-        asked.append(Asked(fact, slot, rows, rows[0][0] / max(len(events) - 1, 1)))
+        asked.append(AskedFact(fact, slot, rows, rows[0][0] / max(len(events) - 1, 1)))
     return encounters, events, asked

@@ -140,6 +140,7 @@ def _glycemia(p: Patient, when: datetime) -> float:
 def _mean(p: Patient, key: str, when: datetime) -> float:
     base = p.base[key]
     egfr = true_egfr(p, when)
+    # Each analyte: its base, shifted by conditions and drugs.
     match key:
         case "egfr":
             return egfr

@@ -48,7 +48,7 @@ _DIGIT = re.compile(r"\d")
 _BINS = 128
 
 
-class Place(NamedTuple):
+class RelativePosition(NamedTuple):
     """The three positions of a place in a record, each in [0, 1].
 
     An entry without a date has no time. One that comes before every dated entry of a record that
@@ -85,7 +85,7 @@ class Located:
     matches: tuple[Match | None, ...]
     spans: tuple[Span, ...]
     best: Match | None
-    place: Place | None
+    place: RelativePosition | None
 
     @property
     def unlocated(self) -> int:
@@ -123,12 +123,14 @@ class _Places:
         sizes = [count_tokens(text) for text in self.texts]
         self.before = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
-    def place(self, span: Span) -> Place:
+    def place(self, span: Span) -> RelativePosition:
         if span.event < self.first_dated:
-            return Place(None, None, None)
+            return RelativePosition(None, None, None)
         before = int(self.before[span.event]) + count_tokens(self.texts[span.event][: span.start])
         share = before / max(int(self.before[-1]), 1)
-        return Place(float(self.order[span.event]), self.time[span.event], min(share, 1.0))
+        return RelativePosition(
+            float(self.order[span.event]), self.time[span.event], min(share, 1.0)
+        )
 
 
 class _Windows:
@@ -356,7 +358,7 @@ def _index(record: Record) -> _Index:
     return _indexes.get(record.digest, lambda: _Index(record))
 
 
-def place_of(record: Record, span: Span) -> Place:
+def place_of(record: Record, span: Span) -> RelativePosition:
     """The positions of a span of a record; raises IndexError where there is no such event."""
     if not 0 <= span.event < len(record.events):
         raise IndexError(f"record {record.id} has no event {span.event}")

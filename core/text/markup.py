@@ -107,7 +107,7 @@ def _footnotes(root: Any) -> Mapping[str, str]:
 
 
 @dataclass
-class _Cell:
+class _TableCell:
     """A table's cell: its lines, the rows of tables in it, and the rows and columns it spans."""
 
     lines: list[str]
@@ -124,8 +124,8 @@ class _Cell:
 
 
 @dataclass
-class _Row:
-    cells: list[_Cell]
+class _MarkupRow:
+    cells: list[_TableCell]
     is_head: bool
 
 
@@ -260,22 +260,26 @@ class _Layout:
     def _table(self, element: Any) -> None:
         for caption in _parts(element, "caption"):
             self._lines += _headed(self._inside(caption), True)
-        rows: list[_Row] = []
+        rows: list[_MarkupRow] = []
         for row, in_head in _table_rows(element):
             if _is_left_out(row):
                 self._count_deleted(row)
             else:
-                rows.append(_Row([self._cell(cell) for cell in _parts(row, "td", "th")], in_head))
+                rows.append(
+                    _MarkupRow([self._cell(cell) for cell in _parts(row, "td", "th")], in_head)
+                )
         lines, headers = _row_lines(rows, self.counts)
         target = self.cell_rows if headers and self.cell_rows is not None else self._lines
         target += lines
 
-    def _cell(self, element: Any) -> _Cell:
+    def _cell(self, element: Any) -> _TableCell:
         inner: list[str] = []
         lines = _Layout(self.footnotes, self.counts, inner, self.depth + 1).lines(element)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
         header = bold or _tag(element) == "th"
-        return _Cell(lines, inner, header, _span(element, "colspan"), _span(element, "rowspan"))
+        return _TableCell(
+            lines, inner, header, _span(element, "colspan"), _span(element, "rowspan")
+        )
 
 
 def _headed(lines: list[str], heading: bool) -> list[str]:
@@ -314,10 +318,10 @@ def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
             yield from ((row, in_head) for row in child if _tag(row) == "tr")
 
 
-Grid = list[dict[int, _Cell]]
+Grid = list[dict[int, _TableCell]]
 
 
-def _grid(rows: list[_Row]) -> Grid:
+def _grid(rows: list[_MarkupRow]) -> Grid:
     """Column → cell of each row; a cell that spans rows or columns is in each of them."""
     grid: Grid = [{} for _ in rows]
     for at, row in enumerate(rows):
@@ -331,7 +335,7 @@ def _grid(rows: list[_Row]) -> Grid:
     return grid
 
 
-def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> tuple[list[str], bool]:
+def _row_lines(all_rows: list[_MarkupRow], counts: Counter[str]) -> tuple[list[str], bool]:
     """The lines of a table's rows, and whether its columns have names."""
     rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
     grid = _grid(rows)
@@ -358,7 +362,7 @@ def _row_lines(all_rows: list[_Row], counts: Counter[str]) -> tuple[list[str], b
     return lines, bool(headers)
 
 
-def _head_count(rows: list[_Row]) -> int:
+def _head_count(rows: list[_MarkupRow]) -> int:
     """Number of rows at the top that name the columns."""
     heads = 0
     while heads < len(rows) and rows[heads].is_head:
@@ -371,7 +375,7 @@ def _head_count(rows: list[_Row]) -> int:
     return heads
 
 
-def _names_columns(row: _Row, width: int) -> bool:
+def _names_columns(row: _MarkupRow, width: int) -> bool:
     """Whether all cells of a row are headers; the corner may be empty, and one may not span all.
 
     Bold values are no headers, so a bold cell with a digit is none.
@@ -393,7 +397,9 @@ def _headers(grid: Grid) -> dict[int, str]:
 
 
 def _one_row(
-    filled: list[tuple[int, _Cell]], columns: Mapping[int, _Cell], headers: Mapping[int, str]
+    filled: list[tuple[int, _TableCell]],
+    columns: Mapping[int, _TableCell],
+    headers: Mapping[int, str],
 ) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []

@@ -279,6 +279,7 @@ def _budgeted(
     frame: Frame,
 ) -> Prompt:
     """The context is cut to what the question leaves of the window."""
+    # Tokens that are left for lines.
     around = count(frame.head + frame.middle + question + frame.tail)
     room = window - protocol.answer_tokens - around
     if room < 0:
@@ -304,6 +305,7 @@ def _budgeted(
             excess = max(excess, count(context) - protocol.context_tokens)
         return prompt, excess
 
+    # Lines by the sum of their tokens, then fewer until the prompt fits.
     fitting = _fit(costs, room, order)
     prompt, excess = put_together(fitting)
     # Tokenizers are not exactly additive: lines are dropped until the complete prompt fits.
@@ -314,6 +316,7 @@ def _budgeted(
             [i for i in order if i in fitting],
         )
         prompt, excess = put_together(fitting)
+    # More lines where the sum reserved too much.
     for _ in range(_REFILLS):
         more = _fit(costs, sum(costs[i] for i in fitting) - excess, order)
         if len(more) <= len(fitting):

@@ -209,7 +209,7 @@ _ALONE = (_Kind.ROW, _Kind.RULE)
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class VisibleLine:
     """One visible line: its characters without outer white space, how far it is indented, whether
     a blank line comes before it, and what it is."""
 
@@ -252,16 +252,16 @@ _BEFORE_NUMBERS = _set("on over about around approximately after before since ag
 """Words after which none ends where a number follows."""
 
 
-def _read_lines(text: str) -> list[Line]:
+def _read_lines(text: str) -> list[VisibleLine]:
     """The visible lines of a note, each with its kind."""
-    parsed: list[Line] = []
+    parsed: list[VisibleLine] = []
     at, apart, capitals, seen = 0, False, 0, 0
     for raw in text.splitlines(keepends=True):
         body = raw.strip()
         if body:
             start = at + len(raw) - len(raw.lstrip())
             kind = _kind(body[:_LINE_HEAD], len(body) > _LINE_HEAD)
-            parsed.append(Line(start, start + len(body), start - at, apart, kind))
+            parsed.append(VisibleLine(start, start + len(body), start - at, apart, kind))
             head = body[:_LINE_HEAD]
             seen += 1
             capitals += head.isupper()
@@ -274,11 +274,11 @@ def _read_lines(text: str) -> list[Line]:
     return parsed
 
 
-def _not_for_capitals(text: str, line: Line) -> Line:
+def _not_for_capitals(text: str, line: VisibleLine) -> VisibleLine:
     body = text[line.start : line.end]
     if line.kind is not _Kind.HEADING or not body.isupper() or body.endswith((":", "*")):
         return line
-    return Line(line.start, line.end, line.indent, line.apart, _Kind.PROSE)
+    return VisibleLine(line.start, line.end, line.indent, line.apart, _Kind.PROSE)
 
 
 def _kind(body: str, goes_on: bool) -> _Kind:
@@ -318,7 +318,7 @@ def _is_named_row(body: str) -> bool:
 class _Widths:
     """Which neighbouring lines of a section are one text, by the width at which it was wrapped."""
 
-    def __init__(self, text: str, lines: Sequence[Line]) -> None:
+    def __init__(self, text: str, lines: Sequence[VisibleLine]) -> None:
         self.text, self.lines = text, lines
         self.cased = any(
             _LOWER_LETTER.search(text, line.start, min(line.end, line.start + _LINE_HEAD))
@@ -432,7 +432,7 @@ class _Widths:
         words = self.text[line.start : line.end].count(" ") + 1
         return self._lower(at + 1) and line.kind is not _Kind.RESULT and words >= 5
 
-    def _open(self, line: Line, tail: str, head: str) -> bool:
+    def _open(self, line: VisibleLine, tail: str, head: str) -> bool:
         """Whether a line ends where no sentence can: at a comma, an open bracket, "of"."""
         if (
             tail[-1] in ",(&→"
@@ -455,7 +455,7 @@ _SECTION = 400
 """Lines over which one width holds: letters of different widths may be put into one note."""
 
 
-class Piece(NamedTuple):
+class SentencePiece(NamedTuple):
     """A sentence of a note: its first character and the one after its last, and the same of the
     lines ``above`` that say what it is about: the nearest heading, a table row's header row."""
 
@@ -464,14 +464,14 @@ class Piece(NamedTuple):
     above: tuple[tuple[int, int] | None, tuple[int, int] | None] = (None, None)
 
 
-def pieces(text: str) -> list[Piece]:
+def pieces(text: str) -> list[SentencePiece]:
     """The sentences of a note, in order, none blank.
 
     They cover every visible character of ``text``, do not overlap, and begin and end with
     visible characters. A heading, list item, table row or line of one result without a full
     stop counts as a sentence. A heading has no heading itself.
     """
-    cut: list[Piece] = []
+    cut: list[SentencePiece] = []
     lines = _read_lines(text)
     headers = _headers(text, lines)
     heading: tuple[int, int] | None = None
@@ -482,11 +482,13 @@ def pieces(text: str) -> list[Piece]:
         line, end = lines[begin], lines[at].end
         if line.kind is _Kind.HEADING:
             heading = (line.start, line.end)
-            cut.append(Piece(line.start, end))
+            cut.append(SentencePiece(line.start, end))
         elif line.kind in (_Kind.PROSE, _Kind.ITEM):
-            cut += [Piece(*span, (heading, None)) for span in sentences(text, line.start, end)]
+            cut += [
+                SentencePiece(*span, (heading, None)) for span in sentences(text, line.start, end)
+            ]
         else:
-            cut.append(Piece(line.start, end, (heading, headers.get(begin))))
+            cut.append(SentencePiece(line.start, end, (heading, headers.get(begin))))
         begin = at + 1
     return cut
 
@@ -507,7 +509,7 @@ def cells(row: str) -> list[str]:
     return [cell for cell in stripped if cell]
 
 
-def _headers(text: str, lines: Sequence[Line]) -> dict[int, tuple[int, int]]:
+def _headers(text: str, lines: Sequence[VisibleLine]) -> dict[int, tuple[int, int]]:
     """Number of a table row → the header row of its table, for the rows that have one.
 
     A header row is the first row of a table, with no digit, that a rule comes after or before, or
@@ -536,7 +538,7 @@ def _headers(text: str, lines: Sequence[Line]) -> dict[int, tuple[int, int]]:
     return headers
 
 
-def _is_header(text: str, lines: Sequence[Line], at: int) -> bool:
+def _is_header(text: str, lines: Sequence[VisibleLine], at: int) -> bool:
     """Whether row ``at``, the first of its table, names the columns of the rows after it."""
     row = cells(text[lines[at].start : min(lines[at].end, lines[at].start + _LINE_HEAD)])
     if len(row) < 2 or any(map(_has_digit, row)) or max(map(len, row)) > _LONGEST_CELL:
@@ -554,7 +556,7 @@ def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _joins(text: str, lines: Sequence[Line]) -> Iterator[bool]:
+def _joins(text: str, lines: Sequence[VisibleLine]) -> Iterator[bool]:
     """For every line whether the next one continues its text; the last has none."""
     for first in range(0, len(lines), _SECTION):
         section = lines[first : first + _SECTION + 1]

@@ -210,7 +210,16 @@ def test_models_are_listed(printed):
     assert by_name["all-MiniLM-L6-v2"]["here"] is True
 
 
-@pytest.mark.parametrize("steps", ["９９９", "x", "-1", "9" * 5_000])
-def test_a_number_is_written_in_ascii_digits(steps: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["train-reader", "--steps", steps]) == 2
+@pytest.mark.parametrize("patients", ["９９９", "x", "-1", "9" * 5_000])
+def test_a_number_is_written_in_ascii_digits(patients: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["evaluate-reader", "--patients", patients]) == 2
     assert len(capsys.readouterr().err.strip().split("midchart: ")) == 2
+
+
+def test_an_installed_package_says_that_benchmarks_are_part_of_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setattr("midchart.core.config.ROOT", tmp_path)
+    assert main(["bench"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "part of a checkout" in line

@@ -68,7 +68,7 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):
 
 def test_every_frame_to_export_says_that_its_answers_are_simulated(cohort):
     key = api.cohort_key(cohort)
-    choice = data.Choice("clinician", "order", 10, "best", "model")
+    choice = data.PickedCurve("clinician", "order", 10, "best", "model")
     one, many = data.one(key, cohort, choice), data.groups(key, cohort, choice)
     for frame in (one.curve, one.summary, many.curve, many.summary,
                   data.questions(key, cohort, choice, 0)):  # fmt: skip

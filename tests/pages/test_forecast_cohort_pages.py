@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midchart.core import api
-from midchart.core.loaders import labelled
+from midchart.core.cohorts import labelled
 from midchart.core.synthetic.laboratory import make_laboratory
 from tests.support import app_data
 from tests.support.pages import frame_with, open_page, page_text

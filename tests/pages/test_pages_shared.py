@@ -82,7 +82,7 @@ def test_where_one_of_several_runs_ends_the_page_is_drawn_again(monkeypatch):
     run = {
         "name": "n", "status": "running", "planned": 2, "done": 0, "failed": 0, "note": "",
         "group": "", "data": "", "imported": False, "rate": None,
-        "seconds_left": None, "place": None,
+        "seconds_left": None, "queue_number": None,
     }  # fmt: skip
     both = [{**run, "run": "a"}, {**run, "run": "b"}]
     lists = iter([both, both[1:]])  # one ends between the page's look and the panel's

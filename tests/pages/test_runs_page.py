@@ -74,7 +74,7 @@ def test_the_queue_is_one_line_on_every_page_but_review(run, monkeypatch):
         **real, "run": "a", "status": "running", "done": 7, "failed": 1, "rate": 0.5,
         "seconds_left": 90.0, "slot": "gpu 0", "note": "asks *again*",
     }  # fmt: skip
-    waits = {**real, "run": "b", "status": "queued", "done": 0, "failed": 0, "place": 1}
+    waits = {**real, "run": "b", "status": "queued", "done": 0, "failed": 0, "queue_number": 1}
     monkeypatch.setattr(api, "status", lambda run=None: [waits, work, real])
     monkeypatch.setattr(api, "any_active", lambda: True)
     cancelled = []

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import WorkFailed
-from midchart.core.loaders.labelled import labelled
 from midchart.core.loaders.open import open_cohort
 from midchart.core.training_experiments.forecast import examples as examples_module
 from midchart.core.training_experiments.forecast import experiment
-from midchart.core.training_experiments.forecast.examples import Examples, Part
+from midchart.core.training_experiments.forecast.examples import Examples, SplitExamples
 from midchart.core.training_experiments.forecast.training import ForecastTrainer
 from tests.support.run_helpers import finished_run, workspace_at
 
@@ -77,7 +77,7 @@ class Handed:
     """What the trainer, the baseline and the evaluation got."""
 
     examples: list[Examples] = field(default_factory=list)
-    evaluated: list[Part] = field(default_factory=list)
+    evaluated: list[SplitExamples] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +120,7 @@ def leaks(place: Path) -> list[str]:
     return list(problems)
 
 
-def read_rows(part: Part, words: list[str]) -> Iterator[Stated]:
+def read_rows(part: SplitExamples, words: list[str]) -> Iterator[Stated]:
     """Patient, last day and label of each sequence, from its tokens and label alone."""
     for tokens, label in zip(part.tokens, part.label, strict=True):
         codes = {words[token] for token in tokens.tolist() if token}
@@ -143,13 +143,13 @@ def compared(name: str, read: Counter[Stated]) -> Iterator[str]:
     yield f"{name}: other rows than the cohort's"
 
 
-def joined(one: Part, other: Part) -> Part:
+def joined(one: SplitExamples, other: SplitExamples) -> SplitExamples:
     columns = ("tokens", "label", "patient", "index")
-    return Part(*(np.concatenate([getattr(one, c), getattr(other, c)]) for c in columns))
+    return SplitExamples(*(np.concatenate([getattr(one, c), getattr(other, c)]) for c in columns))
 
 
-def rows_of(part: Part, rows: slice) -> Part:
-    return Part(*(getattr(part, c)[rows] for c in ("tokens", "label", "patient", "index")))
+def rows_of(part: SplitExamples, rows: slice) -> SplitExamples:
+    return SplitExamples(*(getattr(part, c)[rows] for c in ("tokens", "label", "patient", "index")))
 
 
 def in_examples(

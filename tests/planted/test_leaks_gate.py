@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from midchart.core.gate import cohort_training, training
-from midchart.core.gate.checkpoint import GateConfig, PlusRecipe, Recipe
+from midchart.core.gate.checkpoint import GateConfig, GateRecipe, PlusRecipe
 from midchart.core.gate.examples import Pairs, hashing_of
 from midchart.core.protocol import Protocol
 from midchart.core.types import Cohort
@@ -75,7 +75,9 @@ def gate_leaks(cohort: Cohort, folder: Path) -> set[str]:
         patch.setattr(training.GateTrainer, "__init__", built)
         patch.setattr(training.GateTrainer, "logits", scored)
         config = GateConfig(hashing_of(PROTOCOL), dim=8)
-        gate = cohort_training.train_gate(cohort, PROTOCOL, folder, None, config, Recipe(epochs=1))
+        gate = cohort_training.train_gate(
+            cohort, PROTOCOL, folder, None, config, GateRecipe(epochs=1)
+        )
     for pairs in tested:
         others = {patient_in(text) for text in pairs.sentences} & (TRAIN | VALIDATION)
         problems |= {"test: patients of another part"} if others else set()

@@ -12,8 +12,8 @@ from xml.etree.ElementTree import Element
 
 from defusedxml.ElementTree import DefusedXMLParser
 
+from midchart.core.cohorts.records import Entry, digest_of
 from midchart.core.loaders.medalign import parse_code
-from midchart.core.loaders.records import Entry, digest_of
 from midchart.core.types import Event, Record
 
 FORMATS = [

@@ -69,9 +69,6 @@ class ClaudeFake(FaultServer):
             self.batches[id] = {"asked": body["requests"], "left": self.looks, "version": version}
             self.batches[id]["made"] = datetime.now(UTC)
             return 200, self.batch(id)
-        if path == "/v1/messages/batches":
-            data = [self.batch(id) for id in reversed(self.batches)]
-            return 200, {"data": data, "has_more": False, "first_id": None, "last_id": None}
         id = path.split("/")[4]
         if path.endswith("/results"):
             lines = self.results(id)

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from midchart.core.training_experiments.forecast.examples import Examples, Part, learn_vocabulary
+from midchart.core.training_experiments.forecast.examples import (
+    Examples,
+    SplitExamples,
+    learn_vocabulary,
+)
 
 LENGTH = 12
 
@@ -35,7 +39,7 @@ def make_examples(
         "anemia",
         vocabulary,
         *(
-            Part(vocabulary.tokens(codes, values), label, patient, np.arange(len(label)))
+            SplitExamples(vocabulary.tokens(codes, values), label, patient, np.arange(len(label)))
             for codes, values, label, patient in parts
         ),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from pathlib import Path
 
-from midchart.core.gate.checkpoint import Gate, GateConfig, Recipe
+from midchart.core.gate.checkpoint import Gate, GateConfig, GateRecipe
 from midchart.core.gate.cohort_training import train_gate
 from midchart.core.gate.examples import hashing_of
 from midchart.core.loaders.open import open_cohort
@@ -27,4 +27,4 @@ def train(cohort: Cohort, folder: Path, protocol: Protocol | None = None) -> Gat
     """A gate of half the usual width, trained on the cohort and written to ``folder``."""
     protocol = protocol or Protocol()
     config = GateConfig(hashing_of(protocol), dim=32)
-    return train_gate(cohort, protocol, folder, None, config, Recipe(epochs=6))
+    return train_gate(cohort, protocol, folder, None, config, GateRecipe(epochs=6))

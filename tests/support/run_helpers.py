@@ -30,7 +30,8 @@ def write_site(folder: Path, members: ModuleType = run_members) -> None:
     """What brings the tests' own readers and judges into a worker; goes on PYTHONPATH."""
     folder.mkdir(exist_ok=True)
     (folder / "sitecustomize.py").write_text(
-        f"import sys; sys.path.insert(0, {str(ROOT)!r}); import {members.__name__} as m; m.enter()"
+        f"import sys; sys.path[:0] = {[str(ROOT), str(ROOT.parent)]!r}\n"  # this checkout's code
+        f"import {members.__name__} as m; m.enter()"
     )
 
 

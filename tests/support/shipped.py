@@ -9,7 +9,8 @@ from typing import Any
 
 from safetensors import safe_open
 
-from midchart.core.small_reader.training import HASHED
+HASHED = ("config.json", "tokenizer.json", "tokenizer_config.json")
+"""Files whose hashes the metadata of the weights hold."""
 
 
 def made_with(folder: Path) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from midchart.core.cohorts.kept_questions import asked_of_all, checked_questions
 from midchart.core.errors import SpecError
 from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.tables import stage2
@@ -26,7 +27,6 @@ from midchart.core.experiments.selection import (
     stage1_warnings,
     stages,
 )
-from midchart.core.loaders.kept_questions import asked_of_all, checked_questions
 from midchart.core.options import Several, Text
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering
@@ -163,6 +163,7 @@ def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int)
     Raises SpecError for a cohort without multiple-choice questions whose evidence is located, or
     with fewer notes of other patients than ``others``.
     """
+    # Questions with located evidence, and enough notes of other patients.
     asked = {
         one.id: one
         for one in cohort.instructions
@@ -186,6 +187,7 @@ def task_cohort(cohort: Cohort, task: int, repeats: int, others: int, seed: int)
                 f"task {task} shows {others} notes of other patients, and for a patient there are "
                 f"{available}; ask for fewer ('others')"
             )
+    # A record for each question and repeat, built when it is read.
     sites = {
         f"{one.id}/{task}/{repeat}": (one, repeat)
         for one in asked.values()

@@ -509,6 +509,7 @@ def _self_agreement(ask: Ask, plan: Plan) -> Table:
     cards, with an interval by resampling patients; ``unanimous``: the share of cards whose verdicts
     are all equal. Unparsed and failed verdicts are left out.
     """
+    # How often each card has which counts of correct and incorrect.
     patterns: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in ask(
         """
@@ -530,6 +531,7 @@ def _self_agreement(ask: Ask, plan: Plan) -> Table:
         cards = patterns.get((reader, judge))
         if not cards:
             continue
+        # Agreement of each pattern, and its interval by patient.
         counts = np.array([[row["yes"], row["no"]] for row in cards], dtype=np.float64)
         times = np.array([row["times"] for row in cards], dtype=np.float64)
         equal = repeat_agreement(counts)

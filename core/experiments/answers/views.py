@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, Unit, View
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Ends, Measure, Unit, View
 
 SHARE = (BY_PATIENT, WILSON)
 DIFFERENCE = (
     BY_PATIENT,
-    Interval("difference_low", "difference_high", "Newcombe, questions independent"),
+    Ends("difference_low", "difference_high", "Newcombe, questions independent"),
 )
 CORRECT = Measure(
     "accuracy", "% correct", "%",
@@ -23,7 +23,7 @@ KEPT = Measure(
 PRECISION = Measure(
     "precision", "% of the kept sentences that hold evidence", "%",
     "Of the sentences that an arm keeps, those with evidence.",
-    (Interval("ci_low", "ci_high", "bootstrap"),), better="more",
+    (Ends("ci_low", "ci_high", "bootstrap"),), better="more",
 )  # fmt: skip
 PAIRED = Measure(
     "difference", "points above (right) or below (left) the baseline", "points",
@@ -34,7 +34,7 @@ PAIRED = Measure(
 KEPT_MORE = Measure(
     "difference", "points that the second arm keeps less (right) or more (left)", "points",
     "The same questions under both arms, with an interval by patient.",
-    (Interval("low", "high", "by patient"),), clusters="patients",
+    (Ends("low", "high", "by patient"),), clusters="patients",
 )  # fmt: skip
 OUTCOMES = ("refusals", "unparsed", "failed")
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
@@ -100,7 +100,7 @@ _AGREEMENT: tuple[tuple[str, str, Unit, str], ...] = (
     ("raw", "raw agreement", "%", "Cards with the same verdict of both."),
 )
 _AGREED = tuple(
-    Measure(name, title, unit, text, (Interval(f"{name}_low", f"{name}_high", "by patient"),),
+    Measure(name, title, unit, text, (Ends(f"{name}_low", f"{name}_high", "by patient"),),
             clusters="patients", better="more")
     for name, title, unit, text in _AGREEMENT
 )  # fmt: skip
@@ -113,7 +113,7 @@ JUDGES = View(
 ITSELF = View(
     "itself", "Does a judge agree with itself?", "self_agreement",
     (Measure("agreement", "agreement of repeats", "%", "",
-             (Interval("agreement_low", "agreement_high", "by patient"),), clusters="patients"),),
+             (Ends("agreement_low", "agreement_high", "by patient"),), clusters="patients"),),
     "forest", rows=("judge",), choose=("reader",), more=("repeats", "unanimous"),
 )  # fmt: skip
 FAILURES = View(
@@ -124,7 +124,7 @@ FAILURES = View(
 REFUSALS = View(
     "refusals", "When does the reader decline?", "refusals",
     (Measure("refused_share", "% declined", "%", "",
-             (Interval("refused_low", "refused_high", "by patient"),)),), "forest",
+             (Ends("refused_low", "refused_high", "by patient"),)),), "forest",
     choose=("reader", "judge"), ranked=True, opens=("label",),
     more=("refused_correct", "refused_with_evidence", "refused_with_part",
           "refused_without_evidence", "answered_accuracy"),
@@ -165,7 +165,7 @@ TESTS = View("tests", "Which tests were made?", "multiplicity",
 LOCATED = View(
     "located", "Where was evidence found?", "location",
     (Measure("share", "% of the questions with evidence", "%", "",
-             (Interval("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",),
+             (Ends("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",),
 )  # fmt: skip
 REVIEWED = View("reviewed", "What did people review?", "reviews")
 MISSED = View("missed", "Which items failed?", "failures", opens=("label",))

@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from midchart.core.cohorts.gold import evidence_locations
 from midchart.core.errors import SpecError
 from midchart.core.experiments.curve import views
 from midchart.core.experiments.curve.rows import (
@@ -20,7 +21,7 @@ from midchart.core.experiments.curve.rows import (
     SCORES,
     SNIPPETS,
     STRATA,
-    Choice,
+    CurveChoice,
     Observed,
     no_responses,
     observe,
@@ -36,7 +37,6 @@ from midchart.core.experiments.curve.tables import (
     verdict,
     with_plain,
 )
-from midchart.core.loaders.gold import evidence_locations
 from midchart.core.options import Chosen, Known, Options, Several
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
@@ -129,7 +129,7 @@ class CurveRun(Experiment):
         ]  # fmt: skip
         for stratum, score, position, bins in product(*lists):
             for value in observed.values(stratum):
-                choice = Choice(
+                choice = CurveChoice(
                     score, position, stratum, value, options["snippets"], options["least_score"]
                 )
                 columns = curve_columns(choice, bins)
@@ -184,7 +184,7 @@ def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
     return options["positions"] or [protocol.position]
 
 
-def _row(job: Job, observed: Observed, choice: Choice, bins: int) -> Row:
+def _row(job: Job, observed: Observed, choice: CurveChoice, bins: int) -> Row:
     row = blank(CURVES)
     with outcome(row):
         protocol = job.protocol

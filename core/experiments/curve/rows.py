@@ -13,15 +13,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.judges.exact import Exact, reference_polarity
 from midchart.core.judges.rules import reference_of
 from midchart.core.judges.values import quantities, take_dates
-from midchart.core.loaders.gold import gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.text import words
-from midchart.core.text.evidence import Place, place_of
+from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Answer, Cohort, Gold, Instruction, Response
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ class Pieces:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class CurveChoice:
     """Which responses a curve takes; raises UnknownName, and InputError for ``least_score``.
 
     ``least_score`` in [0, 1]: questions whose evidence was located by its text with a lower score
@@ -176,7 +176,7 @@ class Observed:
             return self.models if stratum == "model" else ("",)
         return self.groups[stratum][0]
 
-    def within(self, choice: Choice) -> Bools | None:
+    def within(self, choice: CurveChoice) -> Bools | None:
         """Which responses belong to a choice's stratum, bool [n]; None is all of them."""
         if choice.stratum == "all":
             return None
@@ -202,7 +202,7 @@ class Selected:
     simulated: bool
 
 
-def select(observed: Observed, choice: Choice) -> Selected:
+def select(observed: Observed, choice: CurveChoice) -> Selected:
     """The responses of a choice, summed by position.
 
     With ``snippets`` "best" a response counts at the best-located piece of its evidence; with
@@ -233,7 +233,7 @@ def select(observed: Observed, choice: Choice) -> Selected:
     return Selected(responses, unlocated, unscored, weak, simulated)
 
 
-def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
+def points(observed: Observed, choice: CurveChoice) -> tuple[Ints, Floats]:
     """The responses that :func:`select` sums, one by one: row int64 [m], position float64 [m]."""
     selected, _, _ = _rows(observed, choice)
     rows = np.arange(len(observed.instruction))[selected]
@@ -249,7 +249,7 @@ def points(observed: Observed, choice: Choice) -> tuple[Ints, Floats]:
     return np.repeat(rows, many), pieces.at[index]
 
 
-def _rows(observed: Observed, choice: Choice) -> tuple[Bools | slice, int, int]:
+def _rows(observed: Observed, choice: CurveChoice) -> tuple[Bools | slice, int, int]:
     """The responses of a choice, bool [n] or all as a slice; how many of its stratum lack its
     score, and how many that have it are left out for a weak location."""
     usable, inside = ~np.isnan(observed.score(choice.score)), observed.within(choice)
@@ -267,7 +267,7 @@ def observe(
     instructions: Sequence[Instruction],
     protocol: Protocol,
     report: Callable[[int, int], None] = lambda done, of: None,
-    places: Mapping[str, Sequence[Place]] | None = None,
+    places: Mapping[str, Sequence[RelativePosition]] | None = None,
 ) -> Observed:
     """The used responses to ``instructions``; ``report`` is called with the numbers of questions
     located and in all. ``places``: those of each piece of the evidence of several, by instruction,
@@ -320,7 +320,7 @@ def _pieces(
     cohort: Cohort,
     asked: Sequence[Instruction],
     report: Callable[[int, int], None],
-    known: Mapping[str, Sequence[Place]],
+    known: Mapping[str, Sequence[RelativePosition]],
 ) -> dict[str, Pieces]:
     """Located pieces of the evidence of instructions, sorted by record, in every position."""
     by_kind: dict[str, list[tuple[float | None, list[float], int]]] = {k: [] for k in POSITIONS}
@@ -330,7 +330,7 @@ def _pieces(
             record_id = instruction.record_id
             report(q, len(asked))
         gold = cohort.gold.get(instruction.id)
-        places: Sequence[Place | Gold] = known.get(instruction.id, ())
+        places: Sequence[RelativePosition | Gold] = known.get(instruction.id, ())
         if gold is not None and not places:
             places = _places(cohort, record_id, gold)
         pieces = 0 if gold is None else max(len(set(gold.snippets)), len(gold.spans))
@@ -350,7 +350,7 @@ def _pieces(
     }
 
 
-def _places(cohort: Cohort, record_id: str, gold: Gold) -> Sequence[Place | Gold]:
+def _places(cohort: Cohort, record_id: str, gold: Gold) -> Sequence[RelativePosition | Gold]:
     """Positions of the located pieces of evidence, in record order; that of the best piece alone
     where the record cannot be read (named in the cohort's ``skipped``)."""
     if len(gold.spans) < 2:

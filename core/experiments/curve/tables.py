@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.errors import InputError
-from midchart.core.experiments.curve.rows import MEANS, Choice, Observed, Selected, select
+from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
 from midchart.core.format import count, finite, p_value, percent, points
 from midchart.core.results.tables import ends, pick, read_published
 from midchart.core.runs.experiment import Table
@@ -154,6 +154,7 @@ def study(
     """
     if not responses.rows:
         raise ValueError("a curve takes at least one answer")
+    # Observed means, and their intervals by question.
     cut = cells(responses.position, bins)
     right, n = (
         np.bincount(cut.index, weights=sums, minlength=cut.count).astype(np.float64)[None, :]
@@ -168,6 +169,7 @@ def study(
     intervals = _widened if widened else _percentiles
     ci_low, ci_high, (difference_low, difference_high) = intervals(responses, cut, drawn, clusters)
 
+    # The null: what the same answers give at permuted positions.
     totals = permutation_totals(responses, cut, resamples, np.random.default_rng([seed, 1]))
     null = None if totals is None else statistics(totals, n, cut)
     null_low, null_high = np.full((2, bins), np.nan)
@@ -176,6 +178,7 @@ def study(
     gap_low = gap_high = NAN
     if responses.count >= FEWEST_REPORTED:
         gap_low, gap_high = (float(end[0]) for end in clustered_intervals(drawn.gap[:, None]))
+    # The quadratic term, and Holm over the two pre-specified tests.
     quadratic = _quadratic(responses)
     limits = quadratic.interval(QUADRATIC) if quadratic else None
     tested = (
@@ -328,7 +331,7 @@ SUMMARY: Schema = {
 
 
 def compute_curve(
-    observed: Observed, choice: Choice, bins: int, resamples: int, seed: int
+    observed: Observed, choice: CurveChoice, bins: int, resamples: int, seed: int
 ) -> tuple[Curve, Selected]:
     """A choice's curve; raises InputError where no answer has both the score and a position."""
     selected = select(observed, choice)
@@ -343,7 +346,7 @@ def compute_curve(
     return study(selected.responses, bins, resamples, seed, widened), selected
 
 
-def curve_columns(choice: Choice, bins: int) -> dict[str, Any]:
+def curve_columns(choice: CurveChoice, bins: int) -> dict[str, Any]:
     """The columns that identify a curve."""
     names = ("stratum", "value", "score", "position")
     return {name: getattr(choice, name) for name in names} | {"bins": bins}

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from midchart.core.runs.declared import Conclusion, Interval, Measure, View
+from midchart.core.runs.declared import Conclusion, Ends, Measure, View
 
 CORRECT = Measure(
     "accuracy", "accuracy", "%", "Of the responses whose evidence lies in this part of the record.",
-    (Interval("ci_low", "ci_high", "by question"),), clusters="clusters",
+    (Ends("ci_low", "ci_high", "by question"),), clusters="clusters",
     null=("null_low", "null_high"), better="more",
 )  # fmt: skip
 GAP = Measure(
     "gap", "highest minus lowest part", "points",
     "A maximum minus a minimum of noisy means is never 0: compare it with the gap by chance.",
-    (Interval("gap_low", "gap_high", "by question"),), clusters="clusters", p="gap_p",
+    (Ends("gap_low", "gap_high", "by question"),), clusters="clusters", p="gap_p",
 )  # fmt: skip
 MIDDLE = Measure(
     "difference", "points in the middle minus at the edge", "points", "Holm-adjusted.",
-    (Interval("difference_low", "difference_high", "by question"),), clusters="clusters",
+    (Ends("difference_low", "difference_high", "by question"),), clusters="clusters",
     p="difference_holm",
 )  # fmt: skip
 CHOSEN = ("score", "position", "bins", "stratum")
@@ -33,11 +33,11 @@ VIEWS = (
          more=("middle", "edge", "null_gap", "homogeneity_p", "quadratic", "quadratic_holm")),
     View("paper", "What is the paper's curve?", "published",
          (Measure("accuracy", "accuracy", "%", "",
-                  (Interval("ci_low", "ci_high", "by question"),)),), "line", rows=(),
+                  (Ends("ci_low", "ci_high", "by question"),)),), "line", rows=(),
          across="low"),
     View("located", "Where was evidence found?", "location",
          (Measure("share", "% of the questions with evidence", "%", "",
-                  (Interval("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",)),
+                  (Ends("wilson_low", "wilson_high", "Wilson"),)),), rows=("measure",)),
     View("missed", "Which curves failed?", "failures"),
 )  # fmt: skip
 

@@ -243,6 +243,7 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
     needles: dict[tuple[str, str], Needle] = {}
     haystacks: dict[tuple[str, int], Haystack] = {}
     used: set[str] = set()
+    # Cut each record to each length, and draw needles that are new to it.
     for turn, id in enumerate(list(cohort.records)[: options["patients"]]):
         try:
             measured = Measured(cohort.records[id], protocol)
@@ -267,12 +268,14 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
             haystacks |= {(id, cut.length): cut for cut in usable}
             needles |= {(id, needle.id): needle for needle in drawn}
             used.update(text for n in drawn for text in (n.statement, *n.distractors))
+    # Refuse a spec to which no record fits.
     if not haystacks:
         reasons = dict.fromkeys(f"{cut['length']}: {cut['reason']}" for cut in cuts[:3])
         raise SpecError(
             f"no record of {cohort.path} can be cut to any of 'lengths' of the spec: "
             + "; ".join(reasons)
         )
+    # One item for every needle, length, number of distractors and depth.
     sites = [
         Site(record, needle, length, distractors, depth)
         for record, needle in needles
@@ -282,14 +285,14 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
         for depth in options["depths"]
     ]
 
-    def place(site: Site) -> Placed:
+    def place(site: Site) -> PlacedRecord:
         haystack, needle = haystacks[site.record, site.length], needles[site.record, site.needle]
         depth, count = site.depth / 100, site.distractors
         built = insert(site.id, haystack, needle, depth, count, protocol.seed)
         order, time, token = place_of(built.record, built.span)
         snippets, spans = (needle.statement,), (built.span,)
         gold = Gold(site.id, needle.answer, snippets, spans, order, time, True, token)
-        return Placed(built.record, gold, built.reached, haystack.total)
+        return PlacedRecord(built.record, gold, built.reached, haystack.total)
 
     def instruction(site: Site) -> Instruction:
         needle = needles[site.record, site.needle]
@@ -325,7 +328,7 @@ def _cut_row(
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedRecord:
     """The record of a site and its question's gold; ``reached``: share of the ``tokens`` of all
     else in it that precede what was placed."""
 
@@ -339,7 +342,7 @@ def cohort_of(
     cohort: Cohort,
     sites: Iterable[Site],
     cuts: tuple[dict[str, Any], ...],
-    place: Callable[[Site], Placed],
+    place: Callable[[Site], PlacedRecord],
     instruction: Callable[[Site], Instruction],
 ) -> NeedleCohort:
     """The cohort of sites of a cohort's records, each placed on access; an instruction's domain is
@@ -412,6 +415,7 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
 
     A question needs all of its evidence in one note. Raises SpecError where none can be used.
     """
+    # Questions of each record whose evidence is in one note.
     by_record: dict[str, list[Instruction]] = defaultdict(list)
     for one in cohort.instructions:
         by_record[one.record_id].append(one)
@@ -431,6 +435,7 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
             usable = [case for case in each if case[2]][: options["needles"]]
         except DataError as error:
             problem = f"{error.file}: {error.reason}"
+        # A context for each length and number of distractors, or why there is none.
         for number, (record, one, notes) in enumerate(usable):
             asked[id, str(number)] = one
             for (length, count), refused in reasons.items():
@@ -445,6 +450,7 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
             reason = next((text for text, _ in Counter(refused).most_common(1)), "")
             row |= {"questions": len(usable), "refused": len(refused)}
             cuts.append(row | {"reason": reason if usable else problem})
+    # Refuse a spec to which no question fits.
     if not contexts:
         shown = dict.fromkeys(f"{cut['length']}: {cut['reason']}" for cut in cuts[:3])
         raise SpecError(
@@ -452,14 +458,14 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
             "the spec: " + ("; ".join(shown) or "it holds no questions")
         )
 
-    def place(site: Site) -> Placed:
+    def place(site: Site) -> PlacedRecord:
         context, source = contexts[site], cohort.records[site.record]
         at = context.place(site.depth)
         notes = [*context.others[:at], source.events[context.evidence], *context.others[at:]]
         record, places = composed(site.id, source, notes)
         gold = moved(cohort.gold[asked[site.record, site.needle].id], site.id, record, places)
         total = context.before[-1]
-        return Placed(record, gold, context.before[at] / total, total)
+        return PlacedRecord(record, gold, context.before[at] / total, total)
 
     def instruction(site: Site) -> Instruction:
         one = asked[site.record, site.needle]

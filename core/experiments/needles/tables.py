@@ -361,6 +361,7 @@ def _detectable(pairs: Sequence[tuple[Row, WithinContrast | None]], names: Seque
 
 
 def _contrast(rows: Sequence[Row], plan: Plan, *name: str) -> tuple[Row, WithinContrast | None]:
+    # Answers as a matrix: series by depth.
     depths = sorted({row["depth"] for row in rows})
     series = list(_grouped(rows, *SERIES))
     index = {key: i for i, key in enumerate(product(series, depths))}
@@ -379,6 +380,7 @@ def _contrast(rows: Sequence[Row], plan: Plan, *name: str) -> tuple[Row, WithinC
         patients = [key[0] for key in series]
         return within_contrast(filled, patients, inside, plan.protocol.resamples, rng)
 
+    # The contrast, and its bounds with unscored answers counted either way.
     columns = (
         "middle", "edge", "difference", "ci_low", "ci_high", "bound_low", "bound_high", "p",
         "p_bound",
@@ -417,6 +419,7 @@ def in_words(row: Row, of_notes: bool = False) -> str:
     of, what = ("question", "evidence") if of_notes else ("needle", "needle")
     its = "the depth of its note" if of_notes else "its depth"
     who = f"{row['label']} read by {row['reader']}, judged by {row['judge']}"
+    # No comparison.
     if row["difference"] is None:
         return (
             f"{who}: middle and edge cannot be compared; no {of} has a judged answer at a middle "
@@ -430,6 +433,7 @@ def in_words(row: Row, of_notes: bool = False) -> str:
             f" {count(row['unscored'], 'answer')} unscored: with all of them counted the "
             f"difference lies in{interval(row['bound_low'], row['bound_high'], signed)} points."
         )
+    # No answer changes with the depth.
     if middle == edge and middle in (0.0, 1.0):
         result, why = "correct at every depth", "try longer records or distractors."
         if middle == 0.0:
@@ -444,6 +448,7 @@ def in_words(row: Row, of_notes: bool = False) -> str:
             f"every depth, the others at none ({counted}). In this run position made no "
             f"difference.{unscored}"
         )
+    # The difference with its interval and test.
     ends = f"no interval: fewer than {FEWEST_CLUSTERS} patients"
     if row["ci_low"] is not None:
         ends = f"95 % interval{interval(row['ci_low'], row['ci_high'], signed)}"
@@ -462,6 +467,7 @@ def in_words(row: Row, of_notes: bool = False) -> str:
             f"{who}: no difference between middle and edge is claimed, as unscored answers could "
             f"overturn it: {numbers}.{unscored}"
         )
+    # Whether the reader or the selection is the cause.
     in_middle, at_edge = row["in_prompt_middle"], row["in_prompt_edge"]
     cause = ""
     if in_middle == at_edge == 1.0:

@@ -6,7 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from midchart.core.results.titles import title
-from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Interval, Measure, View
+from midchart.core.runs.declared import (
+    BY_PATIENT,
+    WILSON,
+    Conclusion,
+    Ends,
+    Measure,
+    View,
+)
 
 CORRECT = Measure(
     "accuracy", "% correct", "%", "Of the answers judged correct or incorrect.",
@@ -16,7 +23,7 @@ IN_PROMPT = Measure("in_prompt", "% with all of the evidence in the prompt", "%"
 MIDDLE = Measure(
     "difference", "points in the middle minus at the edge", "points",
     "Paired by fact or question; p Holm-adjusted over all tests of the run.",
-    (Interval("ci_low", "ci_high", "by patient"),), "patients", clusters="patients", p="p_holm",
+    (Ends("ci_low", "ci_high", "by patient"),), "patients", clusters="patients", p="p_holm",
 )  # fmt: skip
 ASKED = ("label", "reader", "judge")
 

@@ -21,8 +21,8 @@ from midchart.core.experiments.replication.paper import (
     KINDS,
     TABLES,
     Figures,
+    ReportSource,
     Row,
-    Source,
     figures,
     other_runs,
     paper_rows,
@@ -51,7 +51,7 @@ Key = tuple[str, str, str]
 
 
 @table_row
-class Setting:
+class ClaimSetting:
     """What a run has to be made of to test a claim; ``claims.yaml`` describes the fields."""
 
     kind: str
@@ -81,7 +81,7 @@ class Setting:
 
 
 @table_row
-class Claim:
+class PaperClaim:
     """A claim of the paper; ``claims.yaml`` describes the fields."""
 
     states: str
@@ -158,15 +158,15 @@ class Effect:
 
 
 @table_row
-class Claims:
+class PaperClaims:
     """The content of ``claims.yaml``."""
 
-    differences: dict[str, tuple[Source, ...]]
-    settings: dict[str, Setting]
-    claims: dict[str, Claim]
+    differences: dict[str, tuple[ReportSource, ...]]
+    settings: dict[str, ClaimSetting]
+    claims: dict[str, PaperClaim]
 
 
-CLAIMS = read_data(Claims, "claims.yaml")
+CLAIMS = read_data(PaperClaims, "claims.yaml")
 
 
 def paper_runs(data: str | Path, reader: str) -> tuple[str | None, str | None, list[str]]:
@@ -194,6 +194,7 @@ def paper_claims(
     runs on the paper's data by its models; "cannot be tested here" where there is none, with the
     reason (``why``) and what would test it (``test``).
     """
+    # The paper's figures, and those of the runs by protocol and kind.
     by_key: dict[Key, Row] = {(r["table"], r["label"], r["what"]): r for r in paper_rows()}
     printed: Figures = {k: (r["value"], r["low"], r["high"], None) for k, r in by_key.items()}
     runs = {"published": published, "corrected": corrected}
@@ -207,6 +208,7 @@ def paper_claims(
         plan = find_run(run).plan()
         known[protocol, plan.kind] = plan, figures(run, judge), _differences(run, judge)
     rows: list[Row] = []
+    # One row a claim: its effect in the paper and under each protocol.
     for name, claim in CLAIMS.claims.items():
         setting = CLAIMS.settings[claim.setting]
         stated = claim.effect(printed, {})
@@ -238,6 +240,7 @@ def paper_claims(
                     lacking.append("answers generated with a declared effect of position")
                 why += lacking
                 on_paper += [] if lacking else [verdict]
+        # The weakest verdict counts.
         row["direction"] = _weakest(on_text) or NO_FIGURE
         row["verdict"] = _weakest(on_paper) or UNTESTED
         row["why"] = _why(claim, on_text, why) if not on_paper else ""
@@ -253,7 +256,7 @@ def _is_simulated(run: str) -> bool:
     )
 
 
-def _printed(claim: Claim, effect: Effect | None) -> str:
+def _printed(claim: PaperClaim, effect: Effect | None) -> str:
     """Whether the paper's own figures show a claim."""
     if effect is not None and not claim.range and effect.low is None and effect.p is None:
         return NO_INTERVAL
@@ -284,7 +287,7 @@ def _weakest(verdicts: Sequence[str]) -> str:
     return min(verdicts, key=order.index) if verdicts else ""
 
 
-def _why(claim: Claim, on_text: Sequence[str], lacking: Iterable[str]) -> str:
+def _why(claim: PaperClaim, on_text: Sequence[str], lacking: Iterable[str]) -> str:
     """Why a claim cannot be tested here."""
     if on_text:
         return "; ".join(dict.fromkeys(lacking))

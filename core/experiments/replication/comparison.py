@@ -51,7 +51,7 @@ are corrected with the last fault, without a separate step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ReplicationStep:
     """A run of a replication: ``fault`` is the one that it takes away or alone has, None for the
     first; ``title`` is for people."""
 
@@ -61,29 +61,31 @@ class Step:
     fault: Fault | None = None
 
 
-def steps() -> tuple[Step, ...]:
+def steps() -> tuple[ReplicationStep, ...]:
     """The published protocol, then one fault less each, down to the corrected one."""
     published = PRESETS["published"]
-    sequence = [Step("published", "As published", published)]
+    sequence = [ReplicationStep("published", "As published", published)]
     left = dict(published.differences())
     for fault in FAULTS:
         fields = fault.fields + (REPORTING if fault is FAULTS[-1] else ())
         changes: dict[str, Any] = {name: left.pop(name)[0] for name in fields if name in left}
         protocol = replace(sequence[-1].protocol, **changes)
-        sequence.append(Step(fault.name, f"Without: {fault.title.lower()}", protocol, fault))
+        sequence.append(
+            ReplicationStep(fault.name, f"Without: {fault.title.lower()}", protocol, fault)
+        )
     if left:
         raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")
     return tuple(sequence)
 
 
-def alone() -> tuple[Step, ...]:
+def alone() -> tuple[ReplicationStep, ...]:
     """The corrected protocol with one published fault each, named ``only_`` and the fault's."""
-    sequence: list[Step] = []
+    sequence: list[ReplicationStep] = []
     for fault in FAULTS:
         changes: dict[str, Any] = {f: getattr(PRESETS["published"], f) for f in fault.fields}
         protocol = replace(PRESETS["corrected"], **changes)
         title = f"Only: {fault.title.lower()}"
-        sequence.append(Step(f"only_{fault.name}", title, protocol, fault))
+        sequence.append(ReplicationStep(f"only_{fault.name}", title, protocol, fault))
     return tuple(sequence)
 
 
@@ -162,7 +164,7 @@ def replication(
     return {"steps": rows, "runs": runs, "alone": [_step_row(step, best) for step in alone()]}
 
 
-def _step_row(step: Step, best: Mapping[Protocol, Row]) -> Row:
+def _step_row(step: ReplicationStep, best: Mapping[Protocol, Row]) -> Row:
     fault, run = step.fault, best.get(_bare(step.protocol))
     return {
         "name": step.name,

@@ -51,7 +51,7 @@ class PaperFigure:
 
 
 @table_row
-class Source:
+class ReportSource:
     """Figures of a table of the paper in the report of a run."""
 
     table: str
@@ -93,7 +93,7 @@ class Source:
 
 
 @table_row
-class Lines:
+class PaperLines:
     """A CSV and the figures of its lines."""
 
     file: str
@@ -101,17 +101,17 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaperTable(Lines):
+class PaperTable(PaperLines):
     """A table of the paper."""
 
     title: str
     source: str
     counts: str = ""
     ours: str = "runs"
-    report: tuple[Source, ...] = ()
+    report: tuple[ReportSource, ...] = ()
     join: str = ""
     words: tuple[str, ...] = ()
-    more: Lines | None = None
+    more: PaperLines | None = None
 
     def rows(self, table: str) -> Iterator[Row]:
         """All figures, as :func:`paper_rows` describes them; ``table`` is the key in TABLES."""

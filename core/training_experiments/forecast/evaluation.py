@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.format import finite
-from midchart.core.loaders.labelled import labelled
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends
 from midchart.core.runs.directory import RunDirectory
@@ -33,7 +33,7 @@ from midchart.core.stats.auroc import (
 from midchart.core.stats.intervals import Interval, clustered_intervals
 from midchart.core.stats.paired import reported_interval, share_interval
 from midchart.core.storage.files import replacing
-from midchart.core.training_experiments.forecast.examples import UNKNOWN, Part
+from midchart.core.training_experiments.forecast.examples import UNKNOWN, SplitExamples
 from midchart.core.types import Cohort
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ BATCH = 8
 
 
 def evaluation_row(
-    part: Part, scores: Floats, protocol: Protocol
+    part: SplitExamples, scores: Floats, protocol: Protocol
 ) -> tuple[dict[str, Any], Ranking]:
     """The columns from ``auroc`` to ``pr`` for held-out scores [n], and their resamples.
 
@@ -124,7 +124,7 @@ def _thinned(x: Floats, y: Floats, score: Floats) -> Rows:
     return [{"x": float(x[i]), "y": float(y[i]), "score": float(score[i])} for i in rows]
 
 
-def calibration_rows(probabilities: Mapping[str, Floats], part: Part) -> Rows:
+def calibration_rows(probabilities: Mapping[str, Floats], part: SplitExamples) -> Rows:
     """Ten bins of equal number by predicted probability [n], for each stage.
 
     Intervals are by patient; a bin of fewer than 5 patients has none.
@@ -188,7 +188,7 @@ def prediction_files(folder: Path, item: str) -> tuple[Path, Path]:
 
 
 def write_predictions(
-    folder: Path, item: str, part: Part, scores: Floats, ranking: Ranking
+    folder: Path, item: str, part: SplitExamples, scores: Floats, ranking: Ranking
 ) -> None:
     """Write both files of an item, each atomically."""
     import pyarrow as arrow

@@ -102,7 +102,7 @@ def _edges(codes: Codes, values: Values) -> dict[int, Values]:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class SplitExamples:
     """The examples of one split; n labels, L events at most.
 
     ``tokens``: int32 [n, L], latest last, 0 where padded. ``label``: uint8 [n]. ``patient``:
@@ -129,12 +129,12 @@ class Examples:
 
     task: str
     vocabulary: Vocabulary
-    train: Part
-    tuning: Part
-    held_out: Part
+    train: SplitExamples
+    tuning: SplitExamples
+    held_out: SplitExamples
 
     @property
-    def parts(self) -> tuple[tuple[str, Part], ...]:
+    def parts(self) -> tuple[tuple[str, SplitExamples], ...]:
         """(split, part), in the order of :data:`midchart.core.sequences.SPLITS`."""
         return tuple(zip(SPLITS, (self.train, self.tuning, self.held_out), strict=True))
 
@@ -176,7 +176,7 @@ def examples(
 
     Raises SpecError where a split lacks a class, DataError where splits share a patient.
     """
-    parts: list[Part] = []
+    parts: list[SplitExamples] = []
     vocabulary: Vocabulary | None = None
     for split in SPLITS:
         rows = chosen_rows(labels, split, (most or {}).get(split, 0), seed)
@@ -190,7 +190,7 @@ def examples(
         if vocabulary is None:
             vocabulary = learn_vocabulary(events.codes, events.values, with_values)
         tokens = vocabulary.tokens(events.codes, events.values)
-        parts.append(Part(tokens, events.label, events.patient, rows))
+        parts.append(SplitExamples(tokens, events.label, events.patient, rows))
     patients = [set(part.patient.tolist()) for part in parts]
     shared = len(patients[0] & patients[1]) + len((patients[0] | patients[1]) & patients[2])
     if shared:
@@ -224,7 +224,7 @@ class Fitted:
     best: int
 
 
-def counts(part: Part, size: int) -> Any:
+def counts(part: SplitExamples, size: int) -> Any:
     """How often each token is in each sequence: a sparse matrix [n, size], padding left out."""
     from scipy.sparse import csr_matrix
 

@@ -17,10 +17,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.cohorts.labelled import labelled
+from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.errors import UnknownName
 from midchart.core.format import duration, finite
-from midchart.core.loaders.labelled import labelled
-from midchart.core.loaders.manifest import refuse_untrainable
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
@@ -39,9 +39,9 @@ from midchart.core.training_experiments.forecast.evaluation import (
 )
 from midchart.core.training_experiments.forecast.examples import Examples, examples, fit, shuffled
 from midchart.core.training_experiments.forecast.spec import (
+    EncoderRecipe,
     Epoch,
     ForecastOptions,
-    Recipe,
     collapsed,
     most_of,
 )
@@ -52,7 +52,7 @@ PERMITTED = "EHRSHOT's agreement permits it on your own machine: "
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ForecastItem:
     """A model to fit: a variant (as in a plan) with a seed, or a baseline (neither)."""
 
     task: str
@@ -66,7 +66,7 @@ class Item:
         return digest(self.task, self.label, "" if self.seed is None else str(self.seed))
 
 
-def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
+def items(options: Mapping[str, Any], cohort: Cohort) -> list[ForecastItem]:
     """Every model of a run: for each task the baselines, which are fast, and the variants.
 
     A spec that names no task means all; "anemia" is short for "lab_anemia", as EHRSHOT's folders
@@ -78,17 +78,19 @@ def items(options: Mapping[str, Any], cohort: Cohort) -> list[Item]:
         f"lab_{task}" if task not in known and f"lab_{task}" in known else task
         for task in options["tasks"] or known
     ]
-    models: list[Item] = []
+    models: list[ForecastItem] = []
     for task in dict.fromkeys(tasks):
         if task not in known:
             raise UnknownName("task", task, known)
-        models += [Item(task, name) for name in options["baselines"]]
+        models += [ForecastItem(task, name) for name in options["baselines"]]
         for variant in options["variants"]:
-            models += [Item(task, variant["label"], variant, seed) for seed in options["seeds"]]
+            models += [
+                ForecastItem(task, variant["label"], variant, seed) for seed in options["seeds"]
+            ]
     return models
 
 
-class ForecastJobs(TrainingJobs[Item]):
+class ForecastJobs(TrainingJobs[ForecastItem]):
     """One pass over the models of a run."""
 
     table: ClassVar[str] = "models"
@@ -99,7 +101,7 @@ class ForecastJobs(TrainingJobs[Item]):
         self._examples: tuple[tuple[str, str], Examples] | None = None
         self._time_left = TimeLeft()
 
-    def columns(self, one: Item) -> Row:
+    def columns(self, one: ForecastItem) -> Row:
         return {
             "task": one.task,
             "variant": one.label,
@@ -107,7 +109,9 @@ class ForecastJobs(TrainingJobs[Item]):
             "seed": one.seed,
         }
 
-    def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
+    def train(
+        self, one: ForecastItem, row: Row, checkpoint: Path, later: Sequence[ForecastItem]
+    ) -> None:
         data = self._load(one.task, one.variant["split"] if one.variant else "official")
         row["tokens"] = data.vocabulary.size
         row["splits"] = [
@@ -145,7 +149,7 @@ class ForecastJobs(TrainingJobs[Item]):
             self._examples = ((task, split), loaded)
         return self._examples[1]
 
-    def _baseline(self, item: Item, data: Examples) -> Row:
+    def _baseline(self, item: ForecastItem, data: Examples) -> Row:
         self.job.watch(f"{item.task}: {item.label}")
         start = time.perf_counter()
         fitted = fit(item.label, data, self.job.protocol.seed)
@@ -158,18 +162,18 @@ class ForecastJobs(TrainingJobs[Item]):
             "calibration": calibration_rows({"raw": fitted.held_out}, data.held_out),
         }
 
-    def _evaluate(self, item: Item, data: Examples, scores: NDArray[np.float64]) -> Row:
+    def _evaluate(self, item: ForecastItem, data: Examples, scores: NDArray[np.float64]) -> Row:
         row, ranking = evaluation_row(data.held_out, scores, self.job.protocol)
         write_predictions(self.job.folder, item.name, data.held_out, scores, ranking)
         return row
 
     def _model(
         self,
-        item: Item,
+        item: ForecastItem,
         variant: Mapping[str, Any],
         data: Examples,
         checkpoint: Path,
-        later: Sequence[Item],
+        later: Sequence[ForecastItem],
     ) -> Row:
         from midchart.core.training.trainer import train_distributed
         from midchart.core.training_experiments.forecast.training import (
@@ -178,6 +182,7 @@ class ForecastJobs(TrainingJobs[Item]):
             save_model,
         )
 
+        # Configuration of the network and of its training.
         assert item.seed is not None
         options = self.options
         config = EncoderConfig(
@@ -187,7 +192,7 @@ class ForecastJobs(TrainingJobs[Item]):
             options["length"],
             **{**options["encoder"], **variant["encoder"]},
         )
-        recipe = Recipe(
+        recipe = EncoderRecipe(
             epochs=options["epochs"],
             seed=item.seed,
             gate_training=variant["gate"],
@@ -213,12 +218,14 @@ class ForecastJobs(TrainingJobs[Item]):
             )
             return True
 
+        # Train, on several devices where the spec says so.
         devices = options.get("devices", 1)
         make = partial(ForecastTrainer, data, config, recipe, question, texts, device)
         if devices > 1:  # the checkpoint then has all epochs, from which the trainer below resumes
             train_distributed(make, devices, checkpoint, report, device == "cpu")
         trainer = make()
         trainer.run(report, checkpoint)
+        # Evaluate on held-out patients.
         logits = trainer.logits(data.held_out)
         mean, sd = trainer.gate_spread(data.held_out)
         gate = {"mean": mean, "sd": sd, "collapsed": collapsed(mean, sd)}

@@ -23,7 +23,7 @@ REFERENCE = "softmax"
 """The variant that the others are compared with."""
 
 
-class Encoder(TypedDict, total=False):
+class EncoderOptions(TypedDict, total=False):
     """Choices in which the encoders of the published run differed."""
 
     __pydantic_config__ = Options.model_config  # pyright: ignore[reportGeneralTypeIssues]
@@ -33,7 +33,7 @@ class Encoder(TypedDict, total=False):
     """A gate's value for the summary token."""
 
 
-class VariantOptions(Options):
+class EncoderVariantOptions(Options):
     """An attention to train; further fields are the attention's options."""
 
     model_config = ConfigDict(extra="allow")
@@ -50,7 +50,7 @@ class VariantOptions(Options):
     """The epoch with the best tuning AUROC, or the last one: no tuning."""
     split: Split = "official"
     """The cohort's official split, or patients split at random."""
-    encoder: Encoder = Field(default_factory=Encoder)
+    encoder: EncoderOptions = Field(default_factory=EncoderOptions)
     """Overrides the run's."""
 
     @property
@@ -64,7 +64,7 @@ class VariantOptions(Options):
         return " ".join([self.name, *changed])
 
     @model_validator(mode="after")
-    def _valid(self) -> VariantOptions:
+    def _valid(self) -> EncoderVariantOptions:
         if self.model_fields_set - {"name"}:
             from midchart.core.attention.base import Shape
 
@@ -81,7 +81,7 @@ class VariantOptions(Options):
 
     def plan(self) -> dict[str, Any]:
         """The variant as stored in a plan: the attention's options are a nested table."""
-        fields = {name: getattr(self, name) for name in VariantOptions.model_fields}
+        fields = {name: getattr(self, name) for name in EncoderVariantOptions.model_fields}
         return {"label": self.label, "options": self.model_extra or {}} | fields
 
 
@@ -104,15 +104,15 @@ class ForecastOptions(Options):
     """Prediction tasks of the cohort; an empty list means all."""
     variants: Different[
         Annotated[
-            VariantOptions,
+            EncoderVariantOptions,
             BeforeValidator(
                 _variant,
                 json_schema_input_type=Annotated[str, Known("attention", ATTENTIONS.names)]
-                | VariantOptions,
+                | EncoderVariantOptions,
             ),
         ]
     ] = tuple(
-        VariantOptions(name=name)
+        EncoderVariantOptions(name=name)
         for name in (
             "softmax", "differential", "gated_differential", "h2o", "entmax15", "sparsemax",
         )
@@ -130,7 +130,7 @@ class ForecastOptions(Options):
     """At most so many labels of every split, or of each by name; 0 means all."""
     length: Count = 256
     """Latest events of a patient that are read."""
-    encoder: Encoder = Field(default_factory=Encoder)
+    encoder: EncoderOptions = Field(default_factory=EncoderOptions)
     """Defaults of all variants."""
     device: str = ""
     """Where to train, such as "cpu" or "cuda:1"; empty means the fastest there is."""
@@ -151,7 +151,7 @@ def most_of(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class EncoderRecipe:
     """Hyperparameters of a training (docs/methods.md, Experiment 2); none depends on the attention.
 
     ``clip``: largest norm of all gradients together; 0 clips none. ``choose``: the epoch with the

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import AttentionModule, Kept, Keys, Shape
+from midchart.core.attention.base import AttentionModule, KeptPositions, Keys, Shape
 from midchart.core.attention.code_gate import CodeGate, gate_loss
 from midchart.core.errors import DataError
 from midchart.core.stats.auroc import ranking_areas
@@ -39,8 +39,8 @@ from midchart.core.training.trainer import (
     single_process,
     under,
 )
-from midchart.core.training_experiments.forecast.examples import Examples, Part, Vocabulary
-from midchart.core.training_experiments.forecast.spec import Epoch, Recipe
+from midchart.core.training_experiments.forecast.examples import Examples, SplitExamples, Vocabulary
+from midchart.core.training_experiments.forecast.spec import EncoderRecipe, Epoch
 
 # The network: one encoder, and a gate of its tokens where gated. Paper, Experiment 2: 2 layers, dim
 # 64, 4 heads, feed-forward 256, a CLS token, head 64 → 32 → 1. Norm, residual and dropout are the
@@ -74,7 +74,7 @@ class EncoderConfig:
     cls_gate: Literal["neutral", "zero"] = "neutral"
 
 
-class Layer(nn.Module):
+class EncoderLayer(nn.Module):
     """Attention and feed-forward, each with its residual and norm."""
 
     def __init__(self, config: EncoderConfig) -> None:
@@ -131,7 +131,7 @@ class Encoder(nn.Module):
         self.codes = nn.Embedding(config.vocabulary, dim, padding_idx=0)
         self.places = nn.Parameter(torch.randn(config.positions, dim))
         self.cls = nn.Parameter(torch.randn(dim))
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.layers))
         self.last_norm = nn.LayerNorm(dim) if config.norm == "pre" else nn.Identity()
         self.head = nn.Sequential(
             nn.Linear(dim, config.head),
@@ -188,7 +188,7 @@ class Encoder(nn.Module):
         return self.head(self.last_norm(x[:, 0])).squeeze(-1), tuple(maps)
 
 
-def _taken(x: Tensor, keys: Keys, pruned: Kept) -> tuple[Tensor, Keys]:
+def _taken(x: Tensor, keys: Keys, pruned: KeptPositions) -> tuple[Tensor, Keys]:
     """Only the kept positions; without norms, since nothing more is dropped."""
     gate = None if keys.gate is None else keys.gate.gather(1, pruned.index)
     index = pruned.index[:, :, None].expand(-1, -1, x.shape[-1])
@@ -199,7 +199,7 @@ DRAWN_EVENTS = 8
 """Events of a sequence in the gate's own loss of a step."""
 
 
-class Network(nn.Module):
+class EncoderNetwork(nn.Module):
     """Tokens of a patient's last events → logit of the label.
 
     ``question`` and ``texts`` (of each token) are inputs of a gate; others ignore them.
@@ -254,7 +254,7 @@ FORMAT = "midchart-forecast-1"
 
 
 class _OnDevice:
-    def __init__(self, part: Part, device: torch.device) -> None:
+    def __init__(self, part: SplitExamples, device: torch.device) -> None:
         self.tokens = torch.from_numpy(part.tokens).to(device)
         self.label = torch.from_numpy(part.label.astype(np.float32)).to(device)
         self.counts = _event_counts(part.tokens)  # on the host, since it decides shapes
@@ -266,7 +266,7 @@ class _OnDevice:
         return self.tokens[:, self.tokens.shape[1] - longest :][index]
 
 
-class ForecastTrainer(Trainer[Network, Epoch]):
+class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
     """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
 
     ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts``: the
@@ -281,7 +281,7 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         self,
         examples: Examples,
         config: EncoderConfig,
-        recipe: Recipe,
+        recipe: EncoderRecipe,
         question: str = "",
         texts: tuple[str, ...] = (),
         device: str | None = None,
@@ -291,7 +291,7 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         self.question, self.texts = question, texts
         self.group = group or single_process(device)
         with forked_rng(seed=seed_of(recipe.seed, 0)):
-            network = Network(config, question, texts)
+            network = EncoderNetwork(config, question, texts)
         super().__init__(network.to(self.group.device), recipe.epochs, device=self.group.device)
         self.train = _OnDevice(examples.train, self.device)
         self.tuning = _OnDevice(examples.tuning, self.device)
@@ -428,9 +428,9 @@ class ForecastTrainer(Trainer[Network, Epoch]):
         return torch.autocast(self.device.type, torch.bfloat16, enabled=on)
 
     @torch.no_grad()
-    def logits(self, part: _OnDevice | Part) -> NDArray[np.float32]:
+    def logits(self, part: _OnDevice | SplitExamples) -> NDArray[np.float32]:
         """Logits [n] of a part, without dropout."""
-        data = _OnDevice(part, self.device) if isinstance(part, Part) else part
+        data = _OnDevice(part, self.device) if isinstance(part, SplitExamples) else part
         self.network.eval()
         out = torch.zeros(len(data.counts), device=self.device)
         begins = np.arange(0, len(data.counts), SCORED)
@@ -450,7 +450,7 @@ class ForecastTrainer(Trainer[Network, Epoch]):
             return maps[-1].cpu().numpy()
 
     @torch.no_grad()
-    def gate_spread(self, part: Part) -> tuple[float, float]:
+    def gate_spread(self, part: SplitExamples) -> tuple[float, float]:
         """Mean and standard deviation of the gate over a part's events; nan without a gate."""
         gate = self.network.gate
         if gate is None:
@@ -519,7 +519,7 @@ def save_model(folder: Path, name: str, trainer: ForecastTrainer, vocabulary: Vo
         fresh.write_text(json.dumps(card, ensure_ascii=False, indent=1) + "\n", "utf-8")
 
 
-def load_model(folder: Path, name: str) -> tuple[Network, Vocabulary]:
+def load_model(folder: Path, name: str) -> tuple[EncoderNetwork, Vocabulary]:
     """The model and vocabulary that :func:`save_model` wrote, on the CPU.
 
     Raises DataError where files are missing or do not match.
@@ -533,7 +533,7 @@ def load_model(folder: Path, name: str) -> tuple[Network, Vocabulary]:
             raise ValueError(f"format {card['format']!r}")
         tensors = load_file(path)
         config = EncoderConfig(**card["encoder"])
-        network = Network(config, card["question"], tuple(card["texts"]))
+        network = EncoderNetwork(config, card["question"], tuple(card["texts"]))
         network.load_state_dict(under("network.", tensors))
         # The table of a frozen gate is among the weights.
         if network.gate is not None and card["recipe"]["gate_training"] == "frozen":

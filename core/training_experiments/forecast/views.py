@@ -8,29 +8,29 @@ from typing import Any
 from midchart.core.format import p_value, with_interval
 from midchart.core.results.titles import title
 from midchart.core.results.values import in_words
-from midchart.core.runs.declared import Conclusion, Interval, Measure, View
+from midchart.core.runs.declared import Conclusion, Ends, Measure, View
 
 Row = Mapping[str, Any]
 REFERENCE, CONSTANT = "softmax", "constant"
 AUROC = Measure(
     "auroc_mean", "AUROC", "", "Mean over seeds; interval by patient.",
-    (Interval("ci_low", "ci_high", "by patient"),), clusters="patients", better="more",
+    (Ends("ci_low", "ci_high", "by patient"),), clusters="patients", better="more",
 )  # fmt: skip
 AUPRC = Measure(
     "auprc_mean", "AUPRC", "", "Area under precision against recall; by chance the prevalence.",
-    (Interval("auprc_low", "auprc_high", "by patient"),), clusters="patients",
+    (Ends("auprc_low", "auprc_high", "by patient"),), clusters="patients",
     chance="prevalence", better="more",
 )  # fmt: skip
 DIFFERENCE = Measure(
     "difference", "points of AUROC above (right) or below (left) softmax", "points",
     "Paired by seed and patient; p by DeLong's test, Holm-adjusted.",
-    (Interval("difference_low", "difference_high", "by patient"),), clusters="patients",
+    (Ends("difference_low", "difference_high", "by patient"),), clusters="patients",
     p="holm_p", better="more",
 )  # fmt: skip
 DIFFERENCE_COLUMNS = ("difference", "difference_low", "difference_high")
 MEAN = Measure(
     "mean", "mean difference over tasks", "points", "",
-    (Interval("mean_low", "mean_high", "by patient"),), "tasks", better="more",
+    (Ends("mean_low", "mean_high", "by patient"),), "tasks", better="more",
 )  # fmt: skip
 
 
@@ -49,7 +49,7 @@ VIEWS = (
     View("mean", "And over all tasks?", "mean_difference", (MEAN,), "forest", rows=("variant",),
          zero=True, more=("of_tasks", "lowest", "highest")),
     View("paper", "How far is the paper?", "published",
-         (Measure("auroc", "AUROC", "", "", (Interval("ci_low", "ci_high", "by patient"),)),),
+         (Measure("auroc", "AUROC", "", "", (Ends("ci_low", "ci_high", "by patient"),)),),
          rows=("task", "variant"),
          more=("paper_auroc", "paper_auroc_low", "paper_auroc_high", "paper_auprc")),
     View("roc", "What does a threshold cost?", "roc",
@@ -60,7 +60,7 @@ VIEWS = (
          choose=("task", "seed"), opens=("variant",)),
     View("calibration", "Is a probability of 70 % right in 70 %?", "calibration",
          (Measure("positive_rate", "observed event rate", "%", "",
-                  (Interval("low", "high", "Wilson"),)),), "line", rows=("variant",),
+                  (Ends("low", "high", "Wilson"),)),), "line", rows=("variant",),
          across="mean_score", choose=("task", "seed", "stage"), opens=("variant",)),
     View("training", "Did the training settle?", "epochs",
          (_by_epoch("tuning_auroc", "tuning AUROC"), _by_epoch("tuning_loss", "tuning loss"),

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.arms.base import top_k
+from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import InputError
 from midchart.core.format import finite
-from midchart.core.gate.checkpoint import GateConfig, Head, Recipe, Split
+from midchart.core.gate.checkpoint import GateConfig, GateRecipe, Head, Split
 from midchart.core.gate.cohort_training import record_of, unread_note
-from midchart.core.gate.examples import Asked, hashing_of, pairs, positives
+from midchart.core.gate.examples import QuestionSentences, hashing_of, pairs, positives
 from midchart.core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
 from midchart.core.gate.scoring import Parts, Scorer
 from midchart.core.loaders.check import resolve_position
-from midchart.core.loaders.gold import gold_under
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends, nested, pick, read_published
 from midchart.core.runs.experiment import Table
@@ -92,10 +92,10 @@ class Variant:
             hashing_of(self.protocol(base), self.ngram), self.dim, self.head, self.query
         )
 
-    def recipe(self, base: Protocol, epochs: int) -> Recipe:
+    def recipe(self, base: Protocol, epochs: int) -> GateRecipe:
         """How it is trained."""
         loss = "focal" if self.loss == "focal" else "bce"
-        return Recipe(epochs=epochs, loss=loss, seed=base.seed)
+        return GateRecipe(epochs=epochs, loss=loss, seed=base.seed)
 
     def salts(self, base: Protocol) -> tuple[int, ...]:
         """The salts under which it is scored; 0 is that of the process of its training."""
@@ -136,7 +136,7 @@ gate's card."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Question:
+class GateQuestion:
     """A question of a test patient.
 
     ``rows`` [m]: indices of the labelled sentences, ``label`` [m] their labels. ``allowed`` [n]:
@@ -165,7 +165,7 @@ class Recalled:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Answers:
+class GateScores:
     """The scores of a gate.
 
     ``logits``, ``labels``, ``patients`` [pairs]. Recall at k counts questions of which a selected
@@ -191,11 +191,12 @@ class Evaluation:
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
+        # Sentences of the test patients, drawn as in training.
         cohort = gold_under(cohort, protocol)
         protocol, _ = resolve_position(protocol, cohort)
         self.k = protocol.k
         self.texts: dict[str, list[str]] = {}
-        self.questions: list[Question] = []
+        self.questions: list[GateQuestion] = []
         self.unread = set[str]()
         rules = dataclasses.replace(protocol, **CORRECTED)
         rng = np.random.default_rng([protocol.seed, TEST_DRAW])
@@ -209,8 +210,9 @@ class Evaluation:
                 continue
             units = sentences(record, protocol)
             texts = self.texts.setdefault(id, [s.text for s in units])
-            asked = Asked(id, instruction.question, gold.answer, texts)
+            asked = QuestionSentences(id, instruction.question, gold.answer, texts)
             drawn = pairs([asked], rules, rng)
+            # Of each question: drawn pairs, sentences before its cutoff, evidence of both kinds.
             first = {text: i for i, text in reversed(list(enumerate(texts)))}
             before = {s.id for s in allowed(units, instruction.cutoff)}
             lexical = np.zeros(len(texts), dtype=bool)
@@ -219,7 +221,7 @@ class Evaluation:
             evidence = np.array([s.id in gold_ids for s in units], dtype=bool)
             position = getattr(gold, protocol.position)
             self.questions.append(
-                Question(
+                GateQuestion(
                     id,
                     instruction.question,
                     np.array([first[drawn.sentences[i]] for i in drawn.sentence], dtype=np.int64),
@@ -236,7 +238,7 @@ class Evaluation:
                 "reference answer; a gate cannot be evaluated" + unread_note(len(self.unread))
             )
 
-    def evaluate(self, scorer: Scorer) -> Answers:
+    def evaluate(self, scorer: Scorer) -> GateScores:
         """Score every question with a gate; k sentences are selected, without a recency buffer."""
         parts: dict[str, Parts] = {}
         logits: list[NDArray[np.float64]] = []
@@ -268,7 +270,7 @@ class Evaluation:
                 recalled[name].hit.append(hit)
                 recalled[name].patient.append(id)
                 recalled[name].chance.append(chance)
-        return Answers(
+        return GateScores(
             np.concatenate([np.zeros(0), *logits]),
             np.concatenate([np.zeros(0, np.float32), *(q.label for q in self.questions)]),
             np.repeat(
@@ -321,7 +323,7 @@ levels and all pieces of the evidence of each, null in runs of earlier versions.
 
 
 def evaluation_row(
-    salt: int, answers: Answers, resamples: int, rng: np.random.Generator, widened: bool
+    salt: int, answers: GateScores, resamples: int, rng: np.random.Generator, widened: bool
 ) -> dict[str, Any]:
     """One evaluation: AUROC, score gap and recall, with intervals over patients.
 
@@ -519,6 +521,7 @@ def published(rows: Table) -> Table:
     in the paper's table; for the ablation of the query ours are one gate each, and ``low``,
     ``high`` its interval by patient.
     """
+    # The paper's lines with the recalls of this run's variants.
     lines: list[tuple[str, str, str, Sequence[str | None], int | None, list[float], Ends, Any]] = []
     grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
     columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
@@ -546,6 +549,7 @@ def published(rows: Table) -> Table:
             lines.append(
                 ("query_ablation", line["condition"], value, paper, paper_n, ours, interval, our_n)
             )
+    # As rows, in shares.
     table: Table = []
     for name, factor, value, paper, paper_n, ours, (low, high), n in lines:
         several = len(ours) > 1

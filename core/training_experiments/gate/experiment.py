@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 
 from midchart.core.errors import WorkFailed
-from midchart.core.gate.checkpoint import Epoch, Gate, Split
+from midchart.core.gate.checkpoint import Gate, GateEpoch, Split
 from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.measures import fit_temperature
@@ -72,13 +72,14 @@ class GateJobs(TrainingJobs[Variant]):
     def train(self, one: Variant, row: Row, checkpoint: Path, later: Sequence[Variant]) -> None:
         from midchart.core.gate.training import GateTrainer
 
+        # Train on this variant's pairs.
         base, protocol = self.job.protocol, one.protocol(self.job.protocol)
         data = self._load(protocol)
         if data.split != self.split:
             raise WorkFailed("the split of patients is not the one this run began with")
         config, recipe = one.config(base), one.recipe(base, self.options["epochs"])
 
-        def report(epoch: Epoch, epochs: int) -> bool:
+        def report(epoch: GateEpoch, epochs: int) -> bool:
             self.job.notify()
             return True
 
@@ -86,6 +87,7 @@ class GateJobs(TrainingJobs[Variant]):
         trainer = GateTrainer(config, data.train, data.validation, recipe)
         trainer.run(report, checkpoint)
         seconds = time.perf_counter() - start
+        # Evaluate with each salt of the hash.
         temperature = fit_temperature(trainer.logits(data.validation), data.validation.label)
         gate = Gate(config, trainer.weights(), self.split, temperature)
         if self._evaluation is None:

@@ -7,27 +7,27 @@ from typing import Any
 
 from midchart.core.format import percent, with_interval
 from midchart.core.results.values import number
-from midchart.core.runs.declared import Conclusion, Interval, Measure, View
+from midchart.core.runs.declared import Conclusion, Ends, Measure, View
 
 Row = Mapping[str, Any]
 AUROC = Measure(
     "auroc", "AUROC on the pairs of held-out patients", "",
     "Chance that a sentence with evidence scores above one without.",
-    (Interval("ci_low", "ci_high", "by patient"),), better="more",
+    (Ends("ci_low", "ci_high", "by patient"),), better="more",
 )  # fmt: skip
 ALL_PIECES = Measure(
     "evidence_all_recall", "% of questions with all pieces of the evidence kept", "%", "",
-    (Interval("evidence_all_low", "evidence_all_high", "by patient"),), "evidence_n",
+    (Ends("evidence_all_low", "evidence_all_high", "by patient"),), "evidence_n",
     chance="evidence_all_chance", better="more",
 )  # fmt: skip
 ANY_PIECE = Measure(
     "evidence_recall", "% of questions with any piece of the evidence kept", "%", "",
-    (Interval("evidence_low", "evidence_high", "by patient"),), "evidence_n",
+    (Ends("evidence_low", "evidence_high", "by patient"),), "evidence_n",
     chance="evidence_chance", better="more",
 )  # fmt: skip
 WORD = Measure(
     "recall", "% of questions with a shared word kept", "%", "The paper's lexical hit.",
-    (Interval("recall_low", "recall_high", "by patient"), Interval("low", "high", "by patient")),
+    (Ends("recall_low", "recall_high", "by patient"), Ends("low", "high", "by patient")),
     better="more",
 )  # fmt: skip
 GAP = Measure("gap", "mean probability of positives minus that of negatives", "")
@@ -47,13 +47,13 @@ VIEWS = (
          rows=("variant",), across="epoch"),
     View("calibration", "Is a probability of 70 % right in 70 %?", "calibration",
          (Measure("positive_rate", "observed rate of evidence", "%", "",
-                  (Interval("low", "high", "Wilson"),)),), "line", rows=("stage",),
+                  (Ends("low", "high", "Wilson"),)),), "line", rows=("stage",),
          across="mean_score", choose=("variant",), more=("ece", "temperature")),
     View("scores", "Do positives score higher?", "scores", (Measure("count", "pairs", "count"),),
          "line", rows=("label",), across="bin_low", choose=("variant",)),
     View("paper", "How far is the paper's ablation?", "published",
          (Measure("recall", "% of questions with a shared word kept", "%", "",
-                  (Interval("low", "high", "range of the variants"),)),), rows=("factor", "value"),
+                  (Ends("low", "high", "range of the variants"),)),), rows=("factor", "value"),
          choose=("table",), more=("paper_recall", "paper_low", "paper_high", "paper_n")),
     View("split", "Who was it trained and tested on?", "split"),
     View("missed", "Which variants failed?", "failures"),

@@ -36,7 +36,7 @@ from midchart.core.types import Cohort, Instruction
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class DecoderItem:
     """A decoder to train: a variant (as in a plan), a placement and a seed."""
 
     variant: Mapping[str, Any]
@@ -52,17 +52,17 @@ class Item:
         return f"{self.variant['label']}, {self.placement}, seed {self.seed}"
 
 
-def items(options: Mapping[str, Any]) -> list[Item]:
+def items(options: Mapping[str, Any]) -> list[DecoderItem]:
     """Every decoder of a run, seed by seed, so that an incomplete run can compare all variants."""
     return [
-        Item(variant, placement, seed)
+        DecoderItem(variant, placement, seed)
         for seed in options["seeds"]
         for placement in options["placements"]
         for variant in options["variants"]
     ]
 
 
-class InhibitionJobs(TrainingJobs[Item]):
+class InhibitionJobs(TrainingJobs[DecoderItem]):
     """One pass over the decoders of a run."""
 
     table: ClassVar[str] = "models"
@@ -72,7 +72,7 @@ class InhibitionJobs(TrainingJobs[Item]):
         super().__init__(job, items(job.plan.options))
         self._time_left, self._evaluation_seconds = TimeLeft(), 0.0
 
-    def columns(self, one: Item) -> Row:
+    def columns(self, one: DecoderItem) -> Row:
         return {
             "variant": one.variant["label"],
             "attention": one.variant["name"],
@@ -80,7 +80,9 @@ class InhibitionJobs(TrainingJobs[Item]):
             "seed": one.seed,
         }
 
-    def train(self, one: Item, row: Row, checkpoint: Path, later: Sequence[Item]) -> None:
+    def train(
+        self, one: DecoderItem, row: Row, checkpoint: Path, later: Sequence[DecoderItem]
+    ) -> None:
         from midchart.core.training_experiments.inhibition.training import (
             DecoderTrainer,
             evaluate,
@@ -89,6 +91,7 @@ class InhibitionJobs(TrainingJobs[Item]):
             strengths,
         )
 
+        # Train, with the time left of this run.
         recipe = recipe_of(self.options, one.variant, one.placement, one.seed)
         config, device = decoder_of(self.options, one.variant), self.options["device"] or None
         trainer = DecoderTrainer(config, recipe, device)
@@ -105,6 +108,7 @@ class InhibitionJobs(TrainingJobs[Item]):
             return True
 
         trainer.run(report, checkpoint)
+        # Evaluate at every length, number of distractors and depth.
         start, plan = time.perf_counter(), measures_of(self.options)
         cells = evaluate(
             trainer,

@@ -183,7 +183,7 @@ class Haystacks:
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedNeedles:
     """Records with their needle: ``batch`` has one question a record, whose ``line`` is the
     needle's; ``distractor`` bool [n, lines] marks the distractors."""
 
@@ -243,7 +243,7 @@ def _drawn(
     return date, entity, rest.value[0], needle, free, other
 
 
-def place(stack: Haystacks, at: int, distractors: int) -> Placed:
+def place(stack: Haystacks, at: int, distractors: int) -> PlacedNeedles:
     """Every record with its needle at line ``at`` and its first ``distractors`` distractors."""
     entity, value = stack.entity.copy(), stack.value.copy()
     mark = np.zeros_like(entity, dtype=bool)
@@ -257,4 +257,4 @@ def place(stack: Haystacks, at: int, distractors: int) -> Placed:
         np.insert(value, at, stack.needle[:, 1], axis=1),
     )
     line = np.full((len(stack.date), 1), at, dtype=np.int64)
-    return Placed(ask(lines, line), np.insert(mark, at, False, axis=1))
+    return PlacedNeedles(ask(lines, line), np.insert(mark, at, False, axis=1))

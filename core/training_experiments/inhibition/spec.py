@@ -101,7 +101,7 @@ class TrainingOptions(Options):
         return self
 
 
-class Recipe(TrainingOptions):
+class DecoderRecipe(TrainingOptions):
     """The recipe of one training; only ``labels`` depends on the attention.
 
     ``save_every``: steps between checkpoints. ``labels``: the targets of a gate's own loss: the
@@ -181,7 +181,7 @@ class Cell:
     mass: NDArray[np.float64]
 
 
-class VariantOptions(Options):
+class DecoderVariantOptions(Options):
     """An attention to train; further fields are the attention's options."""
 
     model_config = ConfigDict(extra="allow")
@@ -218,12 +218,15 @@ class InhibitionOptions(Options):
 
     variants: Different[
         Annotated[
-            VariantOptions,
-            BeforeValidator(_table, json_schema_input_type=Attention | VariantOptions),
+            DecoderVariantOptions,
+            BeforeValidator(_table, json_schema_input_type=Attention | DecoderVariantOptions),
         ]
     ] = (
-        *(VariantOptions(name=name) for name in (REFERENCE, "differential", GATED, GATED_SOFTMAX)),
-        VariantOptions(name=GATED, labels="shuffled"),
+        *(
+            DecoderVariantOptions(name=name)
+            for name in (REFERENCE, "differential", GATED, GATED_SOFTMAX)
+        ),
+        DecoderVariantOptions(name=GATED, labels="shuffled"),
     )
     """Attentions to compare: names, or tables with a name and options."""
     placements: Different[Placement] = PLACEMENTS
@@ -276,9 +279,11 @@ def decoder_of(options: Mapping[str, Any], variant: Mapping[str, Any]) -> Decode
 
 def recipe_of(
     options: Mapping[str, Any], variant: Mapping[str, Any], placement: Any, seed: int
-) -> Recipe:
+) -> DecoderRecipe:
     """A plan's recipe for a variant, a placement and a seed."""
-    return Recipe(**options["training"], placement=placement, seed=seed, labels=variant["labels"])
+    return DecoderRecipe(
+        **options["training"], placement=placement, seed=seed, labels=variant["labels"]
+    )
 
 
 def controls_of(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
@@ -290,7 +295,7 @@ def controls_of(options: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
     return {
         one["label"]: (
             GATED_SOFTMAX,
-            VariantOptions(name=GATED, labels="shuffled", **one["options"]).label,
+            DecoderVariantOptions(name=GATED, labels="shuffled", **one["options"]).label,
         )
         for one in options["variants"]
         if one["name"] == GATED and one.get("labels", "true") == "true"

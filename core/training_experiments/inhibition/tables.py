@@ -162,15 +162,15 @@ def _curves(
     means: Table = []
     for (placement, variant), known in answers.items():
         rows: Table = []
-        shares: list[Quantity] = []
+        shares: list[DecoderQuantity] = []
         for (lines, count), values in known.correct.items():
             past = lines > options["training"]["longest"]
             row = {"placement": placement, "variant": variant, "length": lines, "past": past}
             row["distractors"] = count
             depths = known.depths[lines, count]
             rows += [*(row | {"depth": at} for at in depths), row]
-            shares += [Quantity(values[:, :, i], 1) for i in range(len(depths))]
-            shares.append(Quantity(values.mean(axis=2), len(depths)))
+            shares += [DecoderQuantity(values[:, :, i], 1) for i in range(len(depths))]
+            shares.append(DecoderQuantity(values.mean(axis=2), len(depths)))
         drawn = _resample(_columns(shares), protocol)
         for column, (row, share) in enumerate(zip(rows, shares, strict=True)):
             row |= {"n": drawn.seeds * drawn.records, "seeds": drawn.seeds}
@@ -239,7 +239,7 @@ def _attention_depth(groups: Mapping[Group, Table], answers: Mapping[Group, Answ
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Quantity:
+class DecoderQuantity:
     """A quantity's ``values`` [seeds, records], of how many answers each value is the share of
     correct ones (0 for a difference of shares), and the quantity in words."""
 
@@ -256,9 +256,9 @@ class Quantity:
         return share_floor(correct, np.full(records, float(self.answers * seeds)), 1 - ALPHA)
 
 
-def quantities(known: Answers, plan: Measures, longest: int) -> dict[str, Quantity]:
+def quantities(known: Answers, plan: Measures, longest: int) -> dict[str, DecoderQuantity]:
     """The compared quantities of a placement and variant, by name."""
-    measured: dict[str, Quantity] = {}
+    measured: dict[str, DecoderQuantity] = {}
     for name, past in (("inside", False), ("past", True)):
         at = [(n, plan.usual) for n in plan.lengths if (n > longest) == past]
         if at:
@@ -266,15 +266,15 @@ def quantities(known: Answers, plan: Measures, longest: int) -> dict[str, Quanti
             accuracy = np.mean([known.correct[one].mean(axis=2) for one in at], axis=0)
             middle = np.mean([_middle(known.correct[one], known.depths[one]) for one in at], axis=0)
             answers = sum(len(known.depths[one]) for one in at)
-            measured[f"accuracy_{name}"] = Quantity(accuracy, answers, f"accuracy {words}")
-            measured[f"middle_{name}"] = Quantity(
+            measured[f"accuracy_{name}"] = DecoderQuantity(accuracy, answers, f"accuracy {words}")
+            measured[f"middle_{name}"] = DecoderQuantity(
                 middle, words=f"middle (depth 30–70 %) less edges, {words}"
             )
     few, many = min(plan.distractors), max(plan.distractors)
     if few < many:
         cost = [known.correct[plan.base, count].mean(axis=2) for count in (many, few)]
         words = f"accuracy with {many} distractors less with {few}"
-        measured["distractors"] = Quantity(cost[0] - cost[1], words=words)
+        measured["distractors"] = DecoderQuantity(cost[0] - cost[1], words=words)
     return measured
 
 
@@ -297,6 +297,7 @@ def contrasts(
 
     The ``reference`` is softmax, and after it each of a variant's ``controls`` in the run.
     """
+    # Pairs of variants with the same placement.
     measured = {group: quantities(known, plan, longest) for group, known in answers.items()}
     pairs = [
         (placement, variant, reference)
@@ -311,6 +312,7 @@ def contrasts(
     )
     table: Table = []
     for placement, variant, reference in pairs:
+        # Means of each seed, and differences of the seeds that both have.
         group, base = (placement, variant), (placement, reference)
         seeds = answers[group].seeds
         means, gaps = _resample(_columns(measured[group].values()), protocol), None
@@ -343,7 +345,7 @@ def contrasts(
     return table
 
 
-def _columns(measured: Iterable[Quantity]) -> Floats:
+def _columns(measured: Iterable[DecoderQuantity]) -> Floats:
     """All quantities [seeds, records, quantities]."""
     return np.stack([quantity.values for quantity in measured], axis=2)
 

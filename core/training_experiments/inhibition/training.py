@@ -35,7 +35,7 @@ from midchart.core.training_experiments.inhibition.records import (
     QUESTION,
     Batch,
     Haystacks,
-    Placed,
+    PlacedNeedles,
     draw_batch,
     haystacks,
     input_of,
@@ -45,8 +45,8 @@ from midchart.core.training_experiments.inhibition.records import (
 from midchart.core.training_experiments.inhibition.spec import (
     Cell,
     DecoderConfig,
+    DecoderRecipe,
     Measures,
-    Recipe,
     Stage,
 )
 
@@ -133,7 +133,7 @@ class FeedForward(nn.Module):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
 
 
-class Layer(nn.Module):
+class DecoderLayer(nn.Module):
     """Attention and feed-forward, each with a norm before it and a residual."""
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -164,7 +164,7 @@ class Decoder(nn.Module):
             raise ValueError(f"a width of {config.dim} is not divisible by {config.heads} heads")
         self.config = config
         self.embed_tokens = nn.Embedding(config.vocabulary, config.dim)
-        self.layers = nn.ModuleList(Layer(config) for _ in range(config.layers))
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.layers))
         self.norm = nn.RMSNorm(config.dim, eps=EPSILON)
         self.apply(_start)
         with torch.no_grad():
@@ -179,9 +179,9 @@ class Decoder(nn.Module):
             look_back(self.blocks[0].self_attn)
 
     @property
-    def blocks(self) -> list[Layer]:
+    def blocks(self) -> list[DecoderLayer]:
         """The layers, first to last."""
-        return [cast("Layer", layer) for layer in self.layers]
+        return [cast("DecoderLayer", layer) for layer in self.layers]
 
     @property
     def attention(self) -> AttentionModule:
@@ -316,7 +316,7 @@ class Output:
     maps: tuple[Tensor, ...]
 
 
-class Network(nn.Module):
+class DecoderNetwork(nn.Module):
     """A decoder and, where its attention is gated, the QCCS gate of lines."""
 
     def __init__(self, config: DecoderConfig) -> None:
@@ -339,7 +339,7 @@ class Network(nn.Module):
         return Output(answers, logits, maps)
 
 
-def own_parameters(network: Network) -> tuple[int, int]:
+def own_parameters(network: DecoderNetwork) -> tuple[int, int]:
     """Parameters of the decoder, and those that the variant adds: λ, norms and the gate."""
     variants = [layer.self_attn.variant for layer in network.decoder.blocks]
     added = sum(p.numel() for module in variants for p in module.parameters())
@@ -347,7 +347,7 @@ def own_parameters(network: Network) -> tuple[int, int]:
     return decoder, sum(p.numel() for p in network.parameters()) - decoder
 
 
-def strengths(network: Network) -> list[float] | None:
+def strengths(network: DecoderNetwork) -> list[float] | None:
     """λ of each layer, mean over heads; None where the attention subtracts nothing."""
     variants = [layer.self_attn.variant for layer in network.decoder.blocks]
     if not all(isinstance(one, Differential) for one in variants):
@@ -370,7 +370,7 @@ BATCH = 64
 Floats = NDArray[np.float64]
 
 
-def batch_of(recipe: Recipe, step: int) -> Batch:
+def batch_of(recipe: DecoderRecipe, step: int) -> Batch:
     """The records and questions of a step; placements of one seed share their records.
 
     Records grow from ``shortest`` to ``longest`` over the first half of the steps, since lookup
@@ -383,7 +383,7 @@ def batch_of(recipe: Recipe, step: int) -> Batch:
     return draw_batch(rng, recipe.batch, lines, recipe.questions, recipe.placement)
 
 
-def labels_of(batch: Batch, recipe: Recipe, step: int) -> NDArray[np.int64]:
+def labels_of(batch: Batch, recipe: DecoderRecipe, step: int) -> NDArray[np.int64]:
     """The lines [batch, questions] that are a gate's targets at a step.
 
     Shuffled ones are the true ones of a record, permuted among its questions.
@@ -394,7 +394,7 @@ def labels_of(batch: Batch, recipe: Recipe, step: int) -> NDArray[np.int64]:
     return rng.permuted(batch.line, axis=1)
 
 
-def rate_at(recipe: Recipe, step: int) -> float:
+def rate_at(recipe: DecoderRecipe, step: int) -> float:
     """The learning rate of a step."""
     warm = min(1.0, (step + 1) / max(1, recipe.warm_up))
     past = max(0.0, 2 * step / recipe.steps - 1)
@@ -406,15 +406,17 @@ def device_of(name: str | None) -> torch.device:
     return torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
-class DecoderTrainer(Trainer[Network, Stage]):
+class DecoderTrainer(Trainer[DecoderNetwork, Stage]):
     """Trains a network in stages of ``save_every`` steps; ``device`` as in :func:`device_of`."""
 
     entry = Stage
 
-    def __init__(self, config: DecoderConfig, recipe: Recipe, device: str | None = None) -> None:
+    def __init__(
+        self, config: DecoderConfig, recipe: DecoderRecipe, device: str | None = None
+    ) -> None:
         self.config, self.recipe = config, recipe
         with forked_rng(seed=recipe.seed):
-            network = Network(config)
+            network = DecoderNetwork(config)
         super().__init__(network.to(device_of(device)), recipe.steps, device=device_of(device))
         self.optimizer = torch.optim.AdamW(
             self._groups(),
@@ -503,7 +505,7 @@ def evaluate(
     return cells
 
 
-def _read(trainer: DecoderTrainer, placed: Placed) -> tuple[NDArray[np.bool_], Floats]:
+def _read(trainer: DecoderTrainer, placed: PlacedNeedles) -> tuple[NDArray[np.bool_], Floats]:
     """Whether each record is answered correctly [records], and its attention masses."""
     correct, mass = list[NDArray[np.bool_]](), list[Floats]()
     every = placed.batch

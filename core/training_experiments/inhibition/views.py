@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from midchart.core.results.titles import title
-from midchart.core.runs.declared import Conclusion, Interval, Measure, View
+from midchart.core.runs.declared import Conclusion, Ends, Measure, View
 
-ENDS = (Interval("ci_low", "ci_high", "by record and seed"),)
+ENDS = (Ends("ci_low", "ci_high", "by record and seed"),)
 CORRECT = Measure(
     "accuracy", "% correct", "%", "The same records for every attention.", ENDS,
     clusters="records", better="more",
@@ -16,8 +16,8 @@ CORRECT = Measure(
 DIFFERENCE = Measure(
     "difference", "points above (right) or below (left) the reference", "points",
     "Simultaneous over all comparisons; all seeds must agree.",
-    (Interval("all_low", "all_high", "simultaneous"),
-     Interval("difference_low", "difference_high", "by record and seed")), better="more",
+    (Ends("all_low", "all_high", "simultaneous"),
+     Ends("difference_low", "difference_high", "by record and seed")), better="more",
 )  # fmt: skip
 
 VIEWS = (

@@ -15,7 +15,7 @@ CURVES = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class PickedCurve:
     """What a curve is of: names of options, a group by its value ("" is all answers), and the
     least location score in hundredths (0 leaves nothing out)."""
 
@@ -70,19 +70,19 @@ def key_of(key: str, cohort: api.Cohort, *options: Any) -> tuple[Any, ...]:
 
 
 @cached(key_of, entries=CURVES, spinner="Computing intervals and the null distribution")
-def one(key: str, cohort: api.Cohort, choice: Choice) -> Tables:
+def one(key: str, cohort: api.Cohort, choice: PickedCurve) -> Tables:
     """The curve of all answers, or of one group where the choice names it."""
     return _tables(api.curve(cohort, **choice.options, **choice.group))
 
 
 @cached(key_of, entries=CURVES, spinner="Computing intervals and the null distribution")
-def groups(key: str, cohort: api.Cohort, choice: Choice) -> Tables:
+def groups(key: str, cohort: api.Cohort, choice: PickedCurve) -> Tables:
     """The curves of every group of the choice's stratum."""
     return _tables(api.curve(cohort, **choice.options, stratum=choice.by))
 
 
 @cached(key_of, entries=CURVES, spinner="Looking up the questions")
-def questions(key: str, cohort: api.Cohort, choice: Choice, bin: int | None) -> pd.DataFrame:
+def questions(key: str, cohort: api.Cohort, choice: PickedCurve, bin: int | None) -> pd.DataFrame:
     """The answers behind a point, or all (None): one row per answer (and piece of evidence)."""
     return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options, **choice.group))
 

@@ -14,7 +14,7 @@ from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.curve import charts, data, text
-from midchart.pages.ui.curve.data import Choice, Tables
+from midchart.pages.ui.curve.data import PickedCurve, Tables
 from midchart.pages.ui.shared import (
     chart,
     conclusion,
@@ -129,14 +129,14 @@ def _no_responses(name: str) -> None:
     )
 
 
-def _pick_options() -> Choice:
+def _pick_options() -> PickedCurve:
     """The pickers of score, position, bins, evidence and stratum, in the URL by their names."""
     score = st.selectbox(
         "Score", list(text.SCORES), format_func=text.SCORES.__getitem__, key="score",
         bind="query-params", width=230,
         help=" ".join(f"{text.SCORES[k]}: {v}" for k, v in text.SCORE_HELP.items()),
     )  # fmt: skip
-    return Choice(
+    return PickedCurve(
         score,
         segments(
             "Position", {text.AUTO: "Automatic", **text.POSITIONS}, "position",
@@ -217,7 +217,7 @@ def _heading(title: str, simulated: bool) -> None:
 )
 def _figure(
     key: str,
-    choice: Choice,
+    choice: PickedCurve,
     selected: int | None,
     dark: bool,
     curve: pd.DataFrame,
@@ -227,7 +227,9 @@ def _figure(
 
 
 @st.fragment
-def _large_curve(name: str, key: str, cohort: api.Cohort, choice: Choice, curve: Tables) -> None:
+def _large_curve(
+    name: str, key: str, cohort: api.Cohort, choice: PickedCurve, curve: Tables
+) -> None:
     """The large curve with its numbers, and the questions behind the point that is open."""
     navigation.follow()
     title = text.MEASURES[choice.score]
@@ -334,7 +336,7 @@ def _open_group(by: str, value: str, bin: int | None = None, bins: int = 0) -> N
     st.session_state[POINT] = ANYWHERE if bin is None else _bin_names(bins)[bin]
 
 
-def _questions(name: str, key: str, cohort: api.Cohort, choice: Choice) -> None:
+def _questions(name: str, key: str, cohort: api.Cohort, choice: PickedCurve) -> None:
     """The picker of a part of the record, and the table of its questions, without their text."""
     names = _bin_names(choice.bins)
     part = st.selectbox(
@@ -428,12 +430,12 @@ def _panel_layout(dark: bool) -> go.Figure:
     entries=200,
     shared=True,
 )
-def _panel(key: str, choice: Choice, value: str, dark: bool, rows: pd.DataFrame) -> go.Figure:
+def _panel(key: str, choice: PickedCurve, value: str, dark: bool, rows: pd.DataFrame) -> go.Figure:
     """A styled panel: building it costs more than anything else on the page."""
     return charts.panel(rows, _panel_layout(dark).layout)
 
 
-def _groups(name: str, key: str, choice: Choice, many: Tables) -> None:
+def _groups(name: str, key: str, choice: PickedCurve, many: Tables) -> None:
     """A small curve each for the groups with the most answers, and the table of all."""
     by = text.STRATA[choice.by].lower()
     _heading(f"By {by}", many.simulated)

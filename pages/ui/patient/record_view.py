@@ -51,7 +51,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownRecord:
     """A record for the browser. ``places``: event → place of each of its characters in the browser,
     for the events where they differ; ``sentences``: the sentences of each event."""
 
@@ -76,14 +76,14 @@ def _by_sentence(protocol: api.Protocol) -> api.Protocol:
     spinner="Preparing the record for reading",
     shared=True,
 )
-def shown_record(choice: Choice) -> Shown:
+def shown_record(choice: Choice) -> ShownRecord:
     """The record's entries as columns for the browser."""
     events = choice.record.events
     sentences: list[list[api.Sentence]] = [[] for _ in events]
     for sentence in api.sentences(choice.record, _by_sentence(choice.protocol)):
         sentences[sentence.span.event].append(sentence)
     places: dict[int, NDArray[np.int64]] = {}
-    shown = Shown(Part("", ""), places, tuple(map(tuple, sentences)))
+    shown = ShownRecord(Part("", ""), places, tuple(map(tuple, sentences)))
     texts: list[str] = []
     cuts: dict[int, list[int]] = {}
     headings: dict[int, list[list[int]]] = {}

@@ -233,7 +233,11 @@ def _one(run: Run) -> None:
     reason = f" {plain(run['reason'])}." if run["reason"] else ""
     counts = f"{run['done']:,} of {run['planned']:,} items done, {run['failed']:,} failed."
     if state.active(run):
-        where = f"number {run['place']}" if run["place"] else "progress is at the top of the page"
+        where = (
+            f"number {run['queue_number']}"
+            if run["queue_number"]
+            else "progress is at the top of the page"
+        )
         counts = f"{run['planned']:,} items planned; {where}."
     st.markdown(f"**{plain(run['name'])}** is {run['status']}: {counts}{reason}")
     if changed := api.rows_warning(run["run"]):

@@ -70,7 +70,7 @@ def progress_text(now: dict[str, Any]) -> str:
 def _cancel(entries: Sequence[dict[str, Any]]) -> None:
     """A button for each active entry, and one for all."""
     for entry in entries:
-        where = f", number {entry['place']} in the queue" if entry["place"] else ""
+        where = f", number {entry['queue_number']} in the queue" if entry["queue_number"] else ""
         button(
             f"{plain(entry['name'])} ({entry['status']}{where})", f"cancel_{entry['run']}",
             "cancel_runs", api.cancel_runs, entry["runs"], icon=":material/stop:",

@@ -252,7 +252,7 @@ def test_the_guarantee_is_withdrawn_for_patients_unlike_those_of_the_calibration
                 ]
             },
             DataError,
-            "sentences.* is missing or wrong.*core calibrate",
+            "sentences.* is missing or wrong.*midchart calibrate",
         ),
     ],
 )
@@ -265,7 +265,7 @@ def test_a_calibration_that_does_not_fit_is_refused(tmp_path, change, error, mes
 
 @pytest.mark.parametrize("options", [{}, {"calibration": "nowhere.json"}])
 def test_a_missing_calibration_names_the_command(options):
-    with pytest.raises(MissingModel, match="core calibrate"):
+    with pytest.raises(MissingModel, match="midchart calibrate"):
         Certain(PROTOCOL, **options)
 
 

@@ -22,7 +22,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.cli import main
 from midchart.core.config import CLAUDE_HOST
-from midchart.core.egress import CLOSED, Gate, audit, gate_of, read_address, read_host
+from midchart.core.egress import CLOSED, EgressCheck, audit, gate_of, read_address, read_host
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.storage.jsonl import add_line, read_lines, verify_chain
@@ -59,7 +59,7 @@ def test_other_hosts_need_data_use_tag_owner_and_spec(url, monkeypatch):
     host = read_address(url).host
     url = url.replace("http://", "https://").replace("HTTP://", "https://")
     with pytest.raises(EgressRefused, match="external_services_allowed = false") as refusal:
-        Gate("ward", False, frozenset({host})).permit(url)
+        EgressCheck("ward", False, frozenset({host})).permit(url)
     assert "ward" in str(refusal.value) and "\n" not in str(refusal.value)
     for named in ([], ["api.example.org"], [f"x{host}"]):
         with pytest.raises(EgressRefused, match="allow_hosts"):
@@ -82,7 +82,7 @@ def test_a_key_goes_to_the_host_that_the_owner_gave_it_to_and_to_no_other(monkey
     secrets = tmp_path / "secrets.toml"
     secrets.write_text('MIDCHART_HOSTS = "llm.ward.org=MIDCHART_SERVED_KEY, open.org"\n')
     monkeypatch.setenv("MIDCHART_SECRETS", str(secrets))
-    gate = Gate("ward", True, frozenset({"llm.ward.org", "open.org", CLAUDE_HOST}))
+    gate = EgressCheck("ward", True, frozenset({"llm.ward.org", "open.org", CLAUDE_HOST}))
 
     def keys(url: str) -> list[str]:
         permit = gate.permit(url)
@@ -98,7 +98,7 @@ def test_a_key_goes_to_the_host_that_the_owner_gave_it_to_and_to_no_other(monkey
 @pytest.mark.parametrize("url", NONSENSE)
 def test_an_invalid_address_is_refused_and_not_repeated_in_the_error(url):
     with pytest.raises(InputError) as refusal:
-        Gate("", True, frozenset({"evil.example"})).permit(url)
+        EgressCheck("", True, frozenset({"evil.example"})).permit(url)
     assert "hidden" not in str(refusal.value) and "\n" not in str(refusal.value)
 
 
@@ -136,7 +136,7 @@ def test_a_connection_is_held_to_its_address(monkeypatch):
         with pytest.raises(EgressRefused, match="not followed"):
             permit.hold(_request(url))
     monkeypatch.setenv("MIDCHART_HOSTS", "api.example.org")
-    away = Gate("", True, frozenset({"api.example.org"})).permit("https://api.example.org")
+    away = EgressCheck("", True, frozenset({"api.example.org"})).permit("https://api.example.org")
     away.hold(_request("https://api.example.org:443/v1/messages"))
     # A proxy of the environment may carry calls off this machine, never loopback ones.
     assert permit.client()["trust_env"] is False and away.client()["trust_env"] is True

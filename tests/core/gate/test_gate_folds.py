@@ -13,7 +13,7 @@ from midchart.core.arms import ARMS
 from midchart.core.errors import InputError
 from midchart.core.gate.checkpoint import fold_patients, load_gate
 from midchart.core.gate.cohort_training import folds_of
-from midchart.core.gate.examples import Asked, positives
+from midchart.core.gate.examples import QuestionSentences, positives
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.runs.gate_checkpoints import seen_by
@@ -88,7 +88,7 @@ def test_patients_who_are_asked_the_same_question_are_in_one_fold(
 
 def test_evidence_as_positives_are_the_sentences_that_hold_it() -> None:
     texts = ("Warfarin 5 mg.", "No fever.", "Warfarin again.", "Discharged.")
-    asked = Asked("p", "Which dose?", "warfarin", texts, evidence=(3,))
+    asked = QuestionSentences("p", "Which dose?", "warfarin", texts, evidence=(3,))
     assert positives(asked, "evidence") == [3]
     assert positives(asked, "all") == [0, 2]
 

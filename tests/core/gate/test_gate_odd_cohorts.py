@@ -15,7 +15,7 @@ from midchart.core import config as settings
 from midchart.core.cli import main
 from midchart.core.errors import InputError
 from midchart.core.gate import cohort_training as training
-from midchart.core.gate.checkpoint import Epoch, PlusRecipe, Recipe, Split
+from midchart.core.gate.checkpoint import GateEpoch, GateRecipe, PlusRecipe, Split
 from midchart.core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
@@ -52,7 +52,7 @@ def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_
     assert not complete.unread
     broken(folder, split.train[0], split.test[0])
     cohort = open_cohort(str(folder))
-    gate = train_gate(cohort, Protocol(), tmp_path / "g", recipe=Recipe(epochs=1))
+    gate = train_gate(cohort, Protocol(), tmp_path / "g", recipe=GateRecipe(epochs=1))
     assert gate.split == split
     assert gate.facts["unread_records"] == 2
     assert 0 < gate.facts["pairs"]["train"]["n"] < len(complete.train)
@@ -110,14 +110,14 @@ def reworded(folder: Path) -> None:
 
 
 def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path, tmp_path: Path):
-    recipe, gate = Recipe(epochs=2), tmp_path / "g"
+    recipe, gate = GateRecipe(epochs=2), tmp_path / "g"
     with pytest.raises(Aborted):
         train_gate(open_cohort(str(folder)), Protocol(), gate, lambda *_: False, recipe=recipe)
     assert len(list(gate.glob("training-*"))) == 1
     reworded(folder)
     cohort, epochs_run = open_cohort(str(folder)), list[int]()
 
-    def progress(epoch: Epoch, epochs: int) -> bool:
+    def progress(epoch: GateEpoch, epochs: int) -> bool:
         epochs_run.append(epoch.epoch)
         return True
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from midchart.core.errors import InputError
 from midchart.core.gate.checkpoint import Split, split_patients
-from midchart.core.gate.examples import Asked, hashing_of, pairs, positives
+from midchart.core.gate.examples import QuestionSentences, hashing_of, pairs, positives
 from midchart.core.gate.ngrams import Hashing, bags, gram_ids, hasher, lowered
 from midchart.core.protocol import PRESETS, Protocol
 
@@ -104,10 +104,10 @@ SENTENCES = [
     "Metformin 500 mg was started.",
     "The premetformindrug was tried.",
 ]
-ASKED = Asked("p", "What was started?", "It was metformin, 500 mg.", SENTENCES)
+ASKED = QuestionSentences("p", "What was started?", "It was metformin, 500 mg.", SENTENCES)
 
 
-def drawn(asked: Asked, seed: int = 0, **faults: str):
+def drawn(asked: QuestionSentences, seed: int = 0, **faults: str):
     sample = pairs([asked], dataclasses.replace(Protocol(), **faults), np.random.default_rng(seed))
     return [
         (sample.sentences[s], int(y)) for s, y in zip(sample.sentence, sample.label, strict=True)

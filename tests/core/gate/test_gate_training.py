@@ -8,7 +8,7 @@ import torch
 from scipy.special import expit
 from sklearn.metrics import roc_auc_score
 
-from midchart.core.gate.checkpoint import GateConfig, Recipe
+from midchart.core.gate.checkpoint import GateConfig, GateRecipe
 from midchart.core.gate.examples import Pairs
 from midchart.core.gate.measures import (
     auroc,
@@ -73,7 +73,7 @@ def focal(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
 )
 def test_training_equals_the_plain_loop(head: str, query: bool, loss: str):
     config = GateConfig(dim=16, head=head, query=query, dropout=0.0)
-    recipe = Recipe(epochs=3, loss=loss)
+    recipe = GateRecipe(epochs=3, loss=loss)
     trainer = GateTrainer(config, PAIRS, HELD, recipe)
     model = GateModel(config)
     model.load_state_dict(trainer.network.state_dict())
@@ -102,7 +102,7 @@ def test_logits_do_not_depend_on_the_number_of_threads():
     # then differ, and with them the temperature and the hash of the checkpoint's card.
     before, logits = torch.get_num_threads(), set[bytes]()
     many = [some_pairs(rows) for rows in (300, 500, 700)]
-    trainer = GateTrainer(GateConfig(), PAIRS, HELD, Recipe())
+    trainer = GateTrainer(GateConfig(), PAIRS, HELD, GateRecipe())
     try:
         for threads in (1, 2, 3, 4):
             torch.set_num_threads(threads)
@@ -113,7 +113,7 @@ def test_logits_do_not_depend_on_the_number_of_threads():
 
 
 def test_an_interrupted_training_resumes_to_identical_bits(tmp_path):
-    config, recipe = GateConfig(dim=8), Recipe(epochs=5)
+    config, recipe = GateConfig(dim=8), GateRecipe(epochs=5)
     uninterrupted = GateTrainer(config, PAIRS, HELD, recipe)
     uninterrupted.run()
     file = tmp_path / "training.safetensors"

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from datetime import timedelta
-
 import pytest
 
 from midchart.core.client.calls import RetryPolicy
 from midchart.core.judges import JUDGES
-from midchart.core.judges.claude_service import BatchState, tokens_at_most
+from midchart.core.judges.claude_service import tokens_at_most
 from midchart.core.judges.model_options import judge_log
 from midchart.core.protocol import Protocol
 from midchart.core.storage.jsonl import read_lines
@@ -151,66 +148,42 @@ def test_a_killed_run_collects_its_batch_and_repeats_no_call(server, tmp_path):
 
 
 def killed_before_the_id(server, tmp_path):
-    """A batch of seven that was sent, and whose id was not written: the log, and its lines."""
+    """The log of a batch of seven that was sent, and whose id was not written."""
     server.looks = 10**9
 
     def watch(text):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        list(judge(server, tmp_path, watch=watch).judge_many(items(7)))
+        list(judge(server, tmp_path, watch=watch, budget_usd=1.0).judge_many(items(7)))
     file = judge_log(tmp_path, "claude")
     remaining = [line for line in file.read_text().splitlines() if '"asked"' not in line]
     file.write_text("\n".join(remaining) + "\n")
-    return file, remaining
+    return file
 
 
-def test_a_batch_whose_id_was_lost_is_recovered(server, tmp_path):
-    file, remaining = killed_before_the_id(server, tmp_path)
-    assert BatchState(file).lost and not BatchState(file).open
-    server.batches["msgbatch_1"]["left"] = 1
-    assert right(dict(judge(server, tmp_path).judge_many(items(7))))
-    assert len(submitted(server)) == 1
-    # An intent that came to nothing is dropped, and asked again.
-    other = tmp_path / "other"
-    (other / "judging").mkdir(parents=True)
-    intent = json.loads(remaining[0]) if '"asking"' in remaining[0] else json.loads(remaining[1])
-    path = judge_log(other, "claude")
-    path.write_text(json.dumps({**intent, "claim": "f" * 16, "n": 99}) + "\n")
+def test_a_batch_whose_id_was_lost_counts_at_its_highest_cost_and_is_asked_again(server, tmp_path):
+    file = killed_before_the_id(server, tmp_path)
+    (reserved,) = [line["usd"] for line in read_lines(file) if line["event"] == "reserved"]
     server.looks = 1
-    assert right(dict(judge(server, other).judge_many(items(2))))
-    assert len(submitted(server)) == 2 and not BatchState(path).lost
+    verdicts = dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(7)))
+    assert right(verdicts) and len(submitted(server)) == 2
+    spent = [line["usd"] for line in read_lines(file) if line["event"] == "spent"]
+    assert spent[0] == pytest.approx(reserved)
+    assert sum(spent[1:]) == pytest.approx(sum(v.usage.cost_usd for v in verdicts.values()))
 
 
-@pytest.mark.parametrize("nearer", ["mine", "another's"])
-def test_a_lost_batch_is_not_confused_with_another_run(server, tmp_path, nearer):
-    server.looks = 1
-    list(judge(server, tmp_path / "another").judge_many(items(7, start=50)))
-    file, _ = killed_before_the_id(server, tmp_path)
-    second_batch = server.batches["msgbatch_2"]
-    second_batch["left"] = 1
-    # Which one the clocks say was made when this run asked.
-    if nearer == "mine":
-        server.batches["msgbatch_1"]["made"] -= timedelta(seconds=300)
-    else:
-        second_batch["made"] += timedelta(seconds=300)
-    verdicts = dict(judge(server, tmp_path).judge_many(items(7)))
-    assert right(verdicts) and len(verdicts) == 7 and len(submitted(server)) == 2
-    lines = list(read_lines(file))
-    (spent,) = [line["usd"] for line in lines if line["event"] == "spent"]
-    assert spent == pytest.approx(sum(v.usage.cost_usd for v in verdicts.values()))
-    assert ("mistaken" in {line["event"] for line in lines}) is (nearer != "mine")
-    assert not BatchState(file).lost and not BatchState(file).open
-
-
-def test_an_unconfirmed_submission_is_not_sent_twice(server, tmp_path):
+def test_an_unconfirmed_submission_is_repeated_by_a_resume_alone(server, tmp_path):
     server.fault("slow:0.6")
-    verdicts = dict(judge(server, tmp_path, timeout=0.2).judge_many(items(3)))
+    verdicts = dict(judge(server, tmp_path, timeout=0.2, budget_usd=1.0).judge_many(items(3)))
     assert {v.outcome for v in verdicts.values()} == {"failed"}
-    assert "it looks for it first" in verdicts[0].reason
+    assert "a resumed run asks again" in verdicts[0].reason
     until(lambda: server.batches, "the server makes it although nobody waits any more")
-    assert right(dict(judge(server, tmp_path).judge_many(items(3))))
     assert len(submitted(server)) == 1
+    (spent,) = [e for e in read_lines(judge_log(tmp_path, "claude")) if e["event"] == "spent"]
+    assert spent["usd"] > 0
+    assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
+    assert len(submitted(server)) == 2
 
 
 def test_a_refused_submission_costs_nothing_and_has_a_reason(server, tmp_path):

@@ -16,7 +16,7 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from midchart.core.client.calls import RetryPolicy
-from midchart.core.egress import Gate
+from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingKey
 from midchart.core.judges import JUDGES
 from midchart.core.judges.claude_service import (
@@ -267,7 +267,9 @@ def test_the_api_is_called_only_with_data_use_tag_and_owner():
         JUDGES.build("claude", Protocol()).judge(*items()[0])
     named = frozenset({"api.anthropic.com"})
     with pytest.raises(EgressRefused):
-        JUDGES.build("blind", Protocol(), egress=Gate("ward", False, named)).judge(*items()[0])
+        JUDGES.build("blind", Protocol(), egress=EgressCheck("ward", False, named)).judge(
+            *items()[0]
+        )
 
 
 def test_an_on_site_model_judges_with_the_same_prompts():

@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from midchart.core.cohorts import gold as gold_room
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.manifest import write_manifest
+from midchart.core.cohorts.records import opaque_id, split_evidence, task_type_of, truth
+from midchart.core.cohorts.tables import read_table
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.loaders import gold as gold_room
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.manifest import write_manifest
 from midchart.core.loaders.open import close_cohorts, open_cohort
-from midchart.core.loaders.records import opaque_id, split_evidence, task_type_of, truth
-from midchart.core.loaders.tables import read_table
 from midchart.core.text import event_text
 from midchart.core.types import Manifest
 

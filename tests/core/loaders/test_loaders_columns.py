@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.loaders.columns import (
+from midchart.core.cohorts.columns import (
     are_decimal_ids,
     decide_numbers,
     decide_times,
@@ -16,7 +16,7 @@ from midchart.core.loaders.columns import (
     known_names,
     read_id,
 )
-from midchart.core.loaders.files import LoadLog
+from midchart.core.cohorts.files import LoadLog
 
 
 def times(*texts: str, setting: str = "") -> tuple[list[datetime | None], list[str]]:

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
+from midchart.core.cohorts import labelled as shared
+from midchart.core.cohorts.labelled import FINDINGS, labelled
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.loaders import labelled as shared
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.labelled import FINDINGS, labelled
 from midchart.core.loaders.open import open_cohort
 from midchart.core.sequences.store import NO_TIME, last_events
 from tests.support.event_files import EVENTS, HEADER, LABELS, SPLITS, write_ehrshot, write_meds

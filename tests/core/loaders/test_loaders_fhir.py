@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.errors import DataError, InputError
+from midchart.core.fhir.events import READ, ResourceReader, html_text
+from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.fhir import Fhir, invalid_resources
-from midchart.core.loaders.fhir_events import READ, ResourceReader, html_text
-from midchart.core.loaders.fhir_values import moment
 from midchart.core.loaders.open import open_cohort
 from midchart.core.text import event_text
 from midchart.core.types import Cohort

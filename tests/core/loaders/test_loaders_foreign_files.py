@@ -12,8 +12,8 @@ import duckdb
 import pandas as pd
 import pytest
 
+from midchart.core.cohorts import files
 from midchart.core.errors import DataError
-from midchart.core.loaders import files
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.fhir import Fhir
 from midchart.core.loaders.open import open_cohort

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.manifest import write_column_settings
+from midchart.core.cohorts.tables import read_table
 from midchart.core.errors import DataError
-from midchart.core.loaders.files import LoadLog
-from midchart.core.loaders.manifest import write_column_settings
 from midchart.core.loaders.open import open_cohort
-from midchart.core.loaders.tables import read_table
 from midchart.core.types import Cohort
 
 CASES = Path(__file__).parents[4] / "shared" / "data" / "cases"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.loaders.files import LoadLog
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.tables import parse_rows, read_table
 from midchart.core.loaders.open import open_cohort
-from midchart.core.loaders.tables import parse_rows, read_table
 
 HEAD = "patient_id,time,text\n"
 

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from midchart.core.cohorts import files
+from midchart.core.cohorts.files import parse_time
 from midchart.core.errors import DataError
-from midchart.core.loaders import files
-from midchart.core.loaders.files import parse_time
 from midchart.core.loaders.medalign import parse_code, read_record
 from midchart.core.text import event_text
 from tests.reference.xml import read_record as read_plainly

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from midchart.core import config as settings
 from midchart.core.client.openai_server import cautious, counter
-from midchart.core.egress import Gate
+from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingModel
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
@@ -248,7 +248,7 @@ def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
     built = READERS.build("served", Protocol(), url="http://10.1.2.3:8000/v1", model="tiny")
     with pytest.raises(EgressRefused):
         built.read(prompts(1)[0])
-    open_gate = Gate("ward", True, frozenset({"10.1.2.3"}))
+    open_gate = EgressCheck("ward", True, frozenset({"10.1.2.3"}))
     monkeypatch.setenv("MIDCHART_HOSTS", "10.1.2.3")
     READERS.build(
         "served", Protocol(), url="https://10.1.2.3:8000/v1", model="tiny", egress=open_gate

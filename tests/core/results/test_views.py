@@ -9,7 +9,7 @@ import pytest
 from midchart.core.figures.views import alt, figure
 from midchart.core.results.report import columns_of, views_of
 from midchart.core.results.values import known_measures, options, rows_of, values
-from midchart.core.runs.declared import BY_PATIENT, WILSON, Interval, Measure, View
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Ends, Measure, View
 from midchart.core.runs.experiment import EXPERIMENTS
 
 KINDS = [name for name in EXPERIMENTS.names() if EXPERIMENTS.build(name).views]
@@ -99,7 +99,7 @@ def test_nothing_is_drawn_without_a_value() -> None:
 
 
 def test_a_measure_without_a_value_is_not_offered() -> None:
-    other = Measure("recall", "kept", intervals=(Interval("low", "high", "by patient"),))
+    other = Measure("recall", "kept", intervals=(Ends("low", "high", "by patient"),))
     view = View("v", "?", "t", (other, SHARE))
     assert known_measures(ROWS, view) == [SHARE]
 

@@ -11,14 +11,14 @@ from midchart.core.errors import InputError, WorkFailed
 from midchart.core.results.items import rows
 from midchart.core.runs.cluster import (
     MOST_DEATHS,
-    Batch,
     Pool,
     RayWorker,
+    ShardBatch,
     ShardRows,
     batches,
     for_workers,
     on_loopback,
-    read_place,
+    read_cluster,
 )
 from midchart.core.runs.directory import make_run
 from midchart.core.runs.experiment import EXPERIMENTS
@@ -244,26 +244,26 @@ def test_rows_in_memory_are_reported_on_arrival_and_selected_by_plain_columns():
 )
 def test_an_invalid_cluster_address_is_refused(text):
     with pytest.raises(InputError, match="ray://HOST:PORT"):
-        read_place(text)
+        read_cluster(text)
 
 
 def test_valid_cluster_addresses(monkeypatch):
-    assert read_place("") == read_place("here") == ""
+    assert read_cluster("") == read_cluster("here") == ""
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    assert read_place("ray") == "ray"
-    assert read_place("ray://head") == "ray://head:6379"
-    assert read_place("ray://10.0.0.7:1/") == "ray://10.0.0.7:1"
+    assert read_cluster("ray") == "ray"
+    assert read_cluster("ray://head") == "ray://head:6379"
+    assert read_cluster("ray://10.0.0.7:1/") == "ray://10.0.0.7:1"
     assert [on_loopback(p) for p in ("ray", "ray://127.0.0.1:1", "ray://head:6379")] == [
         True, True, False,
     ]  # fmt: skip
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install -r docs"):
-        read_place("ray")
+        read_cluster("ray")
 
 
 def test_batches_cover_all_shards_and_shrink_after_a_death():
     cut = batches([str(i) for i in range(100)], room=2)
     assert [p for batch in cut for p in batch.shards] == [str(i) for i in range(100)]
     assert max(len(lot.shards) for lot in cut) == 4
-    assert cut[0].after_death() == [Batch((str(i),), 1) for i in range(4)]
-    assert Batch(("a",), 1).after_death() == [Batch(("a",), 2)]
+    assert cut[0].after_death() == [ShardBatch((str(i),), 1) for i in range(4)]
+    assert ShardBatch(("a",), 1).after_death() == [ShardBatch(("a",), 2)]

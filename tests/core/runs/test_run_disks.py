@@ -124,7 +124,7 @@ def test_a_read_only_folder_shows_its_runs_and_refuses_new_ones_in_one_line(plai
         "data": str(write_cohort(plain / "cohorts" / "tiny", records=1)),
     }  # fmt: skip
     done = finished_run(wanted)
-    (waits,) = {folder.id for folder in (make_run(plan(read_spec(wanted)), queued=first_place),)}
+    (waits,) = {folder.id for folder in (make_run(plan(read_spec(wanted)), queued=first_in_queue),)}
     with nobody(plain / "runs"):
         assert {row["run"]: row["status"] for row in status()} == {done: "done", waits: "queued"}
         assert "nothing can be started from here" in status(waits)["note"]
@@ -153,5 +153,5 @@ def test_a_run_of_another_account_is_named_and_hides_no_other(plain):
         assert list(damaged_runs()) == [ids[0]]
 
 
-def first_place(folder):
-    return {"place": 1, "wants": "cpu", "since": ""}
+def first_in_queue(folder):
+    return {"queue_number": 1, "wants": "cpu", "since": ""}

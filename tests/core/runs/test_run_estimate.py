@@ -170,7 +170,8 @@ def test_text_sent_to_a_cluster_is_reported_with_the_reason_for_refusal(
     assert main([*call, "ray://head", "--json"]) == 0
     to_cluster = json.loads(capsys.readouterr().out)["cluster"]
     assert (
-        to_cluster["place"] == "ray://head:6379" and "data-use tag of ward" in to_cluster["refused"]
+        to_cluster["address"] == "ray://head:6379"
+        and "data-use tag of ward" in to_cluster["refused"]
     )
     seen = api.preflight(file, "ray://head")
     assert seen["cluster"] == "ray://head:6379" and seen["problems"] == [to_cluster["refused"]]

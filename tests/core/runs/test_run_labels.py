@@ -65,8 +65,8 @@ def test_damaged_labels_are_named_and_who_only_reads_changes_none(run):
 def row(run: str, status: str, **changes):
     plain = {
         "run": run, "status": status, "group": "", "data": "d", "imported": False, "name": run,
-        "planned": 10, "done": 4, "failed": 1, "rate": None, "seconds_left": None, "place": None,
-        "created": run,
+        "planned": 10, "done": 4, "failed": 1, "rate": None, "seconds_left": None,
+        "queue_number": None, "created": run,
     }  # fmt: skip
     return plain | changes
 
@@ -75,8 +75,8 @@ def test_the_runs_of_a_group_on_one_cohort_are_one_entry():
     of_group = {"group": "replication, small"}
     rows = [
         row("e", "done"),
-        row("d", "queued", **of_group, place=2, done=0, failed=0),
-        row("c", "queued", **of_group, data="other", place=3),
+        row("d", "queued", **of_group, queue_number=2, done=0, failed=0),
+        row("c", "queued", **of_group, data="other", queue_number=3),
         row("b", "running", **of_group, rate=0.5, seconds_left=10.0),
         row("a", "done", **of_group, done=10, failed=0),
     ]
@@ -87,8 +87,8 @@ def test_the_runs_of_a_group_on_one_cohort_are_one_entry():
         "a", "running", "replication, small (3 runs)",
     )  # fmt: skip
     assert (group["planned"], group["done"], group["failed"]) == (30, 14, 1)
-    assert group["seconds_left"] == 30.0 and group["place"] is None
-    assert entries[2]["place"] == 3
+    assert group["seconds_left"] == 30.0 and group["queue_number"] is None
+    assert entries[2]["queue_number"] == 3
     now = api.progress(rows)
     assert now["running"] == ["replication, small (3 runs)"] and now["queued"] == 2
     assert [entry["run"] for entry in now["active"]] == ["a", "c"]

@@ -71,9 +71,9 @@ def events(run: str) -> list[dict]:
 
 def test_the_next_run_starts_when_the_previous_ends_without_a_status_call(cohort, hold):
     runs = [enqueue(small(cohort, name=f"number {i}")) for i in range(2)]
-    places = {row["run"]: (row["status"], row["place"]) for row in status()}
-    assert places[runs[0]] == ("running", None)
-    assert places[runs[1]] == ("queued", 1)
+    numbers = {row["run"]: (row["status"], row["queue_number"]) for row in status()}
+    assert numbers[runs[0]] == ("running", None)
+    assert numbers[runs[1]] == ("queued", 1)
     hold.unlink()
     # Only the disk is looked at: no call of this process starts anything.
     until(lambda: all(folder_of(run).done.exists() for run in runs), "both are done")
@@ -108,11 +108,11 @@ def test_a_queued_run_is_cancelled_immediately_and_can_be_queued_again(cohort, h
         resume(third)
     cancel(second)
     assert status(second)["status"] == "cancelled"
-    assert status(third)["place"] == 1
+    assert status(third)["queue_number"] == 1
     with pytest.raises(InputError, match="nothing to cancel"):
         cancel(second)
     resume(second, queued=True)
-    assert status(second)["place"] == 2, "at the end, whatever its id says"
+    assert status(second)["queue_number"] == 2, "at the end, whatever its id says"
     hold.unlink()
     wait(second)
     assert [status(run)["status"] for run in (first, second, third)] == ["done"] * 3
@@ -221,8 +221,8 @@ def test_the_command_line_waits_in_the_queue_and_shows_its_order(cohort, hold, t
     queued_run = json.loads(capsys.readouterr().out)
     assert queued_run["status"] == "queued"
     assert main(["status", "--json"]) == 0
-    places = {row["run"]: row["place"] for row in json.loads(capsys.readouterr().out)}
-    assert places == {first: None, queued_run["run"]: 1}
+    numbers = {row["run"]: row["queue_number"] for row in json.loads(capsys.readouterr().out)}
+    assert numbers == {first: None, queued_run["run"]: 1}
     assert main(["cancel", queued_run["run"]]) == 0
     assert "cancelled" in capsys.readouterr().out
     hold.unlink()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
+from midchart.core.cohorts.kept_questions import DOMAIN, QUESTIONS_FILE
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.loaders.kept_questions import DOMAIN, QUESTIONS_FILE
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text, sentences
 from midchart.core.text.prompt import NOT_DOCUMENTED

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
+from midchart.core.cohorts.kept_questions import MOST_QUESTIONS, SETS_FILE
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.loaders.kept_questions import MOST_QUESTIONS, SETS_FILE
 from midchart.core.loaders.open import content_digest
 from midchart.core.text import event_text
 from tests.support.run_helpers import finished_run

@@ -9,9 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import InputError
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.labelled import labelled
 from midchart.core.loaders.open import open_cohort
 from midchart.core.sequences.store import last_events
 from midchart.core.synthetic import laboratory as codes

@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 from midchart.core.synthetic.cohort import make_one
 from midchart.core.synthetic.medicine import Stop, analytes, diseases, drugs, episodes, written
 from midchart.core.synthetic.notes import render
-from midchart.core.synthetic.patient import Block, Course, Episode, Note, Patient, Piece, Step
+from midchart.core.synthetic.patient import (
+    Block,
+    Course,
+    DrugStep,
+    Episode,
+    Note,
+    NotePiece,
+    Patient,
+)
 from midchart.core.synthetic.trajectory import creatinine, draw_base, measure, true_egfr
 
 START = datetime(2010, 1, 4)
@@ -33,9 +41,11 @@ def patient(diseases: dict[str, int], *courses: Course, sex: str = "MALE") -> Pa
 def course(
     drug: str, begin: int, end: int | None = None, dose: int = 0, cause: Stop | None = None
 ) -> Course:
-    steps = [Step(START + timedelta(days=begin), "start", drug, dose, -1, "y")]
+    steps = [DrugStep(START + timedelta(days=begin), "start", drug, dose, -1, "y")]
     if end is not None:
-        steps.append(Step(START + timedelta(days=end), "stop", drug, dose, dose, "x", "", cause))
+        steps.append(
+            DrugStep(START + timedelta(days=end), "stop", drug, dose, dose, "x", "", cause)
+        )
     return Course(drug, "", steps)
 
 
@@ -147,11 +157,11 @@ def test_every_life_is_coherent(index: int, seed: int):
     st.integers(0, 3),
 )
 def test_rendering_remembers_where_marked_pieces_lie(texts: list[str], style: int):
-    pieces = [Piece(text, f"p{i}") for i, text in enumerate(texts)]
+    pieces = [NotePiece(text, f"p{i}") for i, text in enumerate(texts)]
     note = Note(
         "Progress Note",
         START,
-        [Block("hpi", "HPI", pieces), Block("pmh", "PMH", [Piece("x")], "list")],
+        [Block("hpi", "HPI", pieces), Block("pmh", "PMH", [NotePiece("x")], "list")],
         style,
     )
     render(note)

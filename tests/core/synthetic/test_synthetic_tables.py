@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,8 @@ from midchart.core.synthetic.facts import Facts
 from midchart.core.synthetic.laboratory import make_laboratory
 from midchart.core.synthetic.letters import LETTERS, MIXED
 from midchart.core.synthetic.medicine import Analyte, Disease, DoseRow, Drug, EpisodeKind, Risk
-from midchart.core.synthetic.patient import People
+from midchart.core.synthetic.patient import PeopleTable
 from midchart.core.synthetic.reference import DATA, read_tsv, read_yaml
-from midchart.core.synthetic.training_examples import ExamplePlan, seeded_example
-from midchart.core.synthetic.training_wordings import Topic
 from midchart.core.synthetic.trajectory import effect
 from tests.core.synthetic.test_synthetic_life import patient
 from tests.support.synthetic_files import digest
@@ -28,7 +25,6 @@ GOLDEN = {
     "notes and letters": "0a87fa914b0bd6520ec574dd2f69405419be8cea5fcaca081b144739aa162135",
     "letters": "1d29c53f8957ad04b631156f7ac0e9afd1485f6dcaeebef4c06907d024657fd4",
     "laboratory": "bd78bfadfa718d88d6e754ad807e328579dfa13b3fef91d7713c9a6967bdcc58",
-    "training examples": "a42a7f2be4190f1de52e69654f338e901014f7f8ba80604945b0cbe7ef428174",
 }
 
 
@@ -36,13 +32,10 @@ def test_each_kind_of_cohort_has_its_golden_bytes(tmp_path: Path):
     make_clinical(tmp_path / "mixed", 6, dress=MIXED)
     make_clinical(tmp_path / "letters", 2, 1800, dress=LETTERS)
     make_laboratory(tmp_path / "laboratory", patients=12)
-    plan = ExamplePlan(lines=(20, 90), latest=0.5)
-    examples = "".join(repr(seeded_example(5, number, plan)) for number in range(60))
     digests = {
         "notes and letters": digest(tmp_path / "mixed"),
         "letters": digest(tmp_path / "letters"),
         "laboratory": digest(tmp_path / "laboratory"),
-        "training examples": hashlib.sha256(examples.encode()).hexdigest(),
     }
     assert digests == GOLDEN
 
@@ -50,15 +43,14 @@ def test_each_kind_of_cohort_has_its_golden_bytes(tmp_path: Path):
 KINDS: dict[str, Any] = {
     "diseases.yaml": tuple[Disease, ...],
     "episodes.yaml": tuple[EpisodeKind, ...],
-    "people.yaml": People,
+    "people.yaml": PeopleTable,
     "facts_social.yaml": Facts,
     "facts_diagnosis.yaml": Facts,
     "risks.tsv": Risk,
     "drugs.tsv": Drug,
     "doses.tsv": DoseRow,
     "analytes.tsv": Analyte,
-    "laboratory_drugs.tsv": laboratory.Drug,
-    "training_topics.yaml": tuple[Topic, ...],
+    "laboratory_drugs.tsv": laboratory.LaboratoryDrug,
 }
 
 
@@ -93,20 +85,6 @@ KINDS: dict[str, Any] = {
         ("analytes.tsv", "\tspread", "\tspred", "rename it to 'spread'", "na\t"),
         ("analytes.tsv", "cl\t2075-0", "na\t2075-0", "key 'na' is repeated", ""),
         ("laboratory_drugs.tsv", "\tHeart failure\t", "\tHeart failing\t", "Heart failure", ""),
-        (
-            "training_topics.yaml",
-            "key: dye",
-            "key: dye\n  agian: true",
-            "'agian'",
-            "agian",
-        ),
-        (
-            "training_topics.yaml",
-            "{y} gave {him} {z}",
-            "{y} gave {hem} {z}",
-            "slot 'hem'",
-            "",
-        ),
     ],
 )
 def test_a_misfit_is_an_error_with_file_line_and_remedy(

@@ -6,8 +6,8 @@ import csv
 import json
 from pathlib import Path
 
+from midchart.core.cohorts.gold import locator_errors
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.gold import locator_errors
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol, parse
 from midchart.core.results.report import report

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.bench.units import reason, unit_boundaries
 from midchart.core.text import count_tokens, cut_event, cut_note, one_line
 from midchart.core.text.splitting import split
 from midchart.core.types import Event
+from tests.bench.units import reason, unit_boundaries
 
 PROSE = (
     "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "

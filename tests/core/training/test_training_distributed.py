@@ -10,7 +10,7 @@ import pytest
 
 from midchart.core.errors import WorkFailed
 from midchart.core.training.trainer import train_distributed
-from midchart.core.training_experiments.forecast.spec import Epoch, Recipe
+from midchart.core.training_experiments.forecast.spec import EncoderRecipe, Epoch
 from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
 from tests.support.forecasts import LENGTH, make_examples
 
@@ -24,7 +24,9 @@ CONFIG = EncoderConfig(
 
 
 def training(epochs: int) -> partial[ForecastTrainer]:
-    return partial(ForecastTrainer, FOUND, CONFIG, Recipe(epochs=epochs, batch=20, seed=5), "", ())
+    return partial(
+        ForecastTrainer, FOUND, CONFIG, EncoderRecipe(epochs=epochs, batch=20, seed=5), "", ()
+    )
 
 
 def by_one(epochs: int) -> ForecastTrainer:

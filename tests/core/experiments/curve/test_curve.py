@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.experiments.curve.power import PUBLISHED_N, even_design
-from midchart.core.experiments.curve.power import answers as made
 from midchart.core.experiments.curve.tables import (
     published_curve,
     published_summary,
@@ -32,6 +30,8 @@ from midchart.core.stats.positions import (
 from midchart.core.text.evidence import decile_of, is_middle
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
+from tests.simulations.curve_power import PUBLISHED_N, even_design
+from tests.simulations.curve_power import answers as made
 
 POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))
 

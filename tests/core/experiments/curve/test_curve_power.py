@@ -1,7 +1,7 @@
 """The curve's tests put to the test: false alarms at their level, planted effects found.
 
 Small simulations from fixed seeds, held against exact binomial bounds; docs/power.md has the
-large ones (``python -m midchart.core.experiments.curve.power``).
+large ones (``python -m tests.simulations.curve_power``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from midchart.core.experiments.curve.power import (
+from midchart.core.experiments.curve.tables import published_curve, study
+from tests.simulations.curve_power import (
     LIKENESS,
     PUBLISHED_N,
     TESTS,
@@ -22,7 +23,6 @@ from midchart.core.experiments.curve.power import (
     published_design,
     stepped,
 )
-from midchart.core.experiments.curve.tables import published_curve, study
 
 
 def even(questions: int, _: np.random.Generator):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.experiments.curve.power import answers, even_design, stepped
 from midchart.core.experiments.curve.tables import Curve, study, verdict
 from tests.reference.curve import place
+from tests.simulations.curve_power import answers, even_design, stepped
 
 
 def curve_of(difference: float, questions: int = 200, seed: int = 1) -> Curve:

@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from midchart.core import api
 from midchart.core.errors import InputError, SpecError, UnknownName
 from midchart.core.experiments.curve.rows import (
-    Choice,
+    CurveChoice,
     jaccard,
     observe,
     points,
@@ -208,7 +208,7 @@ def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):
     assert at == {1.0}
     observed = observe(cohort, cohort.instructions, Protocol())
     for snippets in ("best", "all"):
-        choice = Choice("clinician", "time", "model", "model-a", snippets)
+        choice = CurveChoice("clinician", "time", "model", "model-a", snippets)
         taken = select(observed, choice)
         rows, position = points(observed, choice)
         assert taken.responses is not None

@@ -8,7 +8,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.cli import main
-from midchart.core.experiments.replication.claims import CLAIMS, Claim, Effect
+from midchart.core.experiments.replication.claims import CLAIMS, Effect, PaperClaim
 from midchart.core.experiments.replication.comparison import steps
 from midchart.core.experiments.replication.paper import KINDS, TABLES, paper_rows
 from midchart.pages.ui.replication import view
@@ -19,8 +19,8 @@ A, B = ("stage2", "qccs", "overall"), ("stage2", "bm25", "overall")
 NONE = (None, None, None, None)
 
 
-def claim(**fields) -> Claim:
-    return Claim(states="", paper="", setting="answers", **{"more": A, "less": B, **fields})
+def claim(**fields) -> PaperClaim:
+    return PaperClaim(states="", paper="", setting="answers", **{"more": A, "less": B, **fields})
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ from midchart.core.training_experiments.forecast.examples import (
     BASELINES,
     UNKNOWN,
     Examples,
-    Part,
+    SplitExamples,
     chosen_rows,
     counts,
     fit,
     learn_vocabulary,
 )
-from midchart.core.training_experiments.forecast.spec import Recipe, collapsed
+from midchart.core.training_experiments.forecast.spec import EncoderRecipe, collapsed
 from midchart.core.training_experiments.forecast.training import (
     EncoderConfig,
     ForecastTrainer,
@@ -44,18 +44,21 @@ SMALL = {"positions": LENGTH, "dim": 16, "heads": 2, "feedforward": 32, "head": 
 
 
 def trainer(
-    examples: Examples, attention: str = "softmax", recipe: Recipe | None = None, **options: object
+    examples: Examples,
+    attention: str = "softmax",
+    recipe: EncoderRecipe | None = None,
+    **options: object,
 ) -> ForecastTrainer:
     config = EncoderConfig(examples.vocabulary.size, attention, options, **SMALL)
     texts = tuple(f"code {i}" if i else "" for i in range(examples.vocabulary.size))
     return ForecastTrainer(
-        examples, config, recipe or Recipe(epochs=3, seed=5), "anemia?", texts, "cpu"
+        examples, config, recipe or EncoderRecipe(epochs=3, seed=5), "anemia?", texts, "cpu"
     )
 
 
 def test_a_task_is_learned_and_the_best_tuning_epoch_selected() -> None:
     examples = make_examples(512, 256)
-    one = trainer(examples, recipe=Recipe(epochs=12, rate=3e-3, seed=1))
+    one = trainer(examples, recipe=EncoderRecipe(epochs=12, rate=3e-3, seed=1))
     one.run()
     area = ranking_areas(one.logits(examples.held_out), examples.held_out.label)[0]
     assert area > 0.75
@@ -85,7 +88,7 @@ def test_a_seed_determines_the_weights_also_after_an_interruption(
     assert [dataclasses.replace(e, seconds=0, **_known(e)) for e in uninterrupted.history] == [
         dataclasses.replace(e, seconds=0, **_known(e)) for e in rest.history
     ]
-    other = trainer(examples, attention, Recipe(epochs=3, seed=6))
+    other = trainer(examples, attention, EncoderRecipe(epochs=3, seed=6))
     other.run()
     assert not np.array_equal(other.logits(examples.tuning), uninterrupted.logits(examples.tuning))
 
@@ -93,7 +96,7 @@ def test_a_seed_determines_the_weights_also_after_an_interruption(
 def test_without_choice_the_last_epoch_is_kept_and_without_clipping_other_weights_come() -> None:
     examples = make_examples(128, 64)
     usual, last, tight, loose = (
-        trainer(examples, recipe=Recipe(epochs=3, rate=3e-3, seed=5, **options))
+        trainer(examples, recipe=EncoderRecipe(epochs=3, rate=3e-3, seed=5, **options))
         for options in ({}, {"choose": "last"}, {"clip": 0.01}, {"clip": 0})
     )
     for one in (usual, last, tight, loose):
@@ -116,7 +119,7 @@ def _known(epoch: object) -> dict[str, float]:
 @pytest.mark.parametrize(("training", "loss"), [("joint", "focal"), ("frozen", "bce")])
 def test_a_gate_is_trained_reported_and_resumed(training: str, loss: str, tmp_path: Path) -> None:
     examples = make_examples(128, 64)
-    recipe = Recipe(epochs=2, seed=2, gate_training=training, gate_loss=loss, gate_epochs=2)  # type: ignore[arg-type]
+    recipe = EncoderRecipe(epochs=2, seed=2, gate_training=training, gate_loss=loss, gate_epochs=2)  # type: ignore[arg-type]
     one = trainer(examples, "gated_differential", recipe, sign="1-g")
     before = one.gate_spread(examples.tuning) if training == "joint" else None
     one.run(checkpoint=tmp_path / "c.safetensors")
@@ -226,7 +229,7 @@ def test_curves_and_calibration_computed_by_hand() -> None:
 def calibration(label: np.ndarray, patient: np.ndarray) -> list[dict[str, object]]:
     """Calibration of evenly spaced probabilities."""
     n = len(label)
-    part = Part(np.zeros((n, 1), np.int32), label.astype(np.uint8), patient, np.arange(n))
+    part = SplitExamples(np.zeros((n, 1), np.int32), label.astype(np.uint8), patient, np.arange(n))
     return calibration_rows({"raw": np.linspace(0, 1, n)}, part)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataUseError, InputError
-from midchart.core.loaders.labelled import labelled
 from midchart.core.loaders.open import open_cohort
 from midchart.core.results.report import report, report_csv
 from midchart.core.runs import process

@@ -12,7 +12,7 @@ import pytest
 
 from midchart.core.arms import ARMS
 from midchart.core.errors import SpecError, UnknownName, WorkFailed
-from midchart.core.gate.checkpoint import Recipe, Split
+from midchart.core.gate.checkpoint import GateRecipe, Split
 from midchart.core.gate.cohort_training import split_pairs, train_gate
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.training import GateTrainer
@@ -30,8 +30,8 @@ from midchart.core.text import sentences
 from midchart.core.text.evidence import gold_sentence_ids, lexical_hits
 from midchart.core.training_experiments.gate.evaluation import (
     GROUPS,
-    Answers,
     Evaluation,
+    GateScores,
     Recalled,
     calibration_rows,
     evaluation_row,
@@ -152,7 +152,7 @@ def _text(folder: RunDirectory, name: str) -> str:
 def test_the_tables_equal_a_training_computed_by_hand(
     run_report: dict[str, Any], cohort: Cohort, tmp_path: Path
 ):
-    gate = train_gate(cohort, Protocol(), tmp_path, None, None, Recipe(epochs=2))
+    gate = train_gate(cohort, Protocol(), tmp_path, None, None, GateRecipe(epochs=2))
     tables = run_report["tables"]
     row = tables["ablation"][0]
     assert (row["variant"], row["ngram"], row["dim"]) == ("n=3 dim=64 standard", 3, 64)
@@ -188,7 +188,7 @@ def test_the_tables_equal_a_training_computed_by_hand(
 def test_recall_is_that_of_the_arm_without_the_recency_buffer(
     run_report: dict[str, Any], cohort: Cohort, tmp_path: Path
 ):
-    gate = train_gate(cohort, Protocol(), tmp_path, None, None, Recipe(epochs=2))
+    gate = train_gate(cohort, Protocol(), tmp_path, None, None, GateRecipe(epochs=2))
     arm = ARMS.build("qccs", Protocol(), gate=str(tmp_path))
     lexical: list[bool] = []
     evidence: list[bool] = []
@@ -223,7 +223,7 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
         Recalled([True] * 16, asked, [0.5] * 16),
         Recalled([True, False] * 8, asked, [0.25] * 16),
     )
-    perfect = Answers(labels - 0.5, labels, patients, all_kept, some, some, Recalled([], [], []))
+    perfect = GateScores(labels - 0.5, labels, patients, all_kept, some, some, Recalled([], [], []))
     row = evaluation_row(0, perfect, 200, np.random.default_rng(1), True)
     assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
     assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1

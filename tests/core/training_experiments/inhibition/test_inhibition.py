@@ -27,13 +27,17 @@ from midchart.core.training_experiments.inhibition.records import (
     place,
     tokens_of,
 )
-from midchart.core.training_experiments.inhibition.spec import DecoderConfig, Measures, Recipe
+from midchart.core.training_experiments.inhibition.spec import (
+    DecoderConfig,
+    DecoderRecipe,
+    Measures,
+)
 from midchart.core.training_experiments.inhibition.tables import in_words
 from midchart.core.training_experiments.inhibition.training import (
     Decoder,
+    DecoderNetwork,
     DecoderTrainer,
     LineGate,
-    Network,
     batch_of,
     evaluate,
     gate_of_keys,
@@ -52,10 +56,10 @@ def config(attention: str = "softmax", **more: object) -> DecoderConfig:
     return DecoderConfig(vocabulary=VOCABULARY, attention=attention, **{**SHAPE, **more})  # pyright: ignore
 
 
-def build_network(attention: str) -> Network:
+def build_network(attention: str) -> DecoderNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
-        return Network(config(attention)).double().eval()
+        return DecoderNetwork(config(attention)).double().eval()
 
 
 def test_with_softmax_it_equals_transformers_qwen2():
@@ -115,7 +119,9 @@ def test_questions_of_a_batch_do_not_influence_each_other(attention):
 
 def test_variants_of_a_seed_share_start_records_and_parameters():
     starts = {
-        name: DecoderTrainer(config(name), Recipe(**SMALL), "cpu").network.decoder.state_dict()
+        name: DecoderTrainer(
+            config(name), DecoderRecipe(**SMALL), "cpu"
+        ).network.decoder.state_dict()
         for name in VARIANTS
     }
     shared = set.intersection(*(set(one) for one in starts.values()))
@@ -123,9 +129,11 @@ def test_variants_of_a_seed_share_start_records_and_parameters():
     # The look back is of a part's width, so its biases alone may differ.
     for key in shared - {f"layers.0.self_attn.{p}_proj.bias" for p in "qk"}:
         assert all(torch.equal(one[key], starts["softmax"][key]) for one in starts.values()), key
-    counts = {own_parameters(Network(config(name)))[0] for name in VARIANTS}
+    counts = {own_parameters(DecoderNetwork(config(name)))[0] for name in VARIANTS}
     assert len(counts) == 1
-    uniform, edges = (batch_of(Recipe(placement=p, **SMALL), 2) for p in ("uniform", "edges"))
+    uniform, edges = (
+        batch_of(DecoderRecipe(placement=p, **SMALL), 2) for p in ("uniform", "edges")
+    )
     assert np.array_equal(uniform.tokens, edges.tokens)
 
 
@@ -161,25 +169,25 @@ def test_the_split_gate_layer_equals_the_full_one():
 
 @pytest.mark.parametrize("attention", ["softmax", "gated_differential"])
 def test_a_training_cut_off_goes_on_to_identical_bits(attention, tmp_path):
-    uninterrupted = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
+    uninterrupted = DecoderTrainer(config(attention), DecoderRecipe(**SMALL), "cpu")
     uninterrupted.run()
     file = tmp_path / "training.safetensors"
-    cut = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
+    cut = DecoderTrainer(config(attention), DecoderRecipe(**SMALL), "cpu")
     with pytest.raises(Aborted):
         cut.run(lambda stage, of: False, file)
-    again = DecoderTrainer(config(attention), Recipe(**SMALL), "cpu")
+    again = DecoderTrainer(config(attention), DecoderRecipe(**SMALL), "cpu")
     again.run(checkpoint=file)
     assert [one.loss for one in again.history] == [one.loss for one in uninterrupted.history]
     for name, value in uninterrupted.network.state_dict().items():
         assert torch.equal(value, again.network.state_dict()[name]), name
     with pytest.raises(DataError, match="another recipe"):
-        DecoderTrainer(config(attention), Recipe(**{**SMALL, "seed": 9}), "cpu").run(
+        DecoderTrainer(config(attention), DecoderRecipe(**{**SMALL, "seed": 9}), "cpu").run(
             checkpoint=file
         )
 
 
 def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chance():
-    recipe = Recipe(batch=64, questions=16, steps=10, shortest=24)
+    recipe = DecoderRecipe(batch=64, questions=16, steps=10, shortest=24)
     batch = batch_of(recipe, 9)
     assert labels_of(batch, recipe, 9) is batch.line
     shuffled = recipe.model_copy(update={"labels": "shuffled"})
@@ -198,8 +206,9 @@ def test_shuffled_labels_are_a_records_own_lines_given_to_its_questions_by_chanc
 def test_a_gate_learns_where_evidence_is_from_true_labels_alone():
     taught = {}
     for labels in ("true", "shuffled"):
-        recipe = Recipe(steps=100, batch=8, questions=12, shortest=8, longest=8, labels=labels,
-                        save_every=20)  # fmt: skip
+        recipe = DecoderRecipe(
+            steps=100, batch=8, questions=12, shortest=8, longest=8, labels=labels, save_every=20
+        )
         trainer = DecoderTrainer(config("gated_differential"), recipe, "cpu")
         trainer.run()
         taught[labels] = trainer.history[-1].gate_loss
@@ -259,7 +268,7 @@ def test_needles_that_do_not_fit_are_refused():
 
 
 def test_attention_adds_up_and_measures_are_the_same_each_time():
-    trainer = DecoderTrainer(config("softmax"), Recipe(**SMALL), "cpu")
+    trainer = DecoderTrainer(config("softmax"), DecoderRecipe(**SMALL), "cpu")
     plan = Measures(records=5, depths=3, lengths=(6, 8), base=8, usual=1, distractors=(0, 1))
     cells = evaluate(trainer, plan, lambda done, of: None)
     assert [(c.length, c.distractors) for c in cells[::3]] == [(6, 1), (8, 1), (8, 0)]
@@ -273,7 +282,7 @@ def test_attention_adds_up_and_measures_are_the_same_each_time():
 
 @pytest.mark.slow
 def test_the_decoder_learns_lookup():
-    recipe = Recipe(steps=260, batch=16, questions=12, longest=6, save_every=130)
+    recipe = DecoderRecipe(steps=260, batch=16, questions=12, longest=6, save_every=130)
     trainer = DecoderTrainer(
         DecoderConfig(vocabulary=VOCABULARY, dim=48, heads=3, feedforward=64), recipe, "cpu"
     )

@@ -1,0 +1,1 @@
+"""What every cohort format shares: files and tables, who and what counts, records, references."""

@@ -1,0 +1,195 @@
+"""Base classes of loaders: a loader reads its files, the base class makes the cohort.
+
+A format with records of text (notes, resources, tables of an EHR) subclasses
+:class:`RecordLoader`, a format of coded events with prediction tasks :class:`EventLoader`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar
+
+from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from midchart.core.cohorts.manifest import read_manifest
+from midchart.core.cohorts.records import (
+    LazyRecords,
+    PatientEntries,
+    Questions,
+    read_question_tables,
+    tables_in,
+)
+from midchart.core.types import Cohort, Manifest
+
+
+class CohortLoader(ABC):
+    """What both kinds share. Subclasses set ``name``, ``title`` and ``source``."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    source: ClassVar[str]
+    """``source`` of the manifest of a cohort without one; ``licence`` and ``deidentified`` too."""
+    licence: ClassVar[str] = ""
+    deidentified: ClassVar[str] = "unknown"
+    record_folders: ClassVar[tuple[str, ...]] = ()
+    """Sub-folders of the cohort's folder that may hold its records."""
+
+    @abstractmethod
+    def accepts(self, path: str) -> bool:
+        """Whether file names or headers at ``path`` are those of the format."""
+
+    @abstractmethod
+    def load(self, path: str) -> Cohort:
+        """Open the cohort at ``path``; raises DataError where nothing of it can be read."""
+
+    def root(self, place: Path) -> Path:
+        """The cohort's folder, where its manifest is, for an accepted path."""
+        folder = place if place.is_dir() else place.parent
+        return folder.parent if folder.name in self.record_folders else folder
+
+    def _cohort(self, place: Path, log: LoadLog, **parts: Any) -> Cohort:
+        root = self.root(place)
+        default = Manifest(
+            root.name,
+            source=self.source,
+            licence=self.licence,
+            deidentified=self.deidentified,
+        )
+        return Cohort(
+            path=str(place),
+            format=self.name,
+            manifest=read_manifest(root, default, log),
+            skipped=log.skipped,
+            warnings=log.warnings,
+            accounts=log.accounts,
+            unsettled=log.unsettled,
+            **parts,
+        )
+
+
+class RecordLoader(CohortLoader):
+    """A format of records. Subclasses write ``read_file`` and set ``suffix`` and ``marks``, or
+    write ``read`` and ``accepts``.
+
+    ``suffix`` and ``marks``: the ending (lower case) of the format's files, and texts that the
+    first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``. ``by_time``:
+    whether entries have times. ``unit``: what a file holds. ``question_tables``: whether tables in
+    MedAlign's columns in the same folder are read.
+    """
+
+    suffix: ClassVar[str]
+    marks: ClassVar[tuple[bytes, ...]]
+    sniffed: ClassVar[int] = 1 << 16
+    marks_in_line: ClassVar[bool] = False
+    by_time: ClassVar[bool] = True
+    unit: ClassVar[str] = "record"
+    question_tables: ClassVar[bool] = False
+
+    def accepts(self, path: str) -> bool:
+        """A file with the format's marks, or a folder with one."""
+        return bool(self.files(Path(path)))
+
+    def files(self, place: Path) -> list[Path]:
+        """The files with the format's marks: ``place`` itself, or those of the folder."""
+        inside = [place] if place.is_file() else sorted(place.iterdir())
+        return [f for f in inside if f.suffix.lower() == self.suffix and self.has_marks(f)]
+
+    def has_marks(self, path: Path) -> bool:
+        """Whether the head of a file has the format's marks."""
+        if not path.is_file():
+            return False
+        with path.open("rb") as opened:
+            head = (opened.readline if self.marks_in_line else opened.read)(self.sniffed)
+        return all(mark in head for mark in self.marks)
+
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
+        """Enter a file, ``name`` in messages, into ``patients`` and ``questions``.
+
+        Parts that cannot be read enter ``patients.log``; raises DataError or OSError where nothing
+        of the file can be read.
+        """
+        raise NotImplementedError
+
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+        """Records and questions at ``place``, a file or folder of the cohort's folder ``root``.
+
+        Parts that cannot be read enter ``log``; raises DataError where no record can be read.
+        """
+        patients, questions = PatientEntries(log), Questions()
+        for file in self.files(place):
+            name = shown(file, root)
+            log.opened.add(file)
+            with log.skipping(name):
+                self.read_file(file, name, patients, questions)
+        records = patients.records(self.by_time)
+        if not records:
+            raise log.nothing_read(place.name, f"holds no {self.unit}")
+        if self.question_tables:
+            return records, read_question_tables(tables_in(place), records, log)
+        questions.locate(records)
+        return records, questions
+
+    def load(self, path: str) -> Cohort:
+        """Open the cohort; raises DataError where no record can be read."""
+        place, log = Path(path), LoadLog()
+        root = self.root(place)
+        records, questions = self.read(place, root, log)
+        cohort = self._cohort(
+            place,
+            log,
+            records=records,
+            instructions=tuple(questions.instructions),
+            gold=LazyGold(questions.gold, records, log, located=questions.located),
+            responses=questions.responses,
+        )
+        _account_files(place, root, self.title, log, named=not cohort.manifest.synthetic)
+        return cohort
+
+
+def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
+    """Enter every file at ``place`` as opened or not, and name those that were not (``named``: not
+    those of a synthetic cohort, whose generator describes it in files)."""
+    files = [place] if place.is_file() else [f for f in place.rglob("*") if f.is_file()]
+    files = sorted(f for f in files if not _is_administrative(f.relative_to(place)))
+    foreign = [shown(file, root) for file in files if file not in log.opened]
+    if foreign and named:
+        more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
+        log.warn(
+            f"{len(foreign):,} {'files are' if len(foreign) > 1 else 'file is'} not part of the "
+            f"format and not read: {', '.join(foreign[:_MOST_NAMED])}{more} — the format is {title}"
+        )
+    log.account(
+        shown(place, root) or place.name,
+        "files",
+        total=len(files),
+        shown=sum(file in log.opened for file in files),
+        reasons={"is not part of the format": len(foreign)},
+    )
+
+
+_MOST_NAMED = 20
+"""Files that one warning names."""
+
+
+def _is_administrative(file: Path) -> bool:
+    """Whether a file is hidden, or one of Midchart's own (the data-use tag, people's questions)."""
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in file.parts)
+    return hidden or file.name.startswith("midchart.")
+
+
+class EventLoader(CohortLoader):
+    """A format of coded events with labels. Subclasses write ``accepts`` and ``open_files``."""
+
+    @abstractmethod
+    def open_files(self, place: Path, log: LoadLog) -> EventFiles:
+        """Where events, splits, labels and code names are; raises DataError without events."""
+
+    def load(self, path: str) -> Cohort:
+        """Open the cohort; its events are read when they are first needed. Raises DataError."""
+        place, log = Path(path), LoadLog()
+        data = LabelledData(self.open_files(place, log), log)
+        return self._cohort(place, log, records=StoredRecords(data), labels=LabelCounts(data))

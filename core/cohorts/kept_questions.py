@@ -1,0 +1,316 @@
+"""Questions that people keep with a cohort, and the evidence that annotators mark.
+
+``midchart.questions`` in the cohort's folder is an append-only JSON Lines file, one action a
+line: ``question`` (asked or reworded), ``answer``, ``evidence``, ``withdrawn``. The latest line of
+an annotator counts. A kept question is an instruction of the cohort like any other: runs, pages
+and exports read it, and what one of them marks as evidence is its gold.
+
+``midchart.question_sets`` is another: questions for every patient of the cohort. A line ``set``
+saves some, ``withdrawn`` takes them out of the list. A set becomes part of a cohort only in a run
+that asks it (:func:`asked_of_all`), so saving one changes no other run.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.records import GoldSource, opaque_id, task_type_of
+from midchart.core.cohorts.tables import accept_long_cells
+from midchart.core.errors import DataError, InputError
+from midchart.core.parsing import read_json
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.types import Cohort, Instruction, Span
+
+Record = TypeVar("Record")
+QUESTIONS_FILE = "midchart.questions"
+DOMAIN = "Own questions"
+"""Domain of the instructions that people keep with a cohort."""
+LONGEST_QUESTION = 2_000
+LONGEST_ANSWER = 10_000
+MOST_SPANS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """One annotator's answer to a question, or that the chart does not hold one (``documented``
+    False), and the marked evidence with its text."""
+
+    answer: str = ""
+    documented: bool = True
+    spans: tuple[Span, ...] = ()
+    texts: tuple[str, ...] = ()
+
+    @property
+    def complete(self) -> bool:
+        """Whether a run can be judged by it."""
+        return not self.documented or bool(self.answer and self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptQuestion:
+    """A question that people keep with a cohort. ``annotations``: annotator → what they say, in
+    the order in which they first did; the first one's answer is the reference."""
+
+    id: str
+    record: str
+    question: str
+    by: str
+    time: str
+    annotations: Mapping[str, Annotation] = field(default_factory=dict[str, Annotation])
+
+    def source(self, line: int) -> GoldSource | None:
+        """Gold of the question: the first answer, the evidence of all annotators united."""
+        annotations = list(self.annotations.values())
+        if any(not annotation.documented for annotation in annotations[:1]):
+            return GoldSource(self.id, self.record, NOT_DOCUMENTED, (), "", QUESTIONS_FILE, line)
+        answer = next((annotation.answer for annotation in annotations if annotation.answer), "")
+        marked = {
+            span: text
+            for annotation in annotations
+            for span, text in zip(annotation.spans, annotation.texts, strict=True)
+        }
+        if not answer and not marked:
+            return None
+        exact = "|||".join(f"{s.event}:{s.start}-{s.end}" for s in marked)
+        texts = tuple(marked.values())
+        return GoldSource(self.id, self.record, answer, texts, exact, QUESTIONS_FILE, line, True)
+
+
+def kept_questions(folder: Path) -> dict[str, KeptQuestion]:
+    """The questions kept in a cohort's folder, by id, withdrawn ones left out.
+
+    Lines that no version of Midchart writes are passed over. Raises DataError where the file
+    cannot be read.
+    """
+    return _replayed(folder / QUESTIONS_FILE, _apply_question)
+
+
+def _replayed(
+    file: Path, apply: Callable[[dict[str, Record], Mapping[str, Any]], None]
+) -> dict[str, Record]:
+    """The records, by id, after ``apply`` of every line of an append-only file.
+
+    A line that ``apply`` refuses is another version's and is passed over. Raises DataError where
+    the file cannot be read.
+    """
+    records: dict[str, Record] = {}
+    try:
+        for line in read_lines(file):
+            try:
+                apply(records, line)
+            except (KeyError, TypeError, ValueError, OverflowError, InputError):
+                continue
+    except OSError as error:
+        raise DataError(file.name, None, f"cannot be read ({error.strerror})") from None
+    return records
+
+
+def _apply_question(questions: dict[str, KeptQuestion], line: Mapping[str, Any]) -> None:
+    action, id, by = str(line["action"]), str(line["id"]), str(line["by"])
+    if action == "question":
+        question, time = str(line["question"])[:LONGEST_QUESTION], str(line["time"])
+        known = questions.get(id)
+        if known is None:
+            questions[id] = KeptQuestion(id, str(line["record"]), question, by, time)
+        else:
+            questions[id] = dataclasses.replace(known, question=question)
+    elif action == "withdrawn":
+        questions.pop(id, None)
+    elif action in ("answer", "evidence"):
+        before = questions[id].annotations.get(by, Annotation())
+        if action == "answer":
+            answer, documented = str(line["answer"])[:LONGEST_ANSWER], bool(line["documented"])
+            after = dataclasses.replace(before, answer=answer, documented=documented)
+        else:
+            spans = tuple(Span(*map(int, span)) for span in line["spans"])[:MOST_SPANS]
+            texts = tuple(map(str, line["texts"]))[: len(spans)]
+            if len(texts) != len(spans):
+                raise ValueError("as many texts as spans")
+            after = dataclasses.replace(before, spans=spans, texts=texts)
+        annotations = {**questions[id].annotations, by: after}
+        questions[id] = dataclasses.replace(questions[id], annotations=annotations)
+
+
+def with_kept_questions(cohort: Cohort, folder: Path) -> Cohort:
+    """A cohort with the questions that people kept in its folder, after those of its files."""
+    questions = kept_questions(folder)
+    if not questions or not isinstance(cohort.gold, LazyGold):
+        return cohort
+    known = {instruction.id for instruction in cohort.instructions}
+    instructions = list(cohort.instructions)
+    sources: dict[str, GoldSource] = {}
+    for line, question in enumerate(questions.values(), 1):
+        if question.record not in cohort.records or question.id in known:
+            continue
+        instructions.append(
+            Instruction(
+                question.id,
+                question.record,
+                question.question,
+                domain=DOMAIN,
+                task_type=task_type_of(question.question),
+            )
+        )
+        source = question.source(line)
+        if source is not None:
+            sources[question.id] = source
+    gold = cohort.gold.joined(sources)
+    return dataclasses.replace(cohort, instructions=tuple(instructions), gold=gold)
+
+
+# Question sets.
+
+
+SETS_FILE = "midchart.question_sets"
+MOST_QUESTIONS = 500
+_LONGEST_FILE = 1 << 20
+"""Bytes of a file of questions."""
+LONGEST_NAME = 80
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Questions that are asked of every patient of a cohort, in their order."""
+
+    id: str
+    name: str
+    questions: tuple[str, ...]
+    by: str
+    time: str
+
+
+def question_sets(folder: Path) -> dict[str, QuestionSet]:
+    """The sets saved in a cohort's folder, by id, withdrawn ones left out.
+
+    Lines that no version of Midchart writes are passed over. Raises DataError where the file
+    cannot be read.
+    """
+    return _replayed(folder / SETS_FILE, _apply_set)
+
+
+def _apply_set(sets: dict[str, QuestionSet], line: Mapping[str, Any]) -> None:
+    id = str(line["id"])
+    if line["action"] == "withdrawn":
+        sets.pop(id, None)
+    elif line["action"] == "set":
+        questions = checked_questions([str(one) for one in line["questions"]])
+        name, by, time = (str(line[key]) for key in ("name", "by", "time"))
+        sets[id] = QuestionSet(id, name[:LONGEST_NAME], questions, by, time)
+
+
+def checked_questions(questions: Sequence[str]) -> tuple[str, ...]:
+    """Questions with white space normalised; raises InputError for none, too many, an empty or too
+    long one, or one that is there twice."""
+    if not 1 <= len(questions) <= MOST_QUESTIONS:
+        raise InputError(
+            f"a question set has 1 to {MOST_QUESTIONS} questions; this one has {len(questions)}"
+        )
+    checked: dict[str, int] = {}
+    for number, question in enumerate(questions, 1):
+        text = " ".join(question.split())
+        if not text or len(text) > LONGEST_QUESTION:
+            raise InputError(
+                f"question {number} has {len(text):,} characters; it may have 1 to "
+                f"{LONGEST_QUESTION:,}"
+            )
+        if text in checked:
+            raise InputError(
+                f"question {number} is the same as question {checked[text]}; remove one of them"
+            )
+        checked[text] = number
+    return tuple(checked)
+
+
+def read_questions(content: bytes | str) -> tuple[str, ...]:
+    """The questions of a file: JSON, a table with a column ``question``, or one a line.
+
+    JSON is a list of questions, or of objects with a field ``question``, or an object whose field
+    ``questions`` is such a list. A table is separated by tabs or commas. Of other text every line
+    is a question, blank lines and those that begin with ``#`` left out. Raises InputError.
+    """
+    if len(content) > _LONGEST_FILE:
+        raise InputError(f"a file of questions has at most {_LONGEST_FILE >> 20} MiB")
+    if isinstance(content, bytes):
+        try:
+            content = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"the file is not UTF-8 text (byte {error.start}); save it as UTF-8"
+            ) from None
+    text = content.strip()
+    if text[:1] in ("[", "{"):
+        return checked_questions(_of_json(text))
+    lines = text.splitlines()
+    for separator in "\t,":
+        header = [cell.strip().lower() for row in _rows(lines[:1], separator) for cell in row]
+        if "question" in header and (len(header) > 1 or len(lines) > 1):
+            rows = _rows(io.StringIO(text, newline=""), separator)
+            column = header.index("question")
+            cells = [row[column] if column < len(row) else "" for row in rows if any(row)]
+            return checked_questions(cells[1:])
+    return checked_questions([line for line in lines if line.strip() and line.strip()[0] != "#"])
+
+
+def _rows(lines: Iterable[str], separator: str) -> list[list[str]]:
+    accept_long_cells()
+    try:
+        return list(csv.reader(lines, delimiter=separator))
+    except csv.Error as error:
+        raise InputError(f"the table of questions cannot be read ({error})") from None
+
+
+def _of_json(text: str) -> list[str]:
+    try:
+        value = read_json(text, "the questions")
+    except DataError:
+        raise InputError("the questions are not valid JSON; write a list of texts") from None
+    if isinstance(value, Mapping):
+        value = cast("Mapping[str, Any]", value).get("questions")
+    if not isinstance(value, list):
+        raise InputError("the JSON has no list of questions; write a list of texts")
+    questions: list[str] = []
+    for number, one in enumerate(cast("list[Any]", value), 1):
+        question: Any = (
+            cast("Mapping[str, Any]", one).get("question") if isinstance(one, Mapping) else one
+        )
+        if not isinstance(question, str):
+            raise InputError(f"question {number} of the JSON is no text")
+        questions.append(question)
+    return questions
+
+
+def typed_instruction(record_id: str, question: str, task_type: str | None = None) -> Instruction:
+    """An instruction for a question that no file of the cohort holds; its id is always the same."""
+    task_type = task_type_of(question) if task_type is None else task_type
+    id = opaque_id(record_id, question).replace("q-", "typed-", 1)
+    return Instruction(id, record_id, question, task_type=task_type)
+
+
+def asked_of_all(cohort: Cohort, questions: Sequence[str]) -> Cohort:
+    """A cohort whose instructions are these questions, each for every record.
+
+    Where a record has the same question already, a person's or a file's, its gold is the gold.
+    """
+    types = {question: task_type_of(question) for question in questions}
+    instructions = [
+        typed_instruction(record, question, types[question])
+        for record in cohort.records
+        for question in questions
+    ]
+    ids = {(one.record_id, one.question): one.id for one in instructions}
+    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
+    gold = {
+        id: dataclasses.replace(sources[one.id], instruction_id=id)
+        for one in cohort.instructions
+        if one.id in sources and (id := ids.get((one.record_id, " ".join(one.question.split()))))
+    }
+    joined = cohort.gold.joined(gold) if isinstance(cohort.gold, LazyGold) else cohort.gold
+    return dataclasses.replace(cohort, instructions=tuple(instructions), gold=joined)

@@ -1,0 +1,136 @@
+"""A cohort's data-use tag: ``midchart.toml`` in its folder, or safe defaults.
+
+Training and external services are allowed only where the tag says so. Loading never writes into
+the user's folder; :func:`write_manifest` does, when a cohort is imported or its tag changed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from midchart.core.cohorts.columns import SETTINGS
+from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, DataUseError
+from midchart.core.parsing import read_toml
+from midchart.core.types import Cohort, Manifest
+
+FILE = "midchart.toml"
+FIELDS = ("external_services_allowed", "training_allowed")
+"""What a tag permits; each change is audited."""
+
+
+def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
+    """Raise DataUseError where the cohort's tag forbids training on it.
+
+    ``permitted_by``: the agreement under which a user may allow it.
+    """
+    if not cohort.manifest.training_allowed:
+        raise DataUseError(
+            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
+            f"{permitted_by}set training_allowed in its midchart.toml (page Data, with a reason)"
+        )
+
+
+def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
+    """The tag in folder ``path``, or ``default``; a tag that cannot be read allows nothing.
+
+    A permission whose last audited value is no was not given through the program: it is no.
+    """
+    manifest = _stated(path, default, log)
+    changed = _unconfirmed(manifest, path)
+    for name in changed:
+        log.warn(
+            f"{FILE} sets {name} = true, but its last audited value is false: treated as false "
+            "until a person confirms it with a reason (page Data, or midchart data-use DATA "
+            f"{name} yes --reason TEXT)"
+        )
+    return dataclasses.replace(manifest, **dict.fromkeys(changed, False))
+
+
+def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
+    """The table ``columns`` of the tag in folder ``path``: how columns of tables are read.
+
+    "table.column" in lower case → one of :data:`midchart.core.cohorts.columns.SETTINGS`; another
+    value is skipped by name.
+    """
+    file = path / FILE
+    try:
+        table = read_toml(read_text(file, FILE), FILE).get("columns", {}) if file.exists() else {}
+    except DataError:
+        return {}  # read_manifest names it
+    settings: dict[str, str] = {}
+    for column, setting in table.items() if isinstance(table, dict) else ():
+        if setting in SETTINGS:
+            settings[column.lower()] = setting
+        else:
+            reason = f"sets the column {column} to none of: {', '.join(SETTINGS)}"
+            log.skip(FILE, None, f"{reason} — choose one")
+    return settings
+
+
+def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
+    """Replace the table ``columns`` of the tag in folder ``path``; the rest of the file stays.
+
+    Raises DataError where it cannot be read or written.
+    """
+    file = path / FILE
+    text = read_text(file, FILE) if file.exists() else ""
+    others = re.sub(r"(?ms)^\[columns\]\n.*?(?=^\[|\Z)", "", text)
+    lines = (f"{json.dumps(column)} = {json.dumps(value)}\n" for column, value in columns.items())
+    write_atomic(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
+
+
+def unconfirmed(path: Path, default: Manifest) -> list[str]:
+    """The permissions that the tag in folder ``path`` sets and whose last audited value is no."""
+    return _unconfirmed(_stated(path, default, LoadLog()), path)
+
+
+def _unconfirmed(manifest: Manifest, path: Path) -> list[str]:
+    return [
+        name
+        for name in FIELDS
+        if getattr(manifest, name) and audit.audited_value(manifest.name, path, name) is False
+    ]
+
+
+def _stated(path: Path, default: Manifest, log: LoadLog) -> Manifest:
+    """The tag as the file in folder ``path`` states it."""
+    file = path / FILE
+    if not file.exists():
+        return default
+    restricted = dataclasses.replace(
+        default, training_allowed=False, external_services_allowed=False, synthetic=False
+    )
+    try:
+        table = read_toml(read_text(file, FILE), FILE)
+    except DataError as error:
+        log.skip(FILE, None, f"{error.reason} — {error.remedy}; until then it allows nothing")
+        return restricted
+    types = {f.name: f.type for f in dataclasses.fields(Manifest)}
+    values = {name: value for name, value in table.items() if name in types}
+    for name, value in values.items():  # other fields may be notes of other tools
+        if type(value).__name__ != types[name]:
+            reason = f"field {name} is not a {types[name]} — fix it; until then it allows no"
+            log.skip(FILE, None, reason)
+            return restricted
+    return dataclasses.replace(Manifest(default.name) if values else restricted, **values)
+
+
+def write_manifest(path: str | Path, manifest: Manifest) -> Path:
+    """Write the tag into a cohort's folder (atomically) and return the file.
+
+    Raises DataError where it cannot be written.
+    """
+    file = Path(path) / FILE
+    lines = [
+        f"{name} = {str(value).lower() if isinstance(value, bool) else json.dumps(value)}\n"
+        for name, value in dataclasses.asdict(manifest).items()
+        if name != "imported" or value
+    ]
+    write_atomic(file, "".join(lines))
+    return file

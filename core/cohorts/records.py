@@ -1,0 +1,536 @@
+"""Records parsed on access, and questions with gold and responses from tables.
+
+A cohort of MedAlign's size does not fit in memory and is rarely read completely, so
+:class:`LazyRecords` holds ids and reads a record on access.
+
+An Instruction holds no answer; reference and evidence become a :class:`GoldSource`, which
+:mod:`midchart.core.cohorts.gold` locates on access. Several annotators of one question on one
+record are one instruction: the first one's answer is the reference, the evidence of all is merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    TableRow,
+    leave_out,
+    read_head,
+    read_table,
+    table_kind,
+)
+from midchart.core.errors import DataError, UnknownName
+from midchart.core.storage.lru import LRU
+from midchart.core.text import event_text
+from midchart.core.text.evidence import place_of
+from midchart.core.text.prompt import MOST
+from midchart.core.types import Event, Gold, Instruction, Record, Response, Span
+
+_CACHED = 32
+"""Most recently used records in memory."""
+ReadRecord = Callable[[], tuple[Record, list[str]]]
+"""Reads a record and its warnings; raises DataError."""
+
+
+class LazyRecords(Mapping[str, Record]):
+    """Record id → Record, parsed on access; a record's other names are accepted as well.
+
+    ``readers``: id → function that reads it. ``aliases``: other name (a file's name or stem) → id,
+    or None for a file without a record of the cohort. An unknown name raises UnknownName. A record
+    that cannot be read raises its DataError every time and enters ``log.skipped`` once.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ReadRecord],
+        log: LoadLog,
+        aliases: Mapping[str, str | None] | None = None,
+    ) -> None:
+        self._readers, self._log, self._aliases = readers, log, aliases or {}
+        self._cache: LRU[Record] = LRU(_CACHED)
+        self._failed: dict[str, DataError] = {}
+        self._lock = threading.RLock()
+
+    def id_of(self, name: str) -> str | None:
+        """The record's id for its id or another of its names; None where there is none."""
+        return name if name in self._readers else self._aliases.get(name)
+
+    def of_file(self, filename: str) -> str | None:
+        """The id of the record in a file, named with or without its folder and ending.
+
+        A file's name means that file, also where it is another record's id; any other name may be
+        a record's id.
+        """
+        name = PurePath(filename.replace("\\", "/")).name
+        forms = (filename, name, PurePath(name).stem)
+        for form in forms:
+            if form in self._aliases:
+                return self._aliases[form]
+        return next((form for form in forms if form in self._readers), None)
+
+    def __getitem__(self, name: str) -> Record:
+        id = self.id_of(name)
+        if id is None:
+            raise UnknownName("record", name, self._readers)
+        with self._lock:
+            return self._cache.get(id, lambda: self._read(id))
+
+    def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The record, or ``default`` where no record has the name."""
+        return self[name] if self.id_of(name) is not None else default
+
+    def _read(self, id: str) -> Record:
+        if id in self._failed:
+            raise self._failed[id].with_traceback(None)
+        try:
+            record, warnings = self._readers[id]()
+        except DataError as error:
+            self._failed[id] = error
+            self._log.skip_error(error)
+            raise
+        for warning in warnings:
+            self._log.warn(warning)
+        return record
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and self.id_of(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._readers)
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+
+Entry = tuple[datetime | None, str, str, str, str, str, str, str, int | None, str]
+"""An event before it has its order: time, kind, code, name, text, unit, note id, visit id, line,
+author."""
+
+
+def entry(
+    time: datetime | None,
+    kind: str,
+    *,
+    code: str = "",
+    name: str = "",
+    text: str = "",
+    unit: str = "",
+    note_id: str = "",
+    visit_id: str = "",
+    line: int | None = None,
+    author: str = "",
+) -> Entry:
+    """An entry by field names."""
+    return time, kind, code, name, text, unit, note_id, visit_id, line, author
+
+
+def _time_order(entries: Sequence[Entry]) -> list[int]:
+    """Indices in stable time order; an entry without a time stays after the one before it."""
+    keys: list[datetime] = []
+    last = datetime.min
+    for one in entries:
+        if one[0] is not None:
+            last = one[0]
+        keys.append(last)
+    return sorted(range(len(entries)), key=keys.__getitem__)
+
+
+def digest_of(id: str, entries: Sequence[Entry], facts: Sequence[tuple[str, str]]) -> str:
+    """Hash (hex, 128 bits) of all content, the same in every process and on every machine.
+
+    Lengths are hashed before the characters, so two different records never give the same input.
+    Line numbers and authors are not content and are not hashed.
+    """
+    fields = [id, *chain.from_iterable(facts), *chain.from_iterable(one[1:8] for one in entries)]
+    times = [one[0].isoformat() if one[0] else "" for one in entries]
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(np.fromiter(map(len, fields), dtype="<u8").tobytes())
+    digest.update("".join(fields).encode("utf-8", "surrogatepass"))
+    digest.update(",".join(times).encode())
+    return digest.hexdigest()
+
+
+def build_record(
+    id: str, entries: Sequence[Entry], facts: Mapping[str, str], source: str, by_time: bool = True
+) -> Record:
+    """The record of these entries, sorted by time unless ``by_time`` is False."""
+    ordered = [entries[i] for i in _time_order(entries)] if by_time else list(entries)
+    stated = tuple(facts.items())
+    events = tuple([Event(i, *one) for i, one in enumerate(ordered)])
+    return Record(id, events, digest_of(id, ordered, stated), stated, source)
+
+
+class PatientEntries:
+    """Entries of many patients, collected in the order they are read, and made into records."""
+
+    def __init__(self, log: LoadLog) -> None:
+        self.log = log
+        self.entries: dict[str, list[Entry]] = {}
+        self.facts: dict[str, dict[str, str]] = {}
+        """Demographics by patient, as the source states them."""
+        self.ids: dict[tuple[str, str], str] = {}
+        """Patient by (stated id, text), in a format whose ids are not unique."""
+        self.aliases: dict[str, str | None] = {}
+        """Other names of records (numbers, files); None where several records have one."""
+        self._source: dict[str, str] = {}
+        self._undated: dict[str, list[int]] = {}
+        self._numbers = Counter[str]()
+
+    def unused(self, name: str, names: Container[str]) -> str:
+        """The name, or else the first of ``name-2``, ``name-3``, … that is not among ``names``."""
+        free = name
+        while free in names:
+            self._numbers[name] += 1  # so that many of one name take no quadratic time
+            free = f"{name}-{self._numbers[name] + 1}"
+        return free
+
+    def add(self, patient: str, file: str, *entries: Entry) -> None:
+        """Enter entries, none or several, read from ``file``; undated ones with a line count."""
+        self.entries.setdefault(patient, []).extend(entries)
+        self._source.setdefault(patient, file)
+        undated = [one[8] for one in entries if one[0] is None and one[8] is not None]
+        if undated:
+            self._undated.setdefault(file, []).extend(undated)
+
+    def name(self, patient: str, *names: str) -> None:
+        """Let a patient's record be asked for by other names as well, where they are no other's."""
+        for name in names:
+            path = PurePath(name)
+            for form in {name, path.name, path.stem} - {patient}:
+                taken = self.aliases.setdefault(form, patient)
+                self.aliases[form] = patient if taken == patient else None
+
+    def records(self, by_time: bool = True) -> LazyRecords:
+        """The records; one warning for each file with entries that have no readable time.
+
+        ``by_time`` False: the format has no times, so entries stay in the order of the file.
+        """
+        for file, lines in self._undated.items() if by_time else ():
+            self.log.warn(
+                f"{file}:{lines[0]}: {len(lines)} entries have no readable time — they stay where "
+                "the file has them and have no time position"
+            )
+
+        def read(patient: str) -> tuple[Record, list[str]]:
+            facts = self.facts.get(patient, {})
+            source = self._source[patient]
+            return build_record(patient, self.entries[patient], facts, source, by_time), []
+
+        aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
+        return LazyRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
+
+
+QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")
+RESPONSE_COLUMNS = ("filename", "question", "model_name")
+_QUESTION_NAMES: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(QUESTION_COLUMNS, ()),
+    "filename": ("file", "file_name", "patient_id", "subject_id", "mrn"),
+    **dict.fromkeys(
+        (
+            *("person_id", "instruction_id", "submitter_specialty", "specialty", "annotator_num"),
+            *("domain", "task_type", "options", "evidence_spans"),
+        ),
+        (),
+    ),
+}
+"""Column of a table of questions → the other names that it may have."""
+_RESPONSE_TEXT = ("model_response", "response", "model_output", "generated_response", "output")
+MOST_PIECES = 500
+"""Pieces of evidence of a question; those of published sets have at most some tens."""
+_TRUE, _FALSE = frozenset({"true", "yes", "1", "1.0"}), frozenset({"false", "no", "0", "0.0"})
+_BLANK = frozenset({"", "nan", "null"})
+_R_OPENING = re.compile(r"(?:does|has|is|was|are|did)\b", re.IGNORECASE)
+_S_VERB = r"(?:summari[sz]e|provide|list|describe|show)\b"
+_R_PHRASE = re.compile(r"\b(?:most recent|current)\b", re.IGNORECASE)
+_S_ANYWHERE = re.compile(rf"\b(?:{_S_VERB}|(?:over the past|throughout)\b)", re.IGNORECASE)
+_S_OPENING = re.compile(rf"(?:please\s+)?{_S_VERB}", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldSource:
+    """An answer in the source file. ``exact`` is its evidence_spans column, as written;
+    ``verbatim``: each of its spans holds the snippet of the same number."""
+
+    instruction_id: str
+    record_id: str
+    answer: str
+    snippets: tuple[str, ...]
+    exact: str
+    file: str
+    line: int
+    verbatim: bool = False
+
+
+@dataclass(slots=True)
+class Questions:
+    """What a cohort's question tables hold, by instruction id.
+
+    ``gold``: sources to locate; ``located``: gold whose place the format itself gives.
+    """
+
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    gold: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
+    located: dict[str, Gold] = field(default_factory=dict[str, Gold])
+    responses: tuple[Response, ...] = ()
+    _ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    """Record and question (spaces and case normalised) → instruction id."""
+    records: dict[str, str] = field(default_factory=dict[str, str])
+    """Instruction id → record id."""
+    _stated: dict[str, tuple[str, Sequence[Span], bool]] = field(
+        default_factory=dict[str, tuple[str, Sequence[Span], bool]]
+    )
+
+    def enter(self, row: TableRow, record: str, question: str, log: LoadLog) -> str:
+        """The id of the instruction of a row; a new question becomes an instruction.
+
+        The row's ``instruction_id`` is used unless another question has it; then a new id is
+        derived, so that no answer is judged by another patient's or question's reference.
+        """
+        key = (record, " ".join(question.split()).casefold())
+        if key not in self._ids:
+            stated = row.get("instruction_id")
+            id = stated or opaque_id(row.get("filename") or record, question)
+            if stated and self.records.get(stated) == record:
+                log.warn(
+                    f"{row.file}:{row.line}: its instruction_id is that of another question of "
+                    "the record; a new one was derived. Give each question its own instruction_id"
+                )
+            while id in self.records:
+                id = f"{id}-{opaque_id(record, question)[2:10]}"
+            self.records[id] = record
+            self._ids[key] = id
+            self.instructions.append(
+                Instruction(
+                    id,
+                    record,
+                    question,
+                    specialty=row.get("submitter_specialty", "specialty"),
+                    domain=row.get("domain"),
+                    task_type=row.get("task_type") or task_type_of(question),
+                    options=split_evidence(row.get("options"))[:MOST],
+                )
+            )
+        return self._ids[key]
+
+    def ask(
+        self,
+        id: str,
+        record: str,
+        question: str,
+        gold: tuple[str, Sequence[Span], bool] | None,
+        **more: Any,
+    ) -> None:
+        """Enter a question of a format that gives the places of its evidence.
+
+        ``gold``: reference answer, spans in the record (none or several), and whether the format
+        itself states them; ``more``: further fields of the instruction. :meth:`locate` makes the
+        gold once the records are there.
+        """
+        question = question.strip()
+        one = Instruction(id, record, question, task_type=task_type_of(question), **more)
+        self.instructions.append(one)
+        self.records[id] = record
+        if gold is not None:
+            self._stated[id] = gold
+
+    def locate(self, records: LazyRecords) -> None:
+        """Make the gold of all questions that were entered by :meth:`ask`."""
+        for id, (answer, spans, exact) in self._stated.items():
+            record = records[self.records[id]]
+            texts = [event_text(record.events[s.event])[s.start : s.end].strip() for s in spans]
+            order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
+            self.located[id] = Gold(
+                id, answer, tuple(texts), tuple(spans), order, time, exact, token
+            )
+
+
+def task_type_of(question: str) -> str:
+    """R, Rn or S by a question's words (docs/methods.md, Stage 2: tables).
+
+    The opening word decides first (Does, Has, Is, Was, Are, Did: R; summarize, provide, list,
+    describe, show: S), because it says what is asked for. Then the phrases: "most recent" or
+    "current" is R; an S word, "over the past" or "throughout" anywhere is S. The rest is Rn.
+    """
+    question = question.strip()
+    if _R_OPENING.match(question):
+        return "R"
+    if _S_OPENING.match(question):
+        return "S"
+    if _R_PHRASE.search(question):
+        return "R"
+    return "S" if _S_ANYWHERE.search(question) else "Rn"
+
+
+def split_evidence(text: str) -> tuple[str, ...]:
+    """The snippets between ``|||``, stripped; an absent one ("", "nan", "NULL") is none."""
+    parts = (part.strip() for part in text.split("|||"))
+    return tuple(part for part in parts if part.lower() not in _BLANK)
+
+
+def truth(text: str) -> bool | None:
+    """True for true/yes/1, False for false/no/0, None for anything else."""
+    text = text.strip().lower()
+    return True if text in _TRUE else False if text in _FALSE else None
+
+
+def opaque_id(filename: str, question: str) -> str:
+    """A stable id that does not reveal the patient or the question."""
+    digest = hashlib.blake2b(f"{filename}\0{question}".encode(), digest_size=8)
+    return f"q-{digest.hexdigest()}"
+
+
+def _record_of(row: TableRow, records: LazyRecords) -> str | None:
+    """The record a row is about, by its person_id or by its filename with or without an ending."""
+    id = records.id_of(row.get("person_id"))
+    return records.of_file(row.get("filename")) if id is None else id
+
+
+def read_questions(rows: Iterable[TableRow], records: LazyRecords, log: LoadLog) -> Questions:
+    """Instructions and gold sources of question rows; bad rows are skipped."""
+    questions = Questions()
+    grouped: dict[str, list[TableRow]] = {}
+    reasons: dict[str, Counter[str]] = {}
+    for row in rows:
+        question = row.get("question")
+        record = _record_of(row, records)
+        if not question:
+            reason, remedy = "has no question", "fill in the column question"
+        elif row.get("evidence").count("|||") >= MOST_PIECES:
+            reason = f"has more than {MOST_PIECES} pieces of evidence"
+            remedy = "keep those that matter"
+        elif record is None:
+            reason = "asks about a record that is not in the cohort"
+            remedy = "check filename"
+        else:
+            grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
+            continue
+        log.skip(row.file, row.line, f"{reason} — {remedy}")
+        reasons.setdefault(row.file, Counter())[reason] += 1
+    for file, counts in reasons.items():
+        leave_out(log, file, counts)
+    for id, group in grouped.items():
+        source = _gold_source(id, questions.records[id], group)
+        if source is not None:
+            questions.gold[id] = source
+    merged = sum(len(group) > 1 for group in grouped.values())
+    if merged:
+        log.warn(
+            f"{merged} questions have several annotators — the first one's answer is the "
+            "reference, the evidence of all is united"
+        )
+    return questions
+
+
+def read_question_tables(
+    files: Iterable[Path], records: LazyRecords, log: LoadLog, delimiter: str = "\t"
+) -> Questions:
+    """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
+    rows: list[TableRow] = []
+    for file in files:
+        log.opened.add(file)
+        with log.skipping(file.name):
+            kind = DELIMITERS.get(table_kind(file), delimiter)
+            table = read_table(file, file.name, QUESTION_COLUMNS, log, kind, _QUESTION_NAMES)
+            rows += _with_plain_ids(table, file.name, log)
+    return read_questions(rows, records, log)
+
+
+def _with_plain_ids(rows: Sequence[TableRow], name: str, log: LoadLog) -> Sequence[TableRow]:
+    """The rows with patients as whole numbers where a column has them as decimals (1.0 is 1)."""
+    decimal = [c for c in ("filename", "person_id") if are_decimal_ids({r.get(c) for r in rows})]
+    for column in decimal:
+        log.warn(f"{name}: {column} read as whole numbers (1.0 is 1)")
+        for row in rows:
+            row.cells[column] = read_id(row.get(column), True)
+    return rows
+
+
+def tables_in(place: Path) -> list[Path]:
+    """The tables of questions in a folder, in the order of their names; none of a single file.
+
+    Every ``.tsv`` is one, and every other delimited table with the columns of MedAlign's.
+    """
+    inside = sorted(place.iterdir()) if place.is_dir() else []
+    return [file for file in inside if table_kind(file) == "tsv" or _has_questions(file)]
+
+
+def _has_questions(file: Path) -> bool:
+    if table_kind(file) not in DELIMITERS or not file.is_file():
+        return False
+    try:
+        header = read_head(file, ",", QUESTION_COLUMNS).header
+    except (DataError, *DAMAGED_FILE):
+        return False  # no table of questions, whatever else it is
+    known = set(known_names(header, _QUESTION_NAMES).values())
+    return known >= set(QUESTION_COLUMNS)
+
+
+def _annotator(row: TableRow) -> int:
+    number = re.search(r"\d{1,18}", row.get("annotator_num"))
+    return int(number.group()) if number else 0
+
+
+def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource | None:
+    rows = sorted(rows, key=_annotator)
+    answers = [row.get("clinician_response") for row in rows]
+    answer = next((a for a in answers if a.lower() not in _BLANK), "")
+    snippets = dict.fromkeys(s for row in rows for s in split_evidence(row.get("evidence")))
+    if not answer and not snippets:
+        return None
+    with_evidence = [row for row in rows if split_evidence(row.get("evidence"))]
+    spans = [row.get("evidence_spans") for row in rows if row.get("evidence_spans")]
+    complete = all(row.get("evidence_spans") for row in with_evidence)
+    exact = "|||".join(spans) if complete else ""
+    return GoldSource(id, record, answer, tuple(snippets), exact, rows[0].file, rows[0].line)
+
+
+def read_responses(
+    rows: Iterable[TableRow], questions: Questions, records: LazyRecords, log: LoadLog
+) -> tuple[Response, ...]:
+    """Model responses of review rows, each joined to its instruction by record and question.
+
+    A question that only the responses contain becomes an instruction without gold. ``correct`` is
+    None where the verdict is neither yes nor no; rows not used in the evaluation are marked.
+    """
+    responses: list[Response] = []
+    reasons: dict[str, Counter[str]] = {}
+    for row in rows:
+        record, question = _record_of(row, records), row.get("question")
+        if record is None or not question:
+            what = "names no question" if record else "is about a record that is not in the cohort"
+            log.skip(row.file, row.line, f"{what} — check filename and question")
+            reasons.setdefault(row.file, Counter())[what] += 1
+            continue
+        cells = row.cells
+        text_column = next((column for column in _RESPONSE_TEXT if column in cells), "")
+        known = {text_column, "model_name", "binary_correct", "is_used_eval", "simulated"}
+        responses.append(
+            Response(
+                questions.enter(row, record, question, log),
+                row.get("model_name"),
+                cells.get(text_column, ""),
+                truth(cells.get("binary_correct", "")),
+                used="is_used_eval" not in cells or truth(cells["is_used_eval"]) is True,
+                simulated=truth(cells.get("simulated", "")) is True,
+                extra=tuple((k, v) for k, v in cells.items() if k not in known and v),
+            )
+        )
+    for file, counts in reasons.items():
+        leave_out(log, file, counts)
+    return tuple(responses)

@@ -1,0 +1,565 @@
+"""Delimited tables of any encoding, separator and quoting: all rows, and which reading was chosen.
+
+An unclosed quote costs its own row, not the rows after it.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+
+from midchart.core.cohorts.columns import MISSING, folded, known_names
+from midchart.core.cohorts.files import LoadLog, read_unchanged
+from midchart.core.errors import DataError
+from midchart.core.parsing import repeated
+
+_LARGEST_UNPACKED = 4 << 30
+"""Bytes of a packed file that is read as a whole."""
+WESTERN = "Windows-1252"
+
+
+# Encodings.
+
+_PUNCTUATION = "‘’“”–—…•·«»\xa0\xad´¨™®©°±×µ€£§²³¹½¼¾‰†‡‹›„‚º ª¿¡"
+_BETWEEN_LETTERS = frozenset("‚ƒ„†‡ˆ‰‹˜™›¡¢£¤¥¦§¨©ª«¬®¯²³¶¸¹º»¼½¾¿")
+_MOST_ODD = 0.1
+"""Share of runs of letters beyond ASCII that may be odd in text of Western Europe."""
+
+
+def decoded(data: bytes, name: str) -> tuple[str, str]:
+    """The text of a file and its encoding, "" for UTF-8 (with or without a byte-order mark).
+
+    UTF-16 and UTF-32 are read by their byte-order mark, UTF-16 also by its zero bytes, what is
+    left as Windows-1252 where the text is one of Western Europe. Raises DataError for another.
+    """
+    for mark, encoding in (
+        (b"\xff\xfe\x00\x00", "UTF-32"),
+        (b"\x00\x00\xfe\xff", "UTF-32"),
+        (b"\xff\xfe", "UTF-16"),
+        (b"\xfe\xff", "UTF-16"),
+    ):
+        if data.startswith(mark):
+            return _decode(data, encoding, name), encoding
+    zeros = data[: 1 << 16].count(b"\0")
+    if zeros * 5 > len(data[: 1 << 16]):
+        for first, encoding in ((1, "UTF-16-LE"), (0, "UTF-16-BE")):
+            if data[first : 1 << 16 : 2].count(b"\0") == zeros:
+                return _decode(data, encoding, name), encoding
+    try:
+        return data.decode("utf-8-sig"), ""
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+    text = _western(data)
+    if text is None:
+        raise DataError(
+            name, line, f"is no UTF-8, UTF-16 or {WESTERN} text",
+            "save it as UTF-8 (iconv -f ENCODING -t UTF-8)",
+        )  # fmt: skip
+    return text, WESTERN
+
+
+def _decode(data: bytes, encoding: str, name: str) -> str:
+    try:
+        return data.decode(encoding).removeprefix("\ufeff")
+    except UnicodeDecodeError:
+        reason = f"begins like {encoding} text and is not"
+        raise DataError(name, None, reason, "save it as UTF-8") from None
+
+
+def _western(data: bytes) -> str | None:
+    """Text in Windows-1252; None where bytes beyond ASCII make no words of Western Europe."""
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return None
+    odd = total = 0
+    for run in re.finditer(r"[^\x00-\x7f]+", text):
+        characters, before = run[0], text[run.start() - 1 : run.start()]
+        inside = before.isalpha() and text[run.end() : run.end() + 1].isalpha()
+        capital = inside and before.islower() and characters[0].isupper()
+        symbol = inside and not _BETWEEN_LETTERS.isdisjoint(characters)
+        letters = any(map(str.isalpha, characters))
+        long = len(characters.strip(_PUNCTUATION)) > 2 or (len(characters) > 3 and letters)
+        total, odd = total + 1, odd + (capital or symbol or long)
+    return None if odd > _MOST_ODD * total else text
+
+
+def read_bytes(path: Path, name: str) -> bytes:
+    """The content of a file, unpacked where its name ends in ``.gz``; raises DataError."""
+    data = read_unchanged(path, name, path.read_bytes)
+    if path.suffix.lower() != ".gz":
+        return data
+    try:
+        with gzip.open(io.BytesIO(data)) as packed:
+            data = packed.read(_LARGEST_UNPACKED + 1)
+    except DAMAGED_FILE:
+        raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
+    if len(data) > _LARGEST_UNPACKED:
+        raise DataError(name, None, "unpacks to more than 4 GB", "split it")
+    return data
+
+
+DAMAGED_FILE = (OSError, EOFError, zlib.error)
+"""Errors of a packed file that cannot be unpacked."""
+
+
+def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    """A file opened for reading its bytes, unpacked where its name ends in ``.gz``."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def read_any_text(path: Path, name: str, log: LoadLog) -> str:
+    """A text file of any encoding (:func:`decoded`), stated in ``log`` where it is not UTF-8."""
+    text, encoding = decoded(read_bytes(path, name), name)
+    if encoding:
+        log.warn(encoding_read(name, encoding))
+    return text
+
+
+def encoding_read(name: str, encoding: str) -> str:
+    """A statement that a file was read in an encoding other than UTF-8."""
+    doubt = " — if letters look wrong, save it as UTF-8" if encoding == WESTERN else ""
+    return f"{name}: read as {encoding}, as it is not UTF-8{doubt}"
+
+
+# Rows.
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRow:
+    """A row's cells and its lines, ``first`` to ``last``, counted from 1.
+
+    ``unclosed``: its quotes do not close properly, so its cells are not reliable. ``suspicious``:
+    its quotes close, but a line inside a cell looks like a row.
+    """
+
+    first: int
+    last: int
+    cells: list[str]
+    unclosed: bool = False
+    suspicious: bool = False
+
+
+def parse_rows(
+    lines: Sequence[str],
+    delimiter: str,
+    after: int = 0,
+    width: int = 0,
+    quote: str = '"',
+    mixed: bool = False,
+) -> Iterator[ParsedRow]:
+    """The rows of ``lines`` after the first ``after`` lines, blank ones included.
+
+    ``width``: the number of cells of a complete row. ``mixed``: some rows may quote in another way
+    (:func:`_row_in_other_quotes`). Raises csv.Error where a cell is too long.
+    """
+    start = after
+    while start < len(lines):
+        # A row of two empty cells is appended; an unclosed quote swallows it and is thus detected.
+        source = chain(map(lines.__getitem__, range(start, len(lines))), [delimiter])
+        reader = csv.reader(source, delimiter=delimiter, quotechar=quote)
+        begin, restart = start, len(lines)
+        for cells in reader:
+            end = start + reader.line_num
+            closed = end <= len(lines)
+            if not closed and cells == ["", ""]:
+                break
+            end = min(end, len(lines))
+            if mixed and (
+                other := _row_in_other_quotes(lines, begin, end, cells, delimiter, width)
+            ):
+                yield other
+                if other.last != end or not closed:
+                    restart = other.last
+                    break
+                begin = end
+                continue
+            inner = lines[begin + 1 : end]
+            if not closed or (inner and not _well_quoted(lines[begin:end], delimiter, quote)):
+                if inner and all(_is_row(line, delimiter, width) for line in inner):
+                    yield ParsedRow(begin + 1, begin + 1, cells, unclosed=True)
+                    restart = begin + 1
+                    break
+                yield ParsedRow(begin + 1, end, cells, unclosed=True)
+            else:
+                suspicious = any(_is_row(line, delimiter, width) for line in inner)
+                yield ParsedRow(begin + 1, end, cells, suspicious=suspicious)
+            begin = end
+        start = restart
+
+
+def _well_quoted(lines: Sequence[str], delimiter: str, quote: str = '"') -> bool:
+    try:
+        return len(list(csv.reader(lines, delimiter=delimiter, quotechar=quote, strict=True))) == 1
+    except csv.Error:
+        return False
+
+
+def _is_row(line: str, delimiter: str, width: int) -> bool:
+    """Whether a line is a row and not prose, which has a space after its commas."""
+    if width < 2 or line.count(delimiter) < width - 1:
+        return False
+    try:
+        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error:
+        return False
+    return len(rows) == 1 and len(rows[0]) == width and not any(c[:1].isspace() for c in rows[0])
+
+
+_MOST_LINES = 5_000
+"""Lines of a row that is read again with other quotes."""
+
+
+def _row_in_other_quotes(
+    lines: Sequence[str], begin: int, end: int, cells: Sequence[str], delimiter: str, width: int
+) -> ParsedRow | None:
+    r"""The row from line ``begin`` on, where ``cells`` to line ``end`` are not what it says.
+
+    Quotes inside a cell may be written ``\"``, a space may precede an opening quote, and
+    apostrophes may quote a cell that holds the delimiter. None where no such reading has ``width``
+    cells.
+    """
+    row = lines[begin:end]
+    if any('\\"' in line for line in row) and (
+        len(cells) != width or not _well_quoted(row, delimiter)
+    ):
+        # Other backslashes are characters of the text.
+        escaped = (re.sub(r'\\(?!")', r"\\\\", line) for line in islice(lines, begin, None))
+        if other := _strict_row(islice(escaped, _MOST_LINES), begin, width, delimiter, "\\", False):
+            return other
+    if any(f'{delimiter} "' in line for line in row):
+        spaced = islice(lines, begin, begin + _MOST_LINES)
+        if other := _strict_row(spaced, begin, width, delimiter, None, True):
+            return other
+    if len(cells) > width and len(row) == 1 and f"{delimiter}'" in row[0]:
+        between = re.escape(delimiter)
+        cell = (
+            rf"""'((?:[^']|'')*)'(?={between}|$)|"((?:[^"]|"")*)"(?={between}|$)|([^{between}]*)"""
+        )
+        line = row[0].rstrip("\r\n")
+        parts = [
+            (m[1] or "").replace("''", "'") + (m[2] or "").replace('""', '"') + (m[3] or "")
+            for m in re.finditer(rf"(?:^|(?<={between}))(?:{cell})", line)
+        ]
+        if len(parts) == width:
+            return ParsedRow(begin + 1, end, parts)
+    return None
+
+
+def _strict_row(
+    lines: Iterator[str],
+    begin: int,
+    width: int,
+    delimiter: str,
+    escape: str | None,
+    spaced: bool,
+) -> ParsedRow | None:
+    reader = csv.reader(
+        lines, delimiter=delimiter, escapechar=escape, skipinitialspace=spaced, strict=True
+    )
+    try:
+        cells = next(reader)
+    except (csv.Error, StopIteration):
+        return None
+    return ParsedRow(begin + 1, begin + reader.line_num, cells) if len(cells) == width else None
+
+
+# Tables.
+
+DELIMITERS: Mapping[str, str] = {"csv": ",", "tsv": "\t", "psv": "|"}
+"""Ending of a delimited table → the separator that needs no statement."""
+_ENDING = re.compile(r"(.*)\.(csv|tsv|psv|jsonl|ndjson|parquet)(?:\.gz)?", re.IGNORECASE)
+_DELIMITERS = (",", "\t", ";", "|")
+DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
+_MOST_COLUMNS = 5_000
+"""Columns of a table; those of the formats that are read have some tens."""
+MOST_CSV_COLUMNS = 64
+"""Columns of a CSV that DuckDB reads: it copies a short row for each column that the row lacks."""
+_LONGEST_CELL = 2**31 - 1
+"""The csv module's default limit, 128 KiB, is shorter than a long note."""
+_HEADER_LINES = 64
+"""Lines in which a table's header ends."""
+_SEPARATOR_LINE = re.compile(r'"?sep=([,;|\t])"?\s*')
+
+
+@dataclass(frozen=True, slots=True)
+class TableRow:
+    """One row of a table: file name in messages, first line, and cells by column."""
+
+    file: str
+    line: int
+    cells: dict[str, str]
+
+    def get(self, *columns: str) -> str:
+        """The first of these columns that is present and has a value, stripped; else ""."""
+        for column in columns:
+            value = self.cells.get(column, "").strip()
+            if value not in MISSING:
+                return value
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """How a table is written: its separator and quote, its columns, the header's last line, and
+    its encoding ("" for UTF-8) where it was decided."""
+
+    delimiter: str
+    quote: str
+    header: list[str]
+    last: int
+    encoding: str = ""
+
+
+def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) -> Head:
+    """The header of a table and how it is written, decided among separators and quotes.
+
+    The separator is that by which the header has most of the columns ``names``, else most columns;
+    ``delimiter`` where none separates any. A line ``sep=;`` before the header states it.
+    """
+    accept_long_cells()
+    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    stated = _SEPARATOR_LINE.fullmatch(lines[first]) if lines else None
+    if stated:
+        first += 1
+        first += next((n for n, line in enumerate(lines[first:]) if line.strip()), 0)
+    opening = lines[first][:1] if first < len(lines) else ""
+    quote = "'" if opening == "'" else '"'
+    best: tuple[tuple[int, int], Head] | None = None
+    for mark in [stated[1]] if stated else dict.fromkeys((delimiter, *_DELIMITERS)):
+        try:
+            top = next(parse_rows(lines[: first + _HEADER_LINES], mark, first, 0, quote), None)
+        except csv.Error:
+            continue
+        cells = [cell.strip() for cell in top.cells] if top else []
+        known = known_names(cells, dict.fromkeys(names, ()))
+        score = len(known), len(cells)
+        if best is None or score > best[0]:
+            best = score, Head(mark, quote, cells, top.last if top else first)
+    return best[1] if best else Head(delimiter, quote, [], first)
+
+
+def table_kind(path: Path) -> str:
+    """The ending of a table's name without ``.gz``, in lower case; "" where it is no table's."""
+    match = _ENDING.fullmatch(path.name)
+    return match[2].lower() if match else ""
+
+
+def table_name(path: Path) -> str:
+    """The name of a table's file without its ending, in lower case, as ``midchart.toml`` has it."""
+    match = _ENDING.fullmatch(path.name)
+    return (match[1] if match else path.stem).lower()
+
+
+_HEAD = 1 << 16
+
+
+def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
+    """:func:`table_head` of a file by its first 64 KB; raises DataError, OSError, zlib.error."""
+    with opened(path) as file:
+        data = file.read(_HEAD)
+    if len(data) == _HEAD:  # whole lines, and whole characters of UTF-16 and UTF-32
+        data = data[: data.rfind(b"\n") + 1] or data
+        data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
+    text, encoding = decoded(data, path.name)
+    head = table_head(list(io.StringIO(text, newline="")), delimiter, names)
+    return replace(head, encoding=encoding)
+
+
+def state_delimiter(head: Head, delimiter: str, name: str, log: LoadLog) -> None:
+    """State the separator of a table where it is not ``delimiter``."""
+    if head.delimiter != delimiter:
+        log.warn(f"{name}: columns are separated by {DELIMITER_NAMES[head.delimiter]}")
+
+
+def accept_long_cells() -> None:
+    """Let the csv module, whose limit holds for the process, read cells of any length."""
+    if csv.field_size_limit() < _LONGEST_CELL:
+        csv.field_size_limit(_LONGEST_CELL)
+
+
+def read_table(
+    path: Path,
+    name: str,
+    required: Sequence[str],
+    log: LoadLog,
+    delimiter: str = "\t",
+    names: Mapping[str, Sequence[str]] | None = None,
+) -> list[TableRow]:
+    """All rows of a delimited table with a header, of any encoding, separator and quoting.
+
+    ``delimiter``: the one that needs no statement. ``names``: further columns, and other names that
+    a column may have (:func:`midchart.core.cohorts.columns.known_names`). Raises DataError where
+    the file is no text, has no header, names a column twice or lacks one of ``required`` (all
+    missing ones are named).
+    """
+    text = read_any_text(path, name, log)
+    header, parsed = table_rows(text, name, log, delimiter, required, names)
+    rows = [TableRow(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
+    if "'" in text:
+        _remove_apostrophes(header, rows, name, log)
+    return rows
+
+
+def table_rows(
+    text: str,
+    name: str,
+    log: LoadLog,
+    delimiter: str = "\t",
+    required: Sequence[str] = (),
+    names: Mapping[str, Sequence[str]] | None = None,
+) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The columns of a table's text, and line and cells of each row; arguments of
+    :func:`read_table`.
+
+    Rows that cannot be read are skipped while the others are given; then all are accounted for.
+    """
+    lines = list(io.StringIO(text, newline=""))
+    known = {**dict.fromkeys(required, ()), **(names or {})}
+    head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
+    header = column_names(head, required, known, name, log)
+    state_delimiter(head, delimiter, name, log)
+    needed = max((header.index(column) for column in required), default=-1) + 1
+    marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
+    mixed = head.quote == '"' and any(mark in text for mark in marks)
+    rows = parse_rows(lines, head.delimiter, head.last, len(header), head.quote, mixed)
+    return header, _complete_rows(rows, head, header, needed, name, log)
+
+
+def _complete_rows(
+    rows: Iterator[ParsedRow],
+    head: Head,
+    header: Sequence[str],
+    needed: int,
+    name: str,
+    log: LoadLog,
+) -> Iterator[tuple[int, list[str]]]:
+    suspicious: list[int] = []
+    total = complete = unclosed = uneven = 0
+    line = head.last
+    try:
+        # Each row: unclosed, blank, of another width, or complete.
+        for row in rows:
+            cells, line = row.cells, row.last
+            while len(cells) > len(header) and not cells[-1].strip():
+                cells.pop()
+            blank = not any(cell.strip() for cell in cells)
+            total += row.unclosed or not blank
+            if row.unclosed:
+                unclosed += 1
+                more = row.last - row.first
+                also = f", with {more:,} lines after it," if more else ""
+                log.skip(
+                    name,
+                    row.first,
+                    "has a quote that is not closed, or not doubled inside a cell — the row"
+                    f"{also} is skipped; fix the quote",
+                )
+            elif blank:
+                continue
+            elif not needed <= len(cells) <= len(header):
+                uneven += 1
+                what = DELIMITER_NAMES.get(head.delimiter, head.delimiter)
+                reason = f"has {len(cells)} columns where the header names {len(header)}"
+                log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
+            else:
+                tabs = head.delimiter == "\t" and any("\n" in c and "\t" in c for c in cells)
+                if row.suspicious or tabs:
+                    suspicious.append(row.first)
+                complete += 1
+                yield row.first, cells + [""] * (len(header) - len(cells))
+    except csv.Error as error:
+        log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
+    # The balance of the table, and rows that look like two.
+    reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
+    log.account(name, "rows", total=total, shown=complete, reasons=reasons)
+    if suspicious:
+        log.warn(
+            f"{name}:{suspicious[0]}: {len(suspicious):,} rows hold what looks like a row of its "
+            "own in a cell — check for a quote that is not closed"
+        )
+
+
+def leave_out(log: LoadLog, name: str, reasons: Mapping[str, int]) -> None:
+    """Move rows of a table from those that are shown to those left out, by reason."""
+    before = log.accounts[name, "rows"]
+    log.account(
+        name,
+        "rows",
+        total=before.total,
+        shown=before.shown - sum(reasons.values()),
+        reasons={**dict(before.reasons), **reasons},
+    )
+
+
+def column_names(
+    head: Head,
+    required: Sequence[str],
+    names: Mapping[str, Sequence[str]],
+    name: str,
+    log: LoadLog,
+) -> list[str]:
+    """The columns of a header under the names that are known; synonyms are stated in ``log``.
+
+    Raises DataError as :func:`check_columns`.
+    """
+    known = known_names(head.header, names)
+    for column, meaning in known.items():
+        if folded(column) != folded(meaning):
+            log.warn(f"{name}: {column} read as {meaning}")
+    header = [known.get(column, column) for column in head.header]
+    check_columns([column for column in header if column], required, name, head.last or 1)
+    return [column or f"column {n}" for n, column in enumerate(header, 1)]
+
+
+def are_quoted_by_apostrophes(starting: int, quoted: int) -> bool:
+    """Whether apostrophes quote the cells of a column: all that start with one end with one."""
+    return 0 < starting == quoted
+
+
+APOSTROPHES = r"'(?:[^']|'')*'"
+"""A cell in apostrophes, as a regular expression for Python and DuckDB."""
+
+
+def _remove_apostrophes(
+    header: Sequence[str], rows: Sequence[TableRow], name: str, log: LoadLog
+) -> None:
+    for column in header:
+        cells = [row.cells for row in rows if row.cells[column].startswith("'")]
+        quoted = sum(re.fullmatch(APOSTROPHES, cell[column]) is not None for cell in cells)
+        if are_quoted_by_apostrophes(len(cells), quoted):
+            state_apostrophes(name, column, quoted, log)
+            for cell in cells:
+                cell[column] = cell[column][1:-1].replace("''", "'")
+
+
+def state_apostrophes(name: str, column: str, quoted: int, log: LoadLog) -> None:
+    """State that apostrophes quote cells of a column."""
+    log.warn(f"{name}: {column}: {quoted:,} cells are quoted by apostrophes")
+
+
+def check_columns(
+    header: Sequence[str],
+    required: Sequence[str],
+    name: str,
+    line: int | None = 1,
+    most: int = _MOST_COLUMNS,
+) -> None:
+    """Raise DataError naming the columns that are missing or there twice, or for too many."""
+    missing = [column for column in required if column not in header]
+    if missing:
+        needs = ", ".join(required)
+        raise DataError(name, line, f"lacks the columns {', '.join(missing)}", f"it needs {needs}")
+    if len(header) > most:
+        reason = f"names {len(header):,} columns"
+        raise DataError(name, line, reason, f"at most {most:,} are read")
+    twice = repeated(header)
+    if twice:
+        raise DataError(name, line, f"names the columns {', '.join(twice)} twice", "rename one")

@@ -1,0 +1,699 @@
+"""One FHIR resource (R4, R4B, and the leftovers of older releases) as entries of a chart.
+
+Kinds are OMOP's tables (note, condition, measurement, ...) and "immunization". Most types are a
+:class:`_Form`: the fields that date and name an entry and those that open its text; what else the
+resource states follows in words, so that nothing clinical is dropped. What is planned or negated
+says so at the head of its text (:mod:`midchart.core.cohorts.status`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from midchart.core.cohorts.attachments import base64_text
+from midchart.core.cohorts.records import Entry, entry
+from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.status import FIELDS, status_of
+from midchart.core.fhir.values import (
+    Resource,
+    annotation,
+    clean,
+    codes,
+    concept,
+    dosage,
+    first_object,
+    items,
+    label,
+    moment,
+    objects,
+    quantity,
+    reference,
+    shown,
+    values,
+)
+from midchart.core.text import SENTENCE_TOKENS, count_tokens
+from midchart.core.text.markup import html_text
+
+Lookup = Callable[[str], str]
+"""Reference → the display text of the resource it names, or ""."""
+Attachment = Callable[[str], Resource | None]
+"""Reference → the Binary resource it names, or None where the files hold none."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """How a resource type becomes an entry: fields in the order in which they are looked for.
+
+    ``parts``: ``path`` or ``label: path`` of what its text says first. ``opening``: its first word
+    where it is neither planned nor negated. ``silent``: fields that say nothing of the patient.
+    """
+
+    kind: str
+    times: tuple[str, ...]
+    names: tuple[str, ...]
+    parts: tuple[str, ...] = ()
+    opening: str = ""
+    prefix: str = ""
+    fallback: str = ""
+    silent: tuple[str, ...] = ()
+    attachments: tuple[str, ...] = ()
+
+
+_SILENT = frozenset((
+    *("resourceType", "id", "meta", "implicitRules", "language", "text", "contained", "extension"),
+    *("modifierExtension", "identifier", "masterIdentifier", "subject", "patient", "encounter"),
+    *("context", "instantiatesCanonical", "instantiatesUri", "instantiates", "basedOn", "partOf"),
+    *("replaces", "relatesTo", "groupIdentifier", "requisition", "category", "performer"),
+    *("recorder", "asserter", "requester", "reporter", "participant", "informationSource"),
+    *("author", "source", "sender", "recipient", "location", "serviceProvider", "account"),
+    *("statusHistory", "classHistory", "custodian", "authenticator", "insurance", "eventHistory"),
+    *("supportingInformation", "supportingInfo", "relevantHistory", "owner", "note", "dosage"),
+    *("dosageInstruction", "issued", "recorded", "recordedDate", "dateAsserted", "request"),
+    *("fhir_comments", "dateRecorded", "assertedDate", "performerType", "url"),
+    *("medicationCodeableConcept", "medicationReference", "medication", "primarySource"),
+    *("responsibleOrganization", "managingOrganization", "confidentiality", "docStatus"),
+))  # fmt: skip
+"""Elements of any type that administer the record, or whose form says where they go."""
+
+_DRUG_TIMES = (
+    *("authoredOn", "dateWritten", "effectiveDateTime", "effectivePeriod", "occurrenceDateTime"),
+    *("occurrencePeriod", "effectiveTimeDateTime", "effectiveTimePeriod"),
+    *("whenHandedOver", "whenPrepared", "dateAsserted"),
+)
+_REASONS = ("reason: reasonCode", "reason: reasonReference", "reason: reason")
+_DRUG_PARTS = ("status", *_REASONS, "because: statusReason", "because: reasonNotGiven")
+
+
+def _drug(opening: str) -> _Form:
+    names = ("medicationCodeableConcept", "medication")
+    return _Form("drug_exposure", _DRUG_TIMES, names, _DRUG_PARTS, opening,
+                 silent=("dispenser", "receiver", "destination", "authorizingPrescription",
+                         "priorPrescription", "dosageText", "derivedFrom"))  # fmt: skip
+
+
+_ORDER = _Form(
+    "procedure", ("authoredOn", "occurrenceDateTime", "occurrencePeriod", "orderedOn"),
+    ("code", "type", "codeCodeableConcept", "item.code"),
+    ("status", *_REASONS, "to be done: occurrenceDateTime", "to be done: occurrencePeriod",
+     "to be done: occurrenceTiming"), "ordered",
+)  # fmt: skip
+_STATED_TIMES = ("date", "dateTime", "authored", "sent", "recordedDate", "period", "issued")
+_GENERIC = _Form("observation", _STATED_TIMES, ("code", "type", "category"), ("status",))
+_FORMS = {
+    "Encounter": _Form(
+        "visit", ("period", "actualPeriod", "plannedStartDate"), ("type", "serviceType", "class"),
+        ("class: class", *_REASONS, "status: status", "admitted from: hospitalization.admitSource",
+         "readmission: hospitalization.reAdmission",
+         "diet: hospitalization.dietPreference",
+         "discharged to: hospitalization.dischargeDisposition",
+         "diagnosis: diagnosis.condition"),
+        fallback="Encounter", silent=("length", "episodeOfCare", "appointment"),
+    ),
+    "Condition": _Form(
+        "condition",
+        ("onsetDateTime", "onsetPeriod", "recordedDate", "dateRecorded", "assertedDate"), ("code",),
+        ("clinicalStatus", "verificationStatus", "severity: severity", "site: bodySite",
+         "stage: stage", "onset at: onsetAge", "onset at: onsetRange", "onset: onsetString",
+         "ended at: abatementAge", "ended at: abatementRange", "ended: abatementString",
+         "ended: abatementBoolean"),
+        silent=("abatementDateTime", "abatementPeriod"),
+    ),
+    "Observation": _Form(
+        "measurement",
+        ("effectiveDateTime", "effectivePeriod", "effectiveInstant", "effectiveTiming", "issued"),
+        ("code",),
+        silent=("status", "interpretation", "referenceRange", "component", "dataAbsentReason",
+                "focus", "value"),
+    ),
+    "MedicationRequest": _drug("prescribed"),
+    "MedicationOrder": _drug("prescribed"),
+    "MedicationStatement": _drug("reported"),
+    "MedicationUsage": _drug("reported"),
+    "MedicationAdministration": _drug("administered"),
+    "MedicationDispense": _drug("dispensed"),
+    "Procedure": _Form(
+        "procedure",
+        ("performedDateTime", "performedPeriod", "occurrenceDateTime", "occurrencePeriod"),
+        ("code",),
+        ("status", *_REASONS, "because: statusReason", "because: reasonNotPerformed",
+         "site: bodySite", "outcome: outcome", "complication: complication", "performedString",
+         "at: performedAge", "at: performedRange"),
+        silent=("report",),
+    ),
+    "Immunization": _Form(
+        "immunization", ("occurrenceDateTime", "date", "recorded"), ("vaccineCode",),
+        ("status", "reason: statusReason", "reason: reasonCode", "dose: doseQuantity",
+         "on: occurrenceString", "reaction: reaction.detail", "site: site", "route: route",
+         "lot: lotNumber"), "vaccination",
+        silent=("reaction", "expirationDate", "education", "fundingSource", "programEligibility"),
+    ),
+    "AllergyIntolerance": _Form(
+        "observation", ("onsetDateTime", "onsetPeriod", "recordedDate", "assertedDate"),
+        ("code", "substance", "reaction.substance"),
+        ("type", "category", "criticality: criticality", "reaction: reaction.manifestation",
+         "reaction severity: reaction.severity", "reaction: reaction.description",
+         "exposure: reaction.exposureRoute", "reaction on: reaction.onset",
+         "clinicalStatus", "verificationStatus", "status"), prefix="Allergy to ",
+        fallback="Allergy, not named", silent=("reaction",),
+    ),
+    "DiagnosticReport": _Form(
+        "procedure", ("effectiveDateTime", "effectivePeriod", "issued"), ("code",),
+        ("status", "results: result", "conclusion: conclusionCode"),
+        silent=("imagingStudy", "resultsInterpreter", "conclusion", "codedDiagnosis", "study"),
+        attachments=("presentedForm",),
+    ),
+    "DocumentReference": _Form(
+        "note", ("date", "context.period", "created", "indexed"), ("type", "category", "class"),
+        attachments=("content.attachment",),
+    ),
+    "Composition": _Form("note", ("date",), ("type", "title", "class")),
+    "CarePlan": _Form(
+        "observation", ("period", "created"), ("category", "title"),
+        ("title", "description", "status", "goals: goal"),
+        fallback="Care plan", silent=("activity", "careTeam", "addresses", "contributor"),
+    ),
+    "ServiceRequest": _ORDER,
+    "ProcedureRequest": _ORDER,
+    "ReferralRequest": _ORDER,
+    "DiagnosticOrder": _ORDER,
+    "DeviceRequest": _ORDER,
+    "NutritionOrder": replace(
+        _ORDER, times=("dateTime",), names=(), fallback="Nutrition order"
+    ),
+    "VisionPrescription": replace(
+        _ORDER, times=("dateWritten", "created"), names=(), fallback="Vision prescription",
+        opening="prescribed",
+    ),
+    "Goal": _Form(
+        "observation", ("startDate", "statusDate"), ("description",),
+        ("lifecycleStatus", "achievementStatus", "status"), "goal",
+        silent=("addresses", "statusDate", "startDate", "expressedBy"),
+    ),
+    "FamilyMemberHistory": _Form(
+        "observation", ("date",), ("relationship", "name"), ("status", "died: deceasedBoolean"),
+        prefix="Family history: ", fallback="Family history", silent=("condition",),
+    ),
+    "ImagingStudy": _Form(
+        "image", ("started",), ("procedureCode", "procedure"),
+        ("description", "series.modality", "series.bodySite", *_REASONS), fallback="Imaging study",
+        silent=("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "status",
+                "interpreter", "referrer", "uid", "accession"),
+    ),
+    "Media": _Form(
+        "image", ("createdDateTime", "createdPeriod", "issued"), ("type", "modality", "view"),
+        ("status", *_REASONS), fallback="Media",
+        silent=("content", "height", "width", "frames", "device", "operator", "deviceName"),
+        attachments=("content",),
+    ),
+    "Device": _Form(
+        "device_exposure", (), ("type", "deviceName.name", "name"), ("status", "modelNumber"),
+        silent=("udiCarrier", "distinctIdentifier", "serialNumber", "lotNumber", "manufactureDate",
+                "expirationDate", "deviceName", "contact"),
+    ),
+    "DeviceUseStatement": _Form(
+        "device_exposure",
+        ("timingDateTime", "timingPeriod", "recordedOn"), ("device", "device.concept"),
+        ("status", *_REASONS, "site: bodySite"), fallback="Device use",
+    ),
+    "EpisodeOfCare": _Form(
+        "visit", ("period",), ("type",), ("status", "diagnosis: diagnosis.condition"),
+        fallback="Episode of care", silent=("team", "careManager", "referralRequest"),
+    ),
+    "Flag": replace(
+        _GENERIC, parts=("status",), prefix="Flag: ", names=("code",)
+    ),
+    "ClinicalImpression": replace(
+        _GENERIC, times=("effectiveDateTime", "effectivePeriod", "date"), names=("code",),
+        parts=("status", "description", "summary"), fallback="Clinical impression",
+        silent=("assessor", "previous", "investigation", "protocol"),
+    ),
+    "RiskAssessment": replace(
+        _GENERIC, times=("occurrenceDateTime", "occurrencePeriod", "date"),
+        parts=("status", "method: method", *_REASONS), fallback="Risk assessment",
+        silent=("basis", "parent", "condition"),
+    ),
+    "Consent": replace(
+        _GENERIC, names=("category", "scope"), fallback="Consent", prefix="Consent: ",
+        parts=("status", "scope: scope", "decision: decision"),
+        silent=("policy", "organization", "grantor", "grantee", "controller", "manager"),
+        attachments=("sourceAttachment",),
+    ),
+    "DetectedIssue": replace(
+        _GENERIC, times=("identifiedDateTime", "identifiedPeriod", "date"), names=("code",),
+        parts=("status", "severity: severity", "detail"), fallback="Detected issue",
+        silent=("reference",),
+    ),
+    "Communication": replace(
+        _GENERIC, times=("sent", "received"), names=("topic", "category"),
+        parts=("status", *_REASONS, "because: statusReason", "payload.contentString"),
+        fallback="Communication", silent=("payload", "medium", "inResponseTo", "about"),
+        attachments=("payload.contentAttachment",),
+    ),
+    "AdverseEvent": replace(
+        _GENERIC, times=("date", "occurrenceDateTime", "occurrencePeriod", "detected"),
+        names=("event", "code", "type"), fallback="Adverse event", prefix="Adverse event: ",
+        parts=("actuality", "status", "seriousness: seriousness", "severity: severity",
+               "outcome: outcome"),
+        silent=("recordedDate", "study", "subjectMedicalHistory", "contributor"),
+    ),
+    "Specimen": _Form(
+        "specimen",
+        ("collection.collectedDateTime", "collection.collectedPeriod", "receivedTime"), ("type",),
+        ("status", "site: collection.bodySite", "method: collection.method",
+         "quantity: collection.quantity", "condition: condition"), fallback="Specimen",
+        silent=("collection", "accessionIdentifier", "parent", "container", "processing"),
+    ),
+    "QuestionnaireResponse": replace(
+        _GENERIC, times=("authored",), names=(), fallback="Questionnaire response",
+        silent=("item", "questionnaire"),
+    ),
+    "BodyStructure": replace(_GENERIC, names=("morphology", "location"), silent=("active", "image"),
+                             parts=("description",), fallback="Body structure"),
+    "ImmunizationRecommendation": replace(
+        _GENERIC, names=(), fallback="Immunization recommendation", silent=("authority",),
+    ),
+    "ImmunizationEvaluation": replace(
+        _GENERIC, names=("targetDisease",), parts=("status", "dose status: doseStatus"),
+        fallback="Immunization evaluation", silent=("authority", "immunizationEvent"),
+    ),
+}  # fmt: skip
+READ = frozenset(_FORMS)
+"""Resource types that become entries; every other type is counted and named."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TextPart:
+    """A part of a form's text: its label, the path of its values, and the path's first field."""
+
+    label: str
+    path: str
+    field: str
+
+
+def _compiled(form: _Form) -> tuple[tuple[_TextPart, ...], frozenset[str]]:
+    """A form's parts, and the fields that its text, name and time draw on."""
+    parts: list[_TextPart] = []
+    for part in form.parts:
+        name, _, path = part.rpartition(": ")
+        parts.append(_TextPart(name, path, path.partition(".")[0]))
+    fields = {path.partition(".")[0] for path in (*form.times, *form.names, *form.attachments)}
+    used = _SILENT.union(fields, (part.field for part in parts), form.silent, FIELDS)
+    return tuple(parts), used
+
+
+_COMPILED = {kind: _compiled(form) for kind, form in _FORMS.items()}
+_STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
+_OBSERVED = frozenset(("social-history", "survey", "exam"))
+_NONE_KNOWN = re.compile(
+    r"\s*(?:no (?:known|history of|current)?\s*(?:\w+ ){0,4}allerg|no known\b|denies\b"
+    r"|n\.?k\.?d?\.?a\b|nkfa\b)",
+    re.IGNORECASE,
+)
+"""Texts of an allergy that say that there is none."""
+_NONE_KNOWN_CODES = frozenset((
+    *("716186003", "409137002", "428607008", "429625007", "428197003", "716184000", "1003774007"),
+    *("716185004", "no-known-allergy", "nkda", "nka"),
+))  # fmt: skip
+"""SNOMED CT's findings of no known allergy (HL7 International Patient Summary), and words."""
+_REVISED = frozenset(("amended", "corrected", "appended"))
+_NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
+
+
+class ResourceReader:
+    """Turns resources into entries; ``problems`` takes the reasons of what was not read."""
+
+    def __init__(self, display: Lookup, binary: Attachment) -> None:
+        self._display, self._binary = display, binary
+        self.problems: list[str] = []
+
+    def entries(self, resource: Resource) -> list[Entry]:
+        """The entries of a resource of a type in :data:`READ`; [] where it was retracted."""
+        status, words = status_of(resource)
+        if status is Status.RETRACTED:
+            self.problems.append(words)
+            return []
+        words = words or next(filter(_REVISED.__contains__, _statuses(resource)), "")
+        kind = resource["resourceType"]
+        form = _FORMS[kind]
+        time = next(
+            filter(None, (moment(v) for t in form.times for v in values(resource, t))), None
+        )
+        code, named = next(
+            (c for n in form.names if (c := concept(values(resource, n)))[1]), ("", "")
+        )
+        visit = clean(resource.get("id")) if kind == "Encounter" else _visit(resource)
+        notes: list[Entry] = []
+        if form.kind == "note" or kind == "DiagnosticReport":
+            note = entry(time, "note", code=code, name=named, visit_id=visit)
+            complete, notes = self._notes(resource, form, note, words)
+            if complete:
+                return notes
+        # What precedes the text: that a resource is planned, denied or ended.
+        opening = form.opening if status in _NO_CLAIM else ""
+        if opening == "ordered" and resource.get("intent") == "directive":
+            opening = "directive"
+        end = _end(resource, kind, time, words)
+        parts = [opening, *_parts(resource, kind, bool(words), end is not None)]
+        # The parts of its text, by kind of resource.
+        measured = unit = ""
+        if kind.startswith("Medication"):
+            named = named or self._medicine(resource) or "not named"
+            doses = items(resource.get("dosageInstruction")) + items(resource.get("dosage"))
+            parts += map(dosage, doses)
+        elif kind == "Observation":
+            form, named = _form_of_observation(resource, form, named)
+            measured, unit = _measured(resource)
+            parts = [measured, *_components(resource), *parts]
+        elif kind in _DETAILS:
+            parts += _DETAILS[kind](resource)
+        if end is None:
+            parts += _until(resource, kind, words)
+        parts += _others(resource, kind)
+        if form.attachments and kind != "DiagnosticReport":
+            parts += self._attached(resource, form)
+        parts += map(annotation, items(resource.get("note")))
+        parts = [part for part in parts if part and part != named]
+        # Its narrative where nothing else says more; then the entry, and its end.
+        narrative = first_object(resource.get("text"))
+        if narrative and (
+            clean(narrative.get("status")) == "additional"
+            or not (named or _says_more(resource, parts))
+        ):
+            parts.append(html_text(clean(narrative.get("div"))))
+        if measured and unit and (words or len(parts) > 1):
+            parts[0], unit = f"{measured} {unit}", ""
+        name = _title(resource, form, code, named, status)
+        spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
+        text = _joined(words, parts, name, spread)
+        started = text or ("start" if end is not None and kind == "Condition" else "recorded")
+        one = entry(time, form.kind, code=code, name=name, text=started, unit=unit, visit_id=visit)
+        if end is not None:
+            return [*notes, one, (end, *one[1:4], "end", *one[5:])]
+        return [*notes, one]
+
+    def _medicine(self, resource: Resource) -> str:
+        """The name of a medicine that is a separate or a contained resource."""
+        held = first_object(resource.get("medicationReference")) or first_object(
+            resource.get("medication")
+        )
+        link = first_object(held.get("reference")) or held
+        for inside in objects(resource.get("contained")):
+            if reference(link) == f"#{inside.get('id')}":
+                return concept(inside.get("code"))[1]
+        return self._display(reference(link)) or clean(link.get("display"))
+
+    def _notes(
+        self, resource: Resource, form: _Form, note: Entry, words: str
+    ) -> tuple[bool, list[Entry]]:
+        """Whether notes say all of a document or report, and the notes: its texts, and one for
+        each attachment that is not read."""
+        kind, named = resource["resourceType"], note[3]
+        description = clean(resource.get("description"))
+        title = named or clean(resource.get("title")) or description or "Note"
+        author = self._authors(resource)
+        texts: list[str] = []
+        unread: list[str] = []
+        # Texts of the attachments, and those that cannot be read.
+        attachments = [a for path in form.attachments for a in values(resource, path)]
+        for attachment in attachments:
+            text, problem = attachment_text(first_object(attachment), self._binary)
+            if problem:
+                self.problems.append(f"has an attachment that {problem}")
+                of_file = clean(first_object(attachment).get("title"))
+                unread.append(_not_read((title, of_file, description), author, problem))
+            else:
+                texts.append(text)
+        # A document is its attachments; a report or composition also its own text.
+        if kind == "DocumentReference":
+            if not attachments:
+                self.problems.append("has no attachment")
+                unread.append(_not_read((title, description), author, "is missing"))
+            if description and description != title:
+                texts = [f"{description}\n{text}" for text in texts]
+        else:
+            concluded = dict.fromkeys(
+                (clean(resource.get("conclusion")), shown(resource.get("conclusionCode")),
+                 shown(resource.get("codedDiagnosis")))
+            )  # fmt: skip
+            body = "\n".join(filter(None, (*concluded, *_sections(resource, 0), *texts)))
+            narrative = html_text(clean(first_object(resource.get("text")).get("div")))
+            if not body and kind == "Composition":
+                body = narrative
+            remarks = map(annotation, items(resource.get("note")))
+            texts = ["\n".join(filter(None, (body, *remarks)))] if body else []
+            if not texts and kind == "Composition":
+                unread.append(f"{title}; no section of it has text")
+        id = clean(resource.get("id"))
+        return form.kind == "note" or bool(texts), [
+            (*note[:3], title, stated(words, text), "", id, note[7], None, author)
+            for text in (*texts, *unread)
+        ]
+
+    def _authors(self, resource: Resource) -> str:
+        """Who wrote a document, by name."""
+        people = (*objects(resource.get("author")), *objects(resource.get("performer")))
+        names = (clean(p.get("display")) or self._display(reference(p)) for p in people)
+        return ", ".join(dict.fromkeys(filter(None, names)))
+
+    def _attached(self, resource: Resource, form: _Form) -> Iterator[str]:
+        """The texts of the attachments of a resource that is no document."""
+        for attachment in (a for path in form.attachments for a in values(resource, path)):
+            held = first_object(attachment)
+            text, problem = attachment_text(held, self._binary)
+            title = clean(held.get("title"))
+            if problem:
+                self.problems.append(f"has an attachment that {problem}")
+                text = _not_read((), "", problem)
+            yield f"{title}: {text}" if title else text
+
+
+def _sections(resource: Resource, depth: int) -> Iterator[str]:
+    for section in objects(resource.get("section")):
+        yield clean(section.get("title")) or concept(section.get("code"))[1]
+        text = html_text(clean(first_object(section.get("text")).get("div")))
+        yield text or shown(section.get("entry")) or shown(section.get("emptyReason"))
+        if depth < 10:
+            yield from _sections(section, depth + 1)
+
+
+def attachment_text(attachment: Resource, binary: Attachment) -> tuple[str, str]:
+    """Text of an Attachment, or "" and the reason why it has none that can be read."""
+    data, kind = attachment.get("data"), clean(attachment.get("contentType"))
+    if not data and attachment.get("url"):
+        stored = binary(clean(attachment["url"]))
+        if stored is None:
+            return "", "points to a file that is not among these"
+        data = stored.get("data")
+        kind = kind or clean(stored.get("contentType"))
+    return base64_text(data if isinstance(data, str) else "", kind)
+
+
+def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
+    """The text of a note in place of a file that is not read."""
+    by = f"by {author}" if author else ""
+    parts = (*dict.fromkeys(titles), by, f"not read: the attachment {problem}")
+    return "; ".join(filter(None, parts))
+
+
+def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Iterator[str]:
+    """The parts of a form's text, with their labels.
+
+    ``has_words``: whether the status has words, which open the text and are not repeated;
+    ``has_end``: whether another entry says when it ended, which was not known when it began.
+    """
+    for part in _COMPILED[kind][0]:
+        if part.field not in resource:
+            continue
+        if has_end and kind == "Condition" and part.field in _STATUS_FIELDS:
+            continue
+        reached = values(resource, part.path)
+        if has_words and part.field in _STATUS_FIELDS:
+            reached = [
+                value
+                for value in reached
+                if not (classify(codes(value))[1] or _REVISED.intersection(codes(value)))
+            ]
+        text = shown(reached)
+        if text:
+            flag = part.label if reached == [True] else ""
+            yield flag or f"{part.label} {text}".strip()
+
+
+def _others(resource: Resource, kind: str) -> Iterator[str]:
+    """What a resource states in elements that its form does not name."""
+    used = _COMPILED[kind][1]
+    for name in sorted(resource):
+        if name in used or name.startswith("_"):
+            continue
+        if kind == "Observation" and name.startswith(("value", "effective")):
+            continue
+        text = shown(resource[name])
+        if text:
+            yield f"{label(name)} {text}"
+    if resource.get("primarySource") is False:
+        yield "reported by another source"
+
+
+def _says_more(resource: Resource, parts: Sequence[str]) -> bool:
+    """Whether a resource without a name says more than its status."""
+    statuses = {shown(resource.get(name)) for name in _STATUS_FIELDS}
+    return any(part not in statuses for part in parts)
+
+
+def _title(resource: Resource, form: _Form, code: str, named: str, status: Status) -> str:
+    """The name of an entry; one that would mislead by itself says what is negated."""
+    if not named:
+        return form.fallback or label(resource["resourceType"]).capitalize()
+    if resource["resourceType"] == "AllergyIntolerance":
+        coded = {c.lower() for n in ("code", "substance") for c in codes(resource.get(n))}
+        if coded & _NONE_KNOWN_CODES and named == code:
+            return "No known allergy"
+        if coded & _NONE_KNOWN_CODES or _NONE_KNOWN.match(named):
+            return named
+        if status is Status.NEGATED:
+            return f"Refuted {form.prefix[0].lower()}{form.prefix[1:]}{named}"
+    return form.prefix + named
+
+
+def _joined(words: str, parts: Sequence[str], name: str, spread: bool) -> str:
+    """The text of an entry. ``spread``: a long one repeats its name and ``words`` in each of its
+    parts, which may be read apart."""
+    text = "; ".join(parts)
+    if not spread or count_tokens(f"{name}: {words}; {text}") <= SENTENCE_TOKENS:
+        return stated(words, text)
+    first, *rest = parts
+    return "\n".join((stated(words, first), *(f"{name}: {stated(words, part)}" for part in rest)))
+
+
+def _statuses(resource: Resource) -> Iterator[str]:
+    return (clean(resource.get(name)) for name in ("status", "docStatus"))
+
+
+def _measured(resource: Resource) -> tuple[str, str]:
+    """Text and unit of ``value[x]`` with interpretation and reference range, or why there is
+    none; the unit is apart where it is a plain quantity."""
+    name = next(
+        (
+            n
+            for n, v in resource.items()
+            if v is not None and n.startswith("value") and n != "value"
+        ),
+        "",
+    )
+    value = resource.get(name)
+    flags = [shown(resource.get("interpretation"))] if resource.get("interpretation") else []
+    for limits in objects(resource.get("referenceRange")):
+        text = clean(limits.get("text")) or shown(limits)
+        flags += [f"reference {text}"] if text else []
+    extra = "; ".join(filter(None, flags))
+    if name == "valueQuantity" and isinstance(value, dict) and not extra:
+        return quantity(value)
+    absent = shown(resource.get("dataAbsentReason"))
+    text = shown(value) if name else f"no value {absent}" if absent else ""
+    return f"{text} ({extra})" if text and extra else text or extra, ""
+
+
+def _components(resource: Resource) -> list[str]:
+    return [
+        f"{concept(part.get('code'))[1]} {' '.join(filter(None, _measured(part)))}".strip()
+        for part in objects(resource.get("component"))
+    ]
+
+
+def _form_of_observation(resource: Resource, form: _Form, named: str) -> tuple[_Form, str]:
+    """The kind of entry that an observation's category makes it, and its name with its focus."""
+    categories = {
+        code.rpartition("/")[2] for c in items(resource.get("category")) for code in codes(c)
+    }
+    if categories & _OBSERVED:
+        form = replace(form, kind="observation")
+    focus = shown(resource.get("focus"))
+    return form, f"{named or 'Observation'} (of {focus})" if focus else named
+
+
+def _activities(resource: Resource) -> Iterator[str]:
+    """The activities of a care plan, each with what its status says."""
+    current: list[str] = []
+    for activity in objects(resource.get("activity")):
+        detail = first_object(activity.get("detail"))
+        status, words = status_of(detail)
+        text = ", ".join(
+            filter(None, (concept(detail.get("code"))[1], clean(detail.get("description"))))
+        ) or shown(activity.get("reference"))
+        notes = ", ".join(map(annotation, items(activity.get("progress"))))
+        text = f"{text} ({notes})" if notes else text
+        if status is Status.CURRENT:
+            current += [text] if text else []
+        elif text:
+            yield f"{words.upper()}: {text}"
+    if current:
+        yield f"activities {', '.join(current)}"
+
+
+def _answers(resource: Resource, depth: int = 0) -> Iterator[str]:
+    """``question: answer`` of each answered item of a questionnaire."""
+    for item in objects(resource.get("item")):
+        answers = list(objects(item.get("answer")))
+        texts = [
+            shown(value)
+            for answer in answers
+            for name, value in answer.items()
+            if name.startswith("value")
+        ]
+        question = clean(item.get("text")) or clean(item.get("linkId"))
+        if any(texts):
+            yield f"{question}: {', '.join(filter(None, texts))}"
+        if depth < 10:
+            for inside in (item, *answers):
+                yield from _answers(inside, depth + 1)
+
+
+def _relatives(resource: Resource) -> Iterator[str]:
+    """The conditions of a relative."""
+    yield from map(shown, items(resource.get("condition")))
+
+
+_DETAILS: dict[str, Callable[[Resource], Iterator[str]]] = {
+    "CarePlan": _activities,
+    "FamilyMemberHistory": _relatives,
+    "QuestionnaireResponse": _answers,
+}
+"""What a type states in a structure that only it has."""
+_ENDS = {
+    "Encounter": ("period.end", "actualPeriod.end"),
+    "Condition": ("abatementDateTime", "abatementPeriod"),
+    "CarePlan": ("period.end",),
+    "EpisodeOfCare": ("period.end",),
+    "Flag": ("period.end",),
+    "MedicationStatement": ("effectivePeriod.end",),
+    "DeviceUseStatement": ("timingPeriod.end",),
+}
+"""Elements that say when something ended that lasts."""
+
+
+def _end(resource: Resource, kind: str, time: datetime | None, words: str) -> datetime | None:
+    """When something ended, where that is a separate entry: on a later day, and neither planned
+    nor negated. It was not known when it began."""
+    ends = (moment(v) for path in _ENDS.get(kind, ()) for v in values(resource, path))
+    end = next(filter(None, ends), None)
+    if words or end is None or (time is not None and end.date() <= time.date()):
+        return None
+    return end
+
+
+def _until(resource: Resource, kind: str, words: str) -> Iterator[str]:
+    """The end of something of which no other entry says when it ended; of an encounter only where
+    it is planned."""
+    for path in _ENDS.get(kind, ()) if kind != "Encounter" or words else ():
+        text = shown(values(resource, path))
+        if text:
+            yield f"until {text}"
+
+
+def _visit(resource: Resource) -> str:
+    held = items(resource.get("encounter")) + values(resource, "context.encounter")
+    about = held or items(resource.get("context"))
+    return reference(next(iter(about), None)).rpartition("/")[2]

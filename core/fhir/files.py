@@ -1,0 +1,413 @@
+"""Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles.
+
+Every resource has a :class:`ResourcePlace`, at which it is read again when a record is built.
+Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import re
+import zlib
+from collections import Counter
+from collections.abc import Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any, BinaryIO, NamedTuple
+
+from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error
+from midchart.core.config import cache_folder
+from midchart.core.errors import DataError
+from midchart.core.fhir.values import clean
+from midchart.core.parsing import read_json
+from midchart.core.storage.files import make_folder
+from midchart.core.storage.lru import LRU
+from midchart.core.types import Skip
+
+LARGEST_BUNDLE = 512 << 20
+"""Bytes of the largest JSON file that is read; NDJSON files may be of any size."""
+LONGEST_LINE = 256 << 20
+"""Bytes of the longest NDJSON line that is read."""
+_LARGEST_UNPACKED = 64 << 30
+"""Bytes that the compressed NDJSON files of a cohort may unpack to, together."""
+_MARK = b'"resourceType"'
+_MODIFIER = b"modifierExtension"
+_BY_LINE = (".ndjson", ".jsonl")
+_SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
+SUFFIXES = (".json", *_BY_LINE)
+"""Endings of files that may hold resources, without ``.gz``."""
+_PER_LINE = "one resource a line"
+_BLOCK = 1 << 20
+_OPEN_AT_ONCE = 32
+"""Files that are open while a record is built."""
+_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+"""Errors of a gzip file that is cut off or is none."""
+
+
+@dataclass
+class Reasons:
+    """Why resources are left out: one line a file and reason, with the number and the first."""
+
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    first: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
+
+    def add(self, file: str, line: int, reason: str) -> None:
+        """Count one resource."""
+        self.counts[file, reason] += 1
+        self.first.setdefault((file, reason), line)
+
+    def skips(self) -> Iterator[Skip]:
+        """One Skip each, at the first resource concerned."""
+        for (file, reason), count in self.counts.items():
+            more = f" ({count:,} resources, the first is here)" if count > 1 else ""
+            yield Skip(file, self.first[file, reason], reason + more)
+
+
+class Member(NamedTuple):
+    """A resource of a JSON document, and what the bundles around it state.
+
+    ``url``: its full URL. ``bundle``: numbers that identify the bundles (or the array) that hold
+    it, the outermost first; () for a resource by itself. ``history``: whether the newest version
+    comes first. ``deleted``: URL of a resource that the entry deletes. ``in_array``: whether the
+    outermost is an array.
+    """
+
+    resource: Any
+    url: str = ""
+    bundle: tuple[int, ...] = ()
+    history: bool = False
+    deleted: str = ""
+    in_array: bool = False
+
+
+class ResourcePlace(NamedTuple):
+    """Where a resource is: number of the file; line, or entry of a JSON file; byte offset and
+    length of its line; number of the resource among the members of the line or file, from 1 (0:
+    the line is the resource)."""
+
+    file: int
+    line: int
+    offset: int
+    length: int
+    position: int
+
+
+def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
+    """The resources of a document in order: those of a bundle and of its bundles, of an array, or
+    the document itself."""
+    inside = bundle or (0,)
+    if isinstance(document, list):
+        return [
+            member
+            for number, one in enumerate(document, 1)
+            for member in (
+                members(one, (*inside, number))
+                if isinstance(one, list) or _is_bundle(one)
+                else [Member(one, bundle=inside, in_array=True)]
+            )
+        ]
+    if not _is_bundle(document):
+        return [Member(document, bundle=bundle)]
+    entries = document.get("entry") or []
+    if not isinstance(entries, list):
+        return [Member(None, bundle=inside)]
+    history = document.get("type") == "history"
+    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, dict))
+    server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
+    return [
+        member
+        for number, entry in enumerate(entries, 1)
+        for member in _of_entry(entry, number, inside, history, server)
+    ]
+
+
+def _is_bundle(document: Any) -> bool:
+    return isinstance(document, dict) and document.get("resourceType") == "Bundle"
+
+
+def _of_entry(
+    entry: Any, number: int, bundle: tuple[int, ...], history: bool, server: str
+) -> Iterator[Member]:
+    if not isinstance(entry, dict):
+        yield Member(None, bundle=bundle)
+        return
+    stated = entry.get("request")
+    request: dict[str, Any] = stated if isinstance(stated, dict) else {}
+    resource, url = entry.get("resource"), clean(entry.get("fullUrl"))
+    if clean(request.get("method")).upper() == "DELETE":
+        deleted = url or clean(request.get("url")) or "?"
+        if server and "://" not in deleted:
+            deleted = f"{server}/{deleted}"
+        yield Member(resource, deleted if "://" in deleted else url, bundle, history, deleted)
+    elif _is_bundle(resource):
+        yield from members(resource, (*bundle, number))
+    elif resource is not None or not (request or "response" in entry):
+        yield Member(resource, url, bundle, history)
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceFile:
+    """A file with its name in messages and the state it was indexed in.
+
+    ``unpacked``: first byte of its content in the temporary file and the one after it, None where
+    it is read from the file itself.
+    """
+
+    path: Path
+    name: str
+    by_line: bool
+    state: tuple[int, int]
+    unpacked: tuple[int, int] | None = None
+
+    def check(self) -> None:
+        """Raise DataError where the file is not as it was indexed."""
+        if state_of(self.path, self.name) != self.state:
+            raise DataError(self.name, None, "changed since it was opened", "open the cohort again")
+
+    def members(self) -> tuple[list[Member], bool]:
+        """The resources of a JSON file, and whether it has modifier extensions; raises
+        DataError."""
+        reason = f"is a JSON file of more than {LARGEST_BUNDLE >> 20:,} MB"
+        if self.state[0] > LARGEST_BUNDLE:
+            raise DataError(self.name, None, reason, "export it as NDJSON")
+        try:
+            with _opened(self.path) as opened:
+                data = opened.read(LARGEST_BUNDLE + 1)
+        except OSError as error:
+            raise data_error(error, self.name) from None
+        except _DAMAGED:
+            raise DataError(self.name, None, "is a damaged gzip file", "export it again") from None
+        if len(data) > LARGEST_BUNDLE:
+            raise DataError(self.name, None, reason, "export it as NDJSON")
+        extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
+        document = read_json(_unicode(data, self.name), self.name, as_written=True)
+        return members(document), extended
+
+
+def state_of(path: Path, name: str) -> tuple[int, int]:
+    """Bytes and time of change of a file; raises DataError where it is none of the cohort's."""
+    try:
+        stat = check_file(path, LARGEST_TABLE)
+    except OSError as error:
+        raise data_error(error, name) from None
+    return stat.st_size, stat.st_mtime_ns
+
+
+def ending(path: Path) -> str:
+    """The ending of a file's name in lower case, without ``.gz``."""
+    return Path(path.stem).suffix.lower() if path.suffix.lower() == ".gz" else path.suffix.lower()
+
+
+def stem(path: Path) -> str:
+    """A file's name without its endings."""
+    return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
+
+
+def _opened(path: Path) -> IO[bytes]:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore
+
+
+def _holds_lines(path: Path) -> bool:
+    """Whether a JSON file has a resource on its first line, and further lines."""
+    with _opened(path) as opened:
+        first, second = opened.readline(_BLOCK), opened.readline(_BLOCK)
+    if not second.strip().startswith((b"{", b"[")):
+        return False
+    try:
+        read_json(first, path.name)
+    except DataError:
+        return False
+    return True
+
+
+def _utf_16(head: bytes) -> str:
+    """The name of the encoding of UTF-16 text, "" for any other."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if len(head) < 2 or 0 not in head[:2]:
+        return ""
+    return "utf-16-be" if head[0] == 0 else "utf-16-le"
+
+
+def _unicode(data: bytes, name: str) -> bytes | str:
+    encoding = _utf_16(data)
+    try:
+        return data.decode(encoding) if encoding else data
+    except UnicodeDecodeError:
+        raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
+
+
+def names_type(path: Path, limit: int = LARGEST_TABLE) -> bool:
+    """Whether the first ``limit`` bytes of a file name a resourceType."""
+    end, read = b"", 0
+    try:
+        with _opened(path) as opened:
+            while read < limit and (block := opened.read(min(_BLOCK, limit - read))):
+                if _MARK in (end + block).replace(b"\0", b""):
+                    return True
+                end, read = block[-2 * len(_MARK) :], read + len(block)
+    except _DAMAGED:
+        return True  # it is named when it is read
+    return False
+
+
+class ResourceFiles:
+    """The files of a cohort, and the temporary file with what was unpacked."""
+
+    def __init__(self) -> None:
+        self.files: list[ResourceFile] = []
+        self._copy: BinaryIO | None = None
+        self._documents: LRU[list[Member]] = LRU(2)
+
+    def add(self, path: Path, name: str) -> int:
+        """Enter a file, unpack it where its lines cannot be reached in it, and return its number.
+
+        Raises DataError.
+        """
+        state, span = state_of(path, name), None
+        try:
+            by_line = ending(path) in _BY_LINE or _holds_lines(path)
+            with _opened(path) as opened:
+                encoding = _utf_16(opened.read(2)) if by_line else ""
+            if by_line and (encoding or path.suffix.lower() == ".gz"):
+                span = self._unpack(path, name, encoding)
+        except _DAMAGED:
+            raise DataError(name, None, "is a damaged gzip file", "export it again") from None
+        except OSError as error:
+            raise data_error(error, name) from None
+        except UnicodeDecodeError:
+            raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
+        self.files.append(ResourceFile(path, name, by_line, state, span))
+        return len(self.files) - 1
+
+    def _unpack(self, path: Path, name: str, encoding: str) -> tuple[int, int]:
+        """Append a file's content as UTF-8 to the temporary file; its first byte and its end."""
+        if self._copy is None:
+            make_folder(cache_folder())
+            self._copy = TemporaryFile(dir=cache_folder())  # noqa: SIM115
+        start = self._copy.seek(0, os.SEEK_END)
+        decoder = codecs.getincrementaldecoder(encoding)() if encoding else None
+        with _opened(path) as opened:
+            while block := opened.read(_BLOCK):
+                self._copy.write(decoder.decode(block).encode() if decoder else block)
+                if self._copy.tell() > _LARGEST_UNPACKED:
+                    reason = f"unpacks to more than {_LARGEST_UNPACKED >> 30} GB"
+                    raise DataError(name, None, reason, "unpack and split it")
+        self._copy.flush()
+        return start, self._copy.tell()
+
+    def resources(
+        self, number: int, reasons: Reasons
+    ) -> Iterator[tuple[Member, ResourcePlace, bool]]:
+        """Each resource of a file with its place, and whether it may have modifier extensions.
+
+        Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
+        """
+        file = self.files[number]
+        if not file.by_line:
+            inside, extended = file.members()
+            self._documents.get((number, 0), lambda: inside)
+            for position, member in enumerate(inside, 1):
+                yield member, ResourcePlace(number, position, 0, 0, position), extended
+            self._documents.clear()
+            return
+        with self._content(file) as (opened, start, end):
+            for line, offset, length, content in _lines(opened, start, end):
+                if not content:
+                    reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
+                    reasons.add(file.name, line, reason)
+                    continue
+                try:
+                    document = read_json(content, file.name, line, _PER_LINE, as_written=True)
+                except DataError as error:
+                    reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
+                    continue
+                extended = _MODIFIER in content
+                if not (isinstance(document, list) or _is_bundle(document)):
+                    yield Member(document), ResourcePlace(number, line, offset, length, 0), extended
+                    continue
+                for position, member in enumerate(members(document), 1):
+                    yield member, ResourcePlace(number, line, offset, length, position), extended
+
+    @contextmanager
+    def _content(self, file: ResourceFile) -> Generator[tuple[BinaryIO, int, int]]:
+        """An NDJSON file's content, at its first byte, with that byte's offset and the end's."""
+        if file.unpacked is None:
+            with file.path.open("rb") as opened:
+                yield opened, 0, file.state[0] + 1
+        elif self._copy is not None:
+            self._copy.seek(file.unpacked[0])
+            yield self._copy, *file.unpacked
+
+    def reading(self) -> OpenResources:
+        """Reads resources at their places."""
+        return OpenResources(self.files, self._copy, self._documents)
+
+
+def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
+    line = 0
+    while offset < end and (content := opened.readline(min(LONGEST_LINE, end - offset))):
+        line += 1
+        length, begin = len(content), offset
+        if length >= LONGEST_LINE and not content.endswith(b"\n"):
+            while content and not content.endswith(b"\n"):
+                content = opened.readline(LONGEST_LINE)
+                length += len(content)
+            content = b""
+        offset += length
+        if not content.isspace():
+            yield line, begin, length, content
+
+
+class OpenResources(AbstractContextManager["OpenResources"]):
+    """Reads resources at their places; each file is opened, and its state checked, once."""
+
+    def __init__(
+        self, files: list[ResourceFile], copy: BinaryIO | None, documents: LRU[list[Member]]
+    ) -> None:
+        self._files, self._copy, self._documents = files, copy, documents
+        self._handles: dict[int, int] = {}
+        self._checked: set[int] = set()
+
+    def __exit__(self, *_: object) -> None:
+        for handle in self._handles.values():
+            os.close(handle)
+        self._handles.clear()
+
+    def __call__(self, place: ResourcePlace) -> Any:
+        """The resource at a place; raises DataError where its file changed."""
+        file = self._files[place.file]
+        if place.file not in self._checked:
+            file.check()
+            self._checked.add(place.file)
+        try:
+            if not place.position:
+                return self._parsed(file, place)
+            key = (place.file, place.offset)
+            inside = self._documents.get(
+                key,
+                lambda: members(self._parsed(file, place)) if file.by_line else file.members()[0],
+            )
+            return inside[place.position - 1].resource
+        except OSError as error:
+            raise data_error(error, file.name) from None
+        except (DataError, IndexError):
+            reason = "changed while it was read"
+            raise DataError(file.name, place.line, reason, "open the cohort again") from None
+
+    def _parsed(self, file: ResourceFile, place: ResourcePlace) -> Any:
+        if file.unpacked is None:
+            handle = self._handles.get(place.file)
+            if handle is None:
+                if len(self._handles) >= _OPEN_AT_ONCE:
+                    self.__exit__()
+                handle = self._handles[place.file] = os.open(file.path, os.O_RDONLY)
+        else:
+            assert self._copy is not None
+            handle = self._copy.fileno()
+        content = os.pread(handle, place.length, place.offset)
+        return read_json(content, file.name, place.line, as_written=True)

@@ -1,0 +1,78 @@
+"""Modifier elements of FHIR resources: what they mean for a resource, and those that are unknown.
+
+A modifier element changes what the rest of a resource means (HL7 FHIR R4, 2.4.0.2): "do not
+perform" makes an order a ban. A resource with one that is unknown must not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from midchart.core.cohorts.status import Status, classify
+from midchart.core.fhir.values import Resource, clean, codes
+
+FIELDS = (
+    *("status", "docStatus", "intent", "lifecycleStatus", "verificationStatus", "actuality"),
+    *("taken", "adherence", "wasNotTaken", "wasNotGiven", "notGiven", "notDone", "notPerformed"),
+    *("doNotPerform", "negated"),
+)
+"""Elements that are looked at here; those after ``adherence`` are true or false."""
+_NEGATING = {
+    "doNotPerform": "do-not-perform",
+    "wasNotTaken": "not-taken",
+    "wasNotGiven": "not-done",
+    "notGiven": "not-done",
+    "notDone": "not-done",
+    "notPerformed": "not-done",
+    "negated": "negated",
+}
+_TAKEN = {"n": "not-taken", "unk": "unknown"}
+"""MedicationStatement.taken of STU3."""
+_PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
+"""Types that are plans by nature: the intents plan and order say nothing of them."""
+
+
+def status_of(resource: Resource) -> tuple[Status, str]:
+    """Whether a resource holds, is planned, negated or retracted, and in which words."""
+    return _classified(tuple(_codes(resource)))
+
+
+_classified = lru_cache(maxsize=4096)(classify)
+
+
+def _codes(resource: Resource) -> Iterator[str]:
+    for name in [name for name in FIELDS if name in resource]:
+        value = resource[name]
+        if name in _NEGATING:
+            if value is True or value == "true":
+                yield _NEGATING[name]
+        elif name == "taken":
+            yield _TAKEN.get(clean(value), "")
+        elif name == "adherence":
+            yield from codes(value.get("code") if isinstance(value, dict) else value)
+        elif name == "intent" and resource.get("resourceType") in _PLANS:
+            yield "" if value == "plan" else clean(value)
+        elif isinstance(value, str):
+            yield value
+        else:
+            yield from codes(value)
+
+
+def unknown_modifier(resource: Resource, anywhere: bool) -> str:
+    """The reason why a resource must not be read, or "".
+
+    ``anywhere``: whether modifier extensions inside of its elements are looked for.
+    """
+    if resource.get("implicitRules"):
+        return "follows rules that are not known here (implicitRules)"
+    if resource.get("modifierExtension") or (anywhere and _extended(resource)):
+        return "has a modifier extension, which may change its meaning"
+    return ""
+
+
+def _extended(value: Any) -> bool:
+    if isinstance(value, dict):
+        return bool(value.get("modifierExtension")) or any(map(_extended, value.values()))
+    return isinstance(value, list) and any(map(_extended, value))

@@ -1,0 +1,297 @@
+"""FHIR data types as text: codes, quantities, periods, timings, dosages, notes, and any element.
+
+Numbers are texts as they were written (:func:`midchart.core.parsing.read_json`, ``as_written``).
+Times are the local clock times that the resource states; an offset is dropped, as charts are read
+in local time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+
+from midchart.core.cohorts.files import parse_time
+
+Resource = Mapping[str, Any]
+
+_VOCABULARIES = {
+    "http://snomed.info/sct": "SNOMED",
+    "http://loinc.org": "LOINC",
+    "http://www.nlm.nih.gov/research/umls/rxnorm": "RxNorm",
+    "http://hl7.org/fhir/sid/icd-10-cm": "ICD10CM",
+    "http://hl7.org/fhir/sid/icd-10": "ICD10",
+    "http://hl7.org/fhir/sid/icd-9-cm": "ICD9CM",
+    "http://hl7.org/fhir/sid/cvx": "CVX",
+    "http://hl7.org/fhir/sid/ndc": "NDC",
+    "http://www.ama-assn.org/go/cpt": "CPT4",
+    "http://unitsofmeasure.org": "UCUM",
+}
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_PARTIAL_DATE = re.compile(r"(\d{4})(?:-(\d{2}))?")
+_DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
+_WORD_CODE = re.compile(r"[A-Za-z][A-Za-z -]*\Z")
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_CHOICE = re.compile(
+    r"(?<=[a-z])(?:CodeableConcept|Quantity|DateTime|String|Boolean|Integer|PositiveInt|Decimal|Reference)\Z"
+)
+_DEEPEST = 6
+"""Levels of nested elements of one field that are put into words."""
+_NO_TEXT = frozenset(("id", "extension", "modifierExtension", "identifier", "resourceType"))
+"""Parts of an element that name it or refer to others, and say nothing of the patient."""
+_PLAIN_PARTS = frozenset(("code", "summary", "detail", "description", "text", "item", "concept"))
+"""Parts of an element whose text needs no name."""
+
+
+def clean(value: Any) -> str:
+    """A string with lone surrogates replaced by U+FFFD; "" for what is no string or number."""
+    if isinstance(value, str):
+        return (value if value.isascii() else _SURROGATE.sub("\ufffd", value)).strip()
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value) if isinstance(value, int | float) else ""
+
+
+def items(value: Any) -> list[Any]:
+    """The elements of a JSON array; a single value counts as an array of one."""
+    return value if isinstance(value, list) else [] if value is None else [value]
+
+
+def objects(value: Any) -> Iterator[Resource]:
+    """The objects of a JSON array, or a single object; nothing for anything else."""
+    return (item for item in items(value) if isinstance(item, dict))
+
+
+def first_object(value: Any) -> Resource:
+    """The first object of an element; an empty one where there is none."""
+    return next(objects(value), {})
+
+
+def values(resource: Resource, path: str) -> list[Any]:
+    """The values at a dotted path; every element of the arrays on the way."""
+    reached: list[Any] = [resource]
+    for name in path.split("."):
+        reached = [v for r in reached if isinstance(r, dict) for v in items(r.get(name))]
+    return reached
+
+
+def moment(value: Any) -> datetime | None:
+    """The naive moment of a FHIR date, dateTime, instant, Period or Timing; its first one.
+
+    A year or a month alone is its first day.
+    """
+    if isinstance(value, dict):
+        times = (value.get("start"), *items(value.get("event")), value.get("end"))
+        return next((parsed for time in times if (parsed := moment(time)) is not None), None)
+    if not isinstance(value, str):
+        return None
+    partial = _PARTIAL_DATE.fullmatch(value.strip())
+    if partial:
+        value = f"{partial[1]}-{partial[2] or '01'}-01"
+    return parse_time(value)
+
+
+def local_time(text: str) -> str:
+    """A dateTime as a date and a local clock time, without its offset; other text as it is."""
+    match = _DATE_TIME.fullmatch(text) if text[10:11] == "T" else None
+    if match is None:
+        return text
+    return match[1] if match[2] == "00:00" else f"{match[1]} {match[2]}"
+
+
+def _coded(coding: Resource) -> str:
+    """``VOCABULARY/code``, or the code alone where its system is not stated."""
+    code, system = clean(coding.get("code")), clean(coding.get("system"))
+    vocabulary = _VOCABULARIES.get(system) or re.split(r"[/:]", system)[-1]
+    return f"{vocabulary}/{code}" if code and vocabulary else code
+
+
+def concept(value: Any) -> tuple[str, str]:
+    """Code (``VOCABULARY/code``) and text of a CodeableConcept, a Coding or a code; the first one
+    of several.
+
+    The text is that of the concept, else the first display of its codings, else the code, with its
+    vocabulary unless it is a word ("active").
+    """
+    value = next(iter(items(value)), None)
+    if not isinstance(value, dict):
+        return "", clean(value)
+    if isinstance(value.get("concept"), dict):  # R5's CodeableReference
+        return concept(value["concept"])
+    codings = list(objects(value.get("coding"))) or [value]
+    code = next(filter(None, map(_coded, codings)), "")
+    text = clean(value.get("text")) or next(
+        filter(None, (clean(coding.get("display")) for coding in codings)), ""
+    )
+    if not text and code:
+        bare = clean(next(c for c in codings if clean(c.get("code"))).get("code"))
+        text = bare if _WORD_CODE.match(bare) else code
+    return code, text
+
+
+def codes(value: Any) -> Iterator[str]:
+    """Every code, display and text of a status: a code, a Coding or a CodeableConcept."""
+    for one in items(value):
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict):
+            for coding in (*objects(one.get("coding")), one):
+                yield from map(clean, (coding.get("code"), coding.get("display")))
+            yield clean(one.get("text"))
+
+
+def reference(value: Any) -> str:
+    """The reference of a Reference element; an identifier alone as ``Type?identifier=system|v``."""
+    value = next(iter(items(value)), None)
+    if not isinstance(value, dict):
+        return ""
+    if clean(value.get("reference")):
+        return clean(value["reference"])
+    identifier = value.get("identifier")
+    if not isinstance(identifier, dict) or not clean(identifier.get("value")):
+        return ""
+    stated = f"{clean(identifier.get('system'))}|{clean(identifier['value'])}"
+    return f"{clean(value.get('type')) or 'Patient'}?identifier={stated}"
+
+
+@lru_cache(maxsize=4096)
+def label(name: str) -> str:
+    """An element's name in words, without the type of its value: ``numberOfRepeats`` is "number of
+    repeats", ``doseQuantity`` "dose"."""
+    return "" if name in _PLAIN_PARTS else _CAPITAL.sub(" ", _CHOICE.sub("", name)).lower()
+
+
+def shown(value: Any, depth: int = 0) -> str:
+    """A value of any FHIR data type or element as text; several are joined by commas."""
+    if isinstance(value, str):
+        return local_time(clean(value))
+    if isinstance(value, list):
+        return ", ".join(filter(None, (shown(one, depth) for one in value)))
+    if not isinstance(value, dict):
+        return clean(value)
+    if value.get("low") or value.get("high"):  # Range, ReferenceRange
+        return _range(value, depth)
+    if "numerator" in value:
+        return f"{shown(value['numerator'])} / {shown(value.get('denominator'))}"
+    if "start" in value or "end" in value:
+        return f"{shown(value.get('start'))} to {shown(value.get('end'))}"
+    if isinstance(value.get("value"), int | float | str):
+        return " ".join(filter(None, quantity(value)))
+    if isinstance(value.get("data"), str):  # SampledData, Attachment
+        return "" if "contentType" in value else clean(value["data"])
+    if isinstance(value.get("repeat"), dict) or (isinstance(value.get("event"), list)):
+        return timing(value)
+    if "coding" in value or "display" in value or "concept" in value:
+        return concept(value)[1]
+    if isinstance(value.get("reference"), str):
+        return ""
+    if isinstance(value.get("text"), str):
+        return annotation(value)
+    plain = concept(value)[1] if "code" in value and not isinstance(value["code"], dict) else ""
+    return plain or element(value, depth)
+
+
+def element(value: Resource, depth: int = 0) -> str:
+    """All parts of an element with their names in words, joined by commas."""
+    if depth > _DEEPEST:
+        return ""
+    parts = (
+        (label(name), shown(part, depth + 1))
+        for name, part in value.items()
+        if name not in _NO_TEXT and not name.startswith("_")
+    )
+    return ", ".join(f"{name} {text}".strip() for name, text in parts if text)
+
+
+def _range(value: Resource, depth: int) -> str:
+    low, high = shown(value.get("low")), shown(value.get("high"))
+    text = f"{low}–{high}" if low and high else f"≥ {low}" if low else f"≤ {high}"
+    more = {k: v for k, v in value.items() if k not in ("low", "high")}
+    rest = ", ".join(filter(None, (shown(part, depth + 1) for part in more.values())))
+    return f"{text} ({rest})" if rest else text
+
+
+def quantity(value: Resource) -> tuple[str, str]:
+    """Value (with its comparator) and unit of a Quantity."""
+    number = clean(value.get("comparator")) + clean(value.get("value"))
+    return number, clean(value.get("unit")) or clean(value.get("code"))
+
+
+def annotation(note: Any) -> str:
+    """Text of a note with who wrote it and when; of a plain string, the string."""
+    if not isinstance(note, dict):
+        return clean(note)
+    author = clean(note.get("authorString")) or shown(note.get("authorReference"))
+    origin = ", ".join(filter(None, (author, shown(note.get("time")))))
+    text = clean(note.get("text"))
+    return f"{text} ({origin})" if text and origin else text
+
+
+def timing(value: Any) -> str:
+    """How often something is done: a Timing's rate, duration, time of day, bounds and code."""
+    stated = first_object(value)
+    repeat = first_object(stated.get("repeat"))
+    often, period, unit = (clean(repeat.get(k)) for k in ("frequency", "period", "periodUnit"))
+    most, longest = clean(repeat.get("frequencyMax")), clean(repeat.get("periodMax"))
+    rate = ""
+    if period and unit:
+        times = f"{often or 1}–{most}" if most else often or "1"
+        rate = f"{times} per {period}{f'–{longest}' if longest else ''} {unit}"
+    duration = f"over {clean(repeat.get('duration'))} {clean(repeat.get('durationUnit'))}"
+    bounds = next((shown(v) for k, v in repeat.items() if k.startswith("bounds")), "")
+    amount = f"{clean(repeat.get('count'))} times" if repeat.get("count") else ""
+    parts = (
+        rate or shown(stated.get("code")),
+        amount,
+        duration if repeat.get("duration") else "",
+        shown(repeat.get("dayOfWeek")),
+        shown(repeat.get("timeOfDay")),
+        shown(repeat.get("when")),
+        f"for {bounds}" if bounds else "",
+        shown(stated.get("event")),
+    )
+    return " ".join(filter(None, parts))
+
+
+def dosage(dose: Any) -> str:
+    """A dosage in full: the text as written, and what its parts add."""
+    stated = first_object(dose)
+    text = clean(stated.get("text"))
+    rates = list(objects(stated.get("doseAndRate"))) or [stated]
+    amounts = [
+        shown(rate[name])
+        for rate in rates
+        for name in ("doseQuantity", "doseRange", "dose", "quantity")
+        if rate.get(name)
+    ]
+    speeds = [
+        f"at {shown(rate[name])}"
+        for rate in rates
+        for name in ("rateQuantity", "rateRatio", "rateRange", "rate")
+        if rate.get(name)
+    ]
+    needed = stated.get("asNeededCodeableConcept") or stated.get("asNeededFor")
+    most = shown(stated.get("maxDosePerPeriod")), shown(stated.get("maxDosePerAdministration"))
+    structured = " ".join(
+        filter(
+            None,
+            (*amounts, *speeds, timing(stated.get("timing")), shown(stated.get("route")),
+             f"in {shown(stated.get('site'))}" if stated.get("site") else "",
+             f"by {shown(stated.get('method'))}" if stated.get("method") else "",
+             "as needed" if stated.get("asNeededBoolean") is True or needed else "",
+             f"for {shown(needed)}" if needed else ""),
+        )
+    )  # fmt: skip
+    limits = [
+        f"at most {most[0]}" if most[0] else "",
+        f"at most {most[1]} at a time" if most[1] else "",
+        f"at most {shown(stated.get('maxDosePerLifetime'))} in a lifetime"
+        if stated.get("maxDosePerLifetime")
+        else "",
+    ]
+    advice = (shown(stated.get("additionalInstruction")), clean(stated.get("patientInstruction")))
+    parts = (structured, *limits, *advice)
+    added = [part for part in parts if part and part not in text]
+    return ", ".join(dict.fromkeys(filter(None, (text, *added))))

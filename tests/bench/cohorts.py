@@ -1,0 +1,367 @@
+"""Reading a cohort: its record, label sequences and positions; counting a run's verdicts; curves.
+
+The position curves are of the paper's 2,196 answers and of a million.
+"""
+
+from __future__ import annotations
+
+import json
+import timeit
+from base64 import b64encode
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from midchart.core.experiments.curve.rows import POSITIONS, STRATA, CurveChoice, Observed, Pieces
+from midchart.core.experiments.curve.tables import (
+    bin_rows,
+    compute_curve,
+    study,
+    summary_row,
+    verdict,
+)
+from midchart.core.loaders.medalign import read_record
+from midchart.core.loaders.open import read_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.tables import facts, tally
+from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.schemas import ANSWERS, VERDICTS
+from midchart.core.sequences.build import RawTable, build_store, columns
+from midchart.core.sequences.store import EventStore, LabelRows, last_events, match_labels
+from midchart.core.stats.intervals import clustered_bootstrap
+from midchart.core.stats.positions import Responses, assemble, hashed
+from midchart.core.storage.rows import RowStore, literal, query
+from midchart.core.synthetic.cohort import make_clinical
+from midchart.core.types import BANDS, Cohort, Instruction, Manifest
+from tests.bench import BENCHES, compare, reference
+from tests.simulations.curve_power import PUBLISHED_N
+
+_PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
+"""Patients of EHRSHOT's average length."""
+_LABELS = 8000
+_WALKED = 200
+"""Labels that the plain version walks; it takes the same for each."""
+_ARMS, _READERS, _JUDGES, _QUESTIONS = 13, 2, 2, 19_231
+
+
+@BENCHES.register("record_xml")
+def record_xml() -> dict[str, Any]:
+    """One synthetic record of about 1,500 events."""
+    plain = reference("xml").read_record
+    with TemporaryDirectory() as folder:
+        make_clinical(Path(folder), 2, 1500, 1)
+        file = next(iter(sorted((Path(folder) / "ehrs").glob("*.xml"))))
+        return compare(
+            "record_xml",
+            f"{file.stat().st_size // 1024} KiB",
+            lambda: plain(file, file.name),
+            lambda: read_record(file, file.name),
+            ask=2,
+        )
+
+
+def _write_fhir(folder: Path, megabytes: int) -> int:
+    """Bulk NDJSON of readings and notes of 200 patients; the size in bytes."""
+    note = b64encode(b"Seen in clinic. No fever, eats well, sleeps well. " * 40).decode()
+    with (folder / "Patient.ndjson").open("w") as file:
+        for number in range(200):
+            file.write(json.dumps({"resourceType": "Patient", "id": f"p{number}"}) + "\n")
+    written = 0
+    with (folder / "all.ndjson").open("w") as file:
+        for number in count():
+            common = {"id": str(number), "subject": {"reference": f"Patient/p{number % 200}"}}
+            reading = {
+                "resourceType": "Observation",
+                "code": {"coding": [{"system": "http://loinc.org", "code": "2345-7"}]},
+                "effectiveDateTime": f"20{number % 20:02}-03-04T05:06:07-05:00",
+                "valueQuantity": {"value": number % 97 / 7, "unit": "mmol/L"},
+            }
+            document = {
+                "resourceType": "DocumentReference",
+                "date": f"20{number % 20:02}-03-04",
+                "content": [{"attachment": {"contentType": "text/plain", "data": note}}],
+            }
+            line = json.dumps((reading if number % 4 else document) | common) + "\n"
+            file.write(line)
+            written += len(line)
+            if written >= megabytes << 20:
+                return written
+    return written
+
+
+@BENCHES.register("fhir_ndjson")
+def fhir_ndjson() -> dict[str, Any]:
+    """A bulk export of 100 MB: every record, compared with parsing its lines alone.
+
+    1 GB in 60 s is 6 s for 100 MB.
+    """
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        _write_fhir(folder, 100)
+
+        def parse() -> None:
+            for line in (folder / "all.ndjson").open("rb"):
+                json.loads(line)
+
+        def read() -> int:
+            cohort = read_cohort(folder)
+            return sum(len(cohort.records[id].events) for id in cohort.records)
+
+        if read() != sum(1 for _ in (folder / "all.ndjson").open("rb")):
+            raise AssertionError("not every resource became an entry")
+        return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
+
+
+def _store(folder: Path, patients: int) -> EventStore:
+    file = folder / "rows.parquet"
+    draw = "hash(i, {0}) % {1}"
+    columns(
+        f"COPY (SELECT (i // {_EVENTS})::BIGINT AS p, "
+        f"({draw.format(1, 20 * 365 * 24 * 60)})::BIGINT * 60000000 AS t, false AS bad, "
+        f"'C/' || ({draw.format(2, _CODES)}) AS code, ({draw.format(3, 1000)})::FLOAT AS v, "
+        "NULL::VARCHAR AS x, NULL::VARCHAR AS u, NULL::VARCHAR AS k "
+        f"FROM range({patients * _EVENTS}) r(i)) TO {literal(file)} (FORMAT parquet)"
+    )
+    select = f"SELECT * FROM read_parquet({literal(file)})"
+    return build_store(RawTable("bench", select, (file,)), folder / "store")
+
+
+@BENCHES.register("ehrshot_sequences")
+def sequences() -> dict[str, Any]:
+    """The last 256 events of labels, per label: both give the same arrays."""
+    plain = reference("sequences")
+    rng = np.random.default_rng(0)
+    with TemporaryDirectory() as place:
+        store = _store(Path(place), _PATIENTS)
+        rows = LabelRows(
+            rng.choice(store.patients, _LABELS),
+            rng.integers(0, 20 * 365 * 24 * 60, _LABELS) * 60_000_000,
+            np.ones(_LABELS, np.int32),
+        )
+        labels = match_labels("bench", rows, store, {}).labels
+        some = np.sort(rng.choice(len(labels), _WALKED, replace=False))
+        events = plain.events_by_patient(store)
+        walked = (events, labels.patient[some], labels.time[some], 256)
+        last = last_events(store, labels)
+        if not np.array_equal(last.codes[some], plain.last_events(*walked)[0]):
+            raise AssertionError("the two ways give different sequences")
+        return compare(
+            "ehrshot_sequences",
+            f"{len(labels):,} labels × 256 of {store.events:,} events, per 1,000 labels",
+            lambda: plain.last_events(*walked),
+            lambda: last_events(store, labels),
+            ask=100,
+            rounds=3,
+            scale=(1000 / _WALKED, 1000 / len(labels)),
+        )
+
+
+@BENCHES.register("events_by_position")
+def positions() -> dict[str, Any]:
+    """Events of one code by decile: a pass over its columns against precomputed counts."""
+    with TemporaryDirectory() as place:
+        store = _store(Path(place), _PATIENTS)
+        code = 7
+        sizes = np.diff(store.offsets)
+
+        def walk() -> list[int]:
+            index = np.arange(store.events) - np.repeat(store.offsets[:-1], sizes)
+            decile = np.minimum(9, 10 * index // np.repeat(sizes - 1, sizes))
+            return np.bincount(decile[store.code == code], minlength=10).tolist()
+
+        if walk() != store.by_position("order", [code]).tolist():
+            raise AssertionError("the two counts differ")
+        return compare(
+            "events_by_position",
+            f"{store.events:,} events by decile of one code",
+            walk,
+            lambda: store.by_position("order", [code]),
+            rounds=3,
+            fast_calls=100,
+            within_ms=100,
+        )
+
+
+def _write(folder: Path) -> None:
+    """A run's verdicts and answers as Parquet: every arm × reader × judge × question."""
+    bands = ", ".join(f"'{name}'" for name, _, _ in BANDS)
+    answer_columns = {
+        "key": "a || '-' || r || '-' || q",
+        "status": "'ok'",
+        "label": "'arm' || a",
+        "reader": "'reader' || r",
+        "record": "'p' || (q // 8)",
+        "instruction": "'i' || q",
+        "band": f"[{bands}][(hash(q) % 6)::INT + 1]",
+        "middle": "hash(q) % 6 IN (2, 3)",
+    }
+    verdict = answer_columns | {
+        "key": f"{answer_columns['key']} || '-' || j",
+        "judge": "'judge' || j",
+        "answer_key": answer_columns["key"],
+        "outcome": "CASE WHEN hash(a, r, j, q) % 5 = 0 THEN 'correct' ELSE 'incorrect' END",
+        "refusal": "hash(a, r, q) % 9 = 0",
+    }
+    cells = f"range({_QUESTIONS}) t(q), range({_ARMS}) u(a), range({_READERS}) v(r)"
+    for name, schema, values, rows in (
+        ("answers", ANSWERS, answer_columns, cells),
+        ("verdicts", VERDICTS, verdict, f"{cells}, range({_JUDGES}) w(j)"),
+    ):
+        listed = ", ".join(
+            f"({values.get(column, 'NULL')})::{kind} AS {column}" for column, kind in schema.items()
+        )
+        target = str(folder / f"{name}.parquet").replace("'", "''")
+        text = f"COPY (SELECT {listed} FROM {rows}) TO '{target}' (FORMAT parquet)"
+        query(lambda text=text: text)
+
+
+@BENCHES.register("result_rows")
+def result_rows() -> dict[str, Any]:
+    """DuckDB's count compared with a data frame's group-by; columns are in memory in both."""
+    plain = reference("tables")
+    plan = Plan(
+        name="bench",
+        kind="answers",
+        data="",
+        arms=tuple(ArmConfig(f"arm{a}", 20, 5, None, {}, f"arm{a}") for a in range(_ARMS)),
+        reader_entries=tuple(
+            ComponentSpec(f"reader{r}", {}, f"reader{r}") for r in range(_READERS)
+        ),
+        judge_entries=tuple(ComponentSpec(f"judge{j}", {}, f"judge{j}") for j in range(_JUDGES)),
+        protocol=Protocol(),
+    )
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        _write(folder)
+        frame = plain.read(folder / "verdicts.parquet")
+        with facts(RowStore(folder, {"answers": ANSWERS, "verdicts": VERDICTS}), plan) as ask:
+            counts = {cell: (c["n"], c["correct"]) for cell, c in tally(ask, "band").items()}
+            if counts != plain.counts(frame):
+                raise AssertionError("the two counts differ")
+            return compare(
+                "result_rows",
+                f"{len(frame):,} verdicts by arm × reader × judge × band",
+                lambda: plain.counts(frame),
+                lambda: tally(ask, "band"),
+                within_ms=50,
+            )
+
+
+_RESAMPLES, _MODELS, _MILLION = 5000, 6, 166_667
+_ASK_MS = 500
+
+
+@BENCHES.register("clustered_bootstrap")
+def clustered() -> dict[str, Any]:
+    """Rows as in the paper: six models answer each of 366 labelled questions of 270 pairs."""
+    rng = np.random.default_rng(0)
+    pairs = np.repeat(rng.integers(0, 270, 366), 6)
+    deciles = np.repeat(rng.integers(0, 10, 366), 6)
+    correct = rng.integers(0, 2, pairs.size).astype(float)
+    plain = reference("bootstrap").clustered_bootstrap
+    rows = (correct, pairs, deciles, _RESAMPLES)
+    return compare(
+        "clustered_bootstrap",
+        "2,196 rows × 10 deciles × 5,000 resamples",
+        lambda: plain(*rows, np.random.default_rng(42)),
+        lambda: clustered_bootstrap(*rows, np.random.default_rng(42)),
+        ask=70,
+        rounds=2,
+        fast_calls=3,
+    )
+
+
+@BENCHES.register("curve")
+def curve() -> dict[str, Any]:
+    """Answers in the paper's deciles: intervals, null, contrasts and fit, against plain loops."""
+    rng = np.random.default_rng(0)
+    position = (np.repeat(np.arange(10), [n // _MODELS for n in PUBLISHED_N]) + 0.5) / 10
+    count = len(position)
+    values = rng.integers(0, 2, count * _MODELS).astype(float)
+    clusters, at = np.repeat(np.arange(count), _MODELS), np.repeat(position, _MODELS)
+    answered_by = np.full(count, hashed(np.arange(_MODELS)).sum())
+
+    def responses() -> Responses:
+        right = values.reshape(count, _MODELS).sum(axis=1)
+        return assemble(np.arange(count), right, np.full(count, _MODELS), position, answered_by)
+
+    plain = reference("curve").curve
+    return compare(
+        "curve",
+        f"{len(values):,} answers × 10 deciles × {_RESAMPLES:,} resamples and as many permutations",
+        lambda: plain(values, clusters, at, 10, _RESAMPLES, 42),
+        lambda: study(responses(), 10, _RESAMPLES, 42),
+        rounds=1,
+        fast_calls=5,
+        within_ms=_ASK_MS,
+    )
+
+
+@BENCHES.register("curve_million")
+def curve_million() -> dict[str, Any]:
+    """A page's question about a million answers, against only averaging them in a plain loop."""
+    observed = _million()
+    choices = [
+        CurveChoice(),
+        CurveChoice(stratum="model", value="model-1"),
+        CurveChoice(position="time"),
+    ]
+
+    def page(choice: CurveChoice) -> tuple[Any, ...]:
+        curve, selected = compute_curve(observed, choice, 10, _RESAMPLES, 42)
+        return bin_rows(curve), summary_row(curve, selected), verdict(curve, choice.score)
+
+    positions = np.array(observed.pieces["order"].best)[observed.instruction].tolist()
+    correct = observed.score("clinician").tolist()
+
+    def plain() -> list[float]:
+        sums, n = [0.0] * 10, [0] * 10
+        for position, value in zip(positions, correct, strict=True):
+            b = min(int(position * 10), 9)
+            sums[b] += value
+            n[b] += 1
+        return [total / m for total, m in zip(sums, n, strict=True)]
+
+    # The fastest of five calls: other work on the machine is not the page's.
+    fastest = (min(timeit.repeat(partial(page, choice), number=1)) for choice in choices)
+    slowest_ms = round(1e3 * max(fastest), 1)
+    row = compare(
+        "curve_million",
+        f"{len(correct):,} answers, all of a curve; compared with ten means in a plain loop",
+        plain,
+        lambda: page(choices[0]),
+        rounds=3,
+        within_ms=_ASK_MS,
+    )
+    return row | {"slowest_ms": slowest_ms, "reached": slowest_ms < _ASK_MS}
+
+
+def _million() -> Observed:
+    """A million answers of six models as columns, as a cohort of that size would give them."""
+    rng = np.random.default_rng(0)
+    asked = tuple(Instruction(str(q), str(q), "") for q in range(_MILLION))
+    many = _MILLION * _MODELS
+    names = tuple(f"model-{m}" for m in range(_MODELS))
+    one = np.ones(_MILLION, dtype=np.int64)
+    draws = {kind: rng.random(_MILLION) for kind in POSITIONS}
+    pieces = {kind: Pieces(at, at, one, 1 - one) for kind, at in draws.items()}
+    return Observed(
+        Cohort("", "", Manifest("bench"), {}),
+        asked,
+        np.repeat(np.arange(_MILLION), _MODELS),
+        np.tile(np.arange(_MODELS), _MILLION),
+        np.arange(many),
+        names,
+        np.arange(_MILLION),
+        {name: (("one", "other"), np.arange(_MILLION) % 2) for name in STRATA[2:]},
+        pieces,
+        np.full(_MILLION, np.nan),
+        np.zeros(many, dtype=np.bool_),
+        0,
+        Protocol(),
+        {"clinician": (rng.random(many) < 0.45).astype(np.float64)},
+    )
