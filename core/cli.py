@@ -331,7 +331,7 @@ def calibrate(call: Namespace) -> None:
     QUEUED,
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
-    flag("--probe", "with --estimate: measure the first patient's items, for 2 to 30 s"),
+    flag("--probe", "with --estimate: measure the first patient's items, for 2 to 60 s"),
 )
 def run(call: Namespace) -> None:
     if call.probe and not call.estimate:
@@ -592,19 +592,13 @@ def paper(call: Namespace) -> None:
 
 @command(
     "label",
-    "name, tag or archive a run; its results stay as they are",
+    "name a run; its results stay as they are",
     RUN,
-    arg("--name", metavar="TEXT", help='shown in lists; "" for that of the spec'),
-    arg("--tag", action="append", dest="tags", metavar="TEXT", help="repeatable; replaces all"),
-    flag("--no-tags", "remove all tags"),
-    either(
-        archive={"action": "store_true", "dest": "archived", "default": None},
-        restore={"action": "store_false", "dest": "archived", "default": None},
-    ),
+    arg("--name", metavar="TEXT", required=True, help='shown in lists; "" for that of the spec'),
 )
 def label(call: Namespace) -> None:
-    tags = [] if call.no_tags else call.tags
-    facts(call, {"run": call.run, **api.label_run(call.run, call.name, tags, call.archived)})
+    api.label_run(call.run, call.name)
+    facts(call, {"run": call.run, "name": api.status(call.run)["name"]})
 
 
 @command(

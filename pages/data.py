@@ -1,7 +1,7 @@
-"""Data & models: cohorts, their checks and permitted uses, and what is not installed.
+"""Data: import first, then the cohorts with their state, one of them in full, and the models.
 
-The import of a cohort; cohorts with their data-use tag in plain words, their check and evidence
-positions; then the models and arms, each installed or with the command that installs it.
+A cohort has its data-use tag in plain words, its check and evidence positions; models and arms are
+installed or have the command that installs them.
 """
 
 import streamlit as st
@@ -9,7 +9,7 @@ import streamlit as st
 from midchart.pages.ui import guard, sign_in, state
 from midchart.pages.ui.data import cohort, import_form, models
 
-guard.page("Data & models", needs_cohort=False)
+guard.page("Data", needs_cohort=False)
 
 imported = import_form.result()  # in the place of the form, so that it is in view
 if problem := sign_in.lacking("import_cohort"):
@@ -20,14 +20,16 @@ import_form.left_runs()
 if not state.cohorts():
     guard.no_cohort()
 else:
-    cohort.problems()
-    name = imported or state.pick_cohort(forecasts=True)
+    place = st.container()
+    name = imported or state.pick_cohort("Cohort in full", forecasts=True)
+    if not imported:
+        with place:
+            cohort.listing()
     if name:
         with guard.readable("This cohort cannot be read"):
             cohort.cohort(name, check_first=bool(imported))
         if name in state.imported() and not sign_in.lacking("remove_cohort"):
             import_form.removal(name)
-
-st.header("Models and arms", anchor=False)
-models.weights()
-models.components()
+with st.expander("Models and components", icon=":material/inventory_2:", key="inventory"):
+    models.weights()
+    models.components()

@@ -1,23 +1,18 @@
-"""Home: what is loaded, what is running, the latest results, and three ways in."""
+"""Home: what the latest run found, three ways in, what is loaded and what runs."""
 
 import streamlit as st
 
-from midchart.pages.ui import guard, home_view, state, tour
+from midchart.pages.ui import guard, home_view
 
 guard.page("Home")
 
-with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-    st.markdown(
-        "See what a language model misses in the middle of a patient's chart.", width="content"
-    )
-    tour.offer(guard.go)
+with guard.readable("The latest results cannot be read"):
+    home_view.answer()
 home_view.ways_in()
-
-left, right = st.columns((7, 3), gap="large")
+left, right = st.columns(2, gap="large")
 with left:
-    st.header("Latest results", anchor=False)
-    with guard.readable("The latest results cannot be read"):
-        home_view.latest(state.runs(state.COMPARING))
-with right:
     st.header("Loaded", anchor=False)
     home_view.loaded()
+with right:
+    st.header("Runs", anchor=False)
+    home_view.runs()

@@ -5,10 +5,8 @@ import streamlit as st
 
 from midchart.pages.ui import guard
 from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
-from midchart.pages.ui.shared import modes
 
 guard.page("Patient")
-modes.line("patient")
 
 body, end = st.container(), st.container()
 drawer = end.expander(

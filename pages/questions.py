@@ -5,16 +5,14 @@ import streamlit as st
 from midchart.pages.ui import guard, navigation, state
 from midchart.pages.ui.questions import view
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import modes
 from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Questions")
-modes.line("questions")
 
 names = state.question_cohorts()
 if not names:
-    st.info("No cohort with records to ask is open. Import one on page Data & models.")
+    st.info("No cohort with records to ask is open. Import one on page Data.")
     st.stop()
 known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
 with st.sidebar:

@@ -6,11 +6,10 @@ from midchart.core import api
 from midchart.pages.ui import guard, navigation, sign_in, state
 from midchart.pages.ui.review import view
 from midchart.pages.ui.runs import picker, presets
-from midchart.pages.ui.shared import empty, modes
+from midchart.pages.ui.shared import empty
 from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Review")
-modes.line("review")
 
 runs = picker.titles(state.runs(view.KINDS))
 if not runs:

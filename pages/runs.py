@@ -1,16 +1,16 @@
-"""Runs: compose one, see what it will do before it starts, watch it, compare it with others."""
+"""Runs: the list, what can be done with those selected, and a new one."""
+
+import streamlit as st
 
 from midchart.pages.ui import guard
 from midchart.pages.ui.runs import compare, compose, monitor
 
 guard.page("Runs")
 
-VIEWS = {
-    compose.WATCH: monitor.monitor,
-    "Compose": compose.compose,
-    "Compare": compare.compare,
-}
-
-view = guard.view(VIEWS)
 with guard.readable("The runs cannot be read"):
-    VIEWS[view]()
+    if chosen := st.query_params.get_all("runs"):
+        compare.compare(chosen)
+    elif guard.view((compose.LIST, compose.NEW)) == compose.NEW:
+        compose.compose()
+    else:
+        monitor.monitor()

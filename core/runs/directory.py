@@ -11,7 +11,7 @@
     gates.json       the gate of each arm that has one, by hash
                      (midchart.core.runs.gate_checkpoints)
     people.jsonl     who started, resumed, cancelled and exported it, and when; not exported
-    labels.json      name, tags and archiving (midchart.core.runs.status); not exported
+    labels.json      its name in lists (midchart.core.runs.status); not exported
     lock             held by the worker while it lives
     cancel           a stop was requested
     cancelled        the worker stopped

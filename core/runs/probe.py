@@ -27,7 +27,7 @@ from midchart.core.runs.worker import do_run
 from midchart.core.storage.files import protect_new_files, writing
 from midchart.core.storage.jsonl import read_lines
 
-SECONDS, PATIENCE_S = 2.0, 30.0
+SECONDS, PATIENCE_S = 2.0, 60.0
 """How long items are measured at least; and at most, as long as the first item may take."""
 POLL_S = 0.1
 

@@ -496,11 +496,12 @@ def refuse_missing(factory: Callable[..., Any]) -> None:
 
 DEMO = "demo"
 FIRST = {
+    "first": "First comparison, 20 questions",
+    DEMO: "Every arm and control, two readers",
     "paper-corrected": "Paper, corrected",
     "paper-published": "Paper, as published",
-    DEMO: "Five-minute demo",
 }
-"""The presets that are listed first, with their titles."""
+"""The presets that are listed first, with their titles; the others have their specs' names."""
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -520,12 +521,13 @@ def kinds() -> list[dict[str, Any]]:
 
 
 def presets() -> list[Preset]:
-    """All presets, the files of ``docs/``: the paper's two, the demo, then the others by name."""
+    """All presets, the files of ``docs/``: those of :data:`FIRST`, then the others by name."""
     files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
     files.pop("claims", None)  # no spec: midchart.core.results.claims reads it
-    titles = {name: f"docs/{name}.toml" for name in files} | FIRST
+    texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
+    titles = {name: str(read_toml(text)["name"]) for name, text in texts.items()} | FIRST
     order = dict.fromkeys((*FIRST, *files))
-    return [Preset(n, titles[n], files[n].read_text(encoding="utf-8")) for n in order if n in files]
+    return [Preset(name, titles[name], texts[name]) for name in order if name in files]
 
 
 def read_toml(text: str | bytes, name: str = "the spec") -> dict[str, Any]:

@@ -160,7 +160,6 @@ def _status(folder: RunDirectory) -> dict[str, Any]:
 
 def _read_status(folder: RunDirectory) -> dict[str, Any]:
     raw = folder.plan().raw
-    labels = labels_of(folder)
     state = state_of(folder)
     try:
         done, failed = counts(folder, raw["spec"]["kind"], state)
@@ -174,9 +173,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
     imported = _imported(folder)
     return {
         "run": folder.id,
-        "name": labels["name"] or raw["spec"]["name"],
-        "tags": labels["tags"],
-        "archived": labels["archived"],
+        "name": label_of(folder) or raw["spec"]["name"],
         "group": raw["spec"].get("group", ""),
         "kind": raw["spec"]["kind"],
         "status": state,
@@ -211,7 +208,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
 
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
-    ``name``, ``tags`` and ``archived``: :mod:`midchart.core.runs.status`; ``group``: the spec's.
+    ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
     ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
     smoothed over about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether
     this installation's cohort of an imported run's name is the "same" (then ``data`` is that one),
@@ -295,8 +292,7 @@ def listed(rows: Iterable[Row]) -> list[Row]:
 
     ``rows``: of :func:`midchart.core.runs.status.status`. An entry has the fields of a status and
     ``runs``, its ids, oldest first. The entry of a group of several runs sums their counts on one
-    cohort; ``run`` is the id of the oldest, ``tags`` are those of all, and it is archived where all
-    are.
+    cohort; ``run`` is the id of the oldest.
     """
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
@@ -325,8 +321,6 @@ def _entry(rows: Sequence[Row]) -> Row:
         "queue_number": min(numbers, default=None) if status == "queued" else None,
         "rate": rate,
         "seconds_left": missing / rate if rate else None,
-        "tags": list(dict.fromkeys(tag for row in rows for tag in row["tags"])),
-        "archived": all(row["archived"] for row in rows),
     }
 
 
@@ -352,11 +346,11 @@ def progress(rows: Iterable[Row]) -> Row:
     }
 
 
-# What people note on a run in ``labels.json``: a name, tags, whether it is archived. Spec, rows and
-# digests stay as they are, so imported runs can be labelled too; an export leaves the labels out.
+# The name that people give a run, in ``labels.json``. Spec, rows and digests stay as they are, so
+# imported runs can be named too; an export leaves the name out.
 
 
-LONGEST_NAME, LONGEST_TAG, MOST_TAGS = 200, 40, 20
+LONGEST_NAME = 200
 
 
 def _printable(text: str) -> str:
@@ -365,58 +359,38 @@ def _printable(text: str) -> str:
     return text
 
 
-_Tag = Annotated[str, Field(min_length=1, max_length=LONGEST_TAG), AfterValidator(_printable)]
-
-
 @with_config(ConfigDict(strict=True))
 class RunLabels(TypedDict):
-    """``name``: shown instead of the spec's, "" for the spec's own; ``archived``: left out of
-    lists and pickers."""
+    """``name``: shown in place of the spec's, "" for the spec's own. Other keys, which earlier
+    versions wrote, are ignored."""
 
     name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
-    tags: Annotated[list[_Tag], Field(max_length=MOST_TAGS)]
-    archived: bool
 
 
 _LABELS = TypeAdapter(RunLabels)
 
 
-def labels_of(folder: RunDirectory) -> RunLabels:
-    """A run's labels, none where there are none; raises DataError where they cannot be read."""
+def label_of(folder: RunDirectory) -> str:
+    """A run's own name, "" for the spec's; raises DataError where it cannot be read."""
     try:
-        return folder.document(folder.labels, _LABELS)
+        return folder.document(folder.labels, _LABELS)["name"]
     except FileNotFoundError:
-        return {"name": "", "tags": [], "archived": False}
+        return ""
 
 
-def label_run(
-    run: str,
-    name: str | None = None,
-    tags: Sequence[str] | None = None,
-    archived: bool | None = None,
-) -> RunLabels:
-    """Change a run's name, tags or archiving; None leaves one as it is. Gives all three.
+def label_run(run: str, name: str) -> None:
+    """Name a run; "" gives it the spec's name again. Noted in the audit log.
 
-    Noted in the audit log, by the names of what changed. Raises UnknownName, and InputError for a
-    name or tag that is too long or holds characters that cannot be printed.
+    Raises UnknownName, and InputError for a name that is too long or cannot be printed.
     """
     folder = find_run(run)
-    asked = {
-        "name": name if name is None else name.strip(),
-        "tags": tags if tags is None else list(dict.fromkeys(tag.strip() for tag in tags)),
-        "archived": archived,
-    }
-    before = labels_of(folder)
-    changed = {k: v for k, v in asked.items() if v is not None and v != before[k]}
     try:
-        labels = _LABELS.validate_python({**before, **changed})
-    except ValidationError as error:
+        labels = _LABELS.validate_python({"name": name.strip()})
+    except ValidationError:
         raise InputError(
-            f"run {run}: {error.errors()[0]['loc'][0]}: printable text, a name of "
-            f"{LONGEST_NAME} characters at most, {MOST_TAGS} tags of {LONGEST_TAG} at most"
+            f"run {run}: name: printable text of {LONGEST_NAME} characters at most"
         ) from None
-    if changed:
-        folder.note("labelled", fields=sorted(changed))
+    if labels["name"] != label_of(folder):
+        folder.note("labelled", fields=["name"])
         with writing(folder.path):
             write_json(folder.labels, labels)
-    return labels

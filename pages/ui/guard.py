@@ -8,7 +8,7 @@ sign-in where one is set up, and offers the demo where no cohort is installed.
 from __future__ import annotations
 
 import base64
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import keys, navigation, sign_in, state, tour
+from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import empty, figures, pickers
 from midchart.pages.ui.shared.marks import plain
@@ -33,7 +33,7 @@ SHARED = (
     "view", "run", "cohort", "measure", "position", "by", "reader", "judge", "layer",
 )  # fmt: skip
 """Keys that several pages use with different options."""
-COHORTS = {"Forecast": "labels", "Data & models": "all"}
+COHORTS = {"Forecast": "labels", "Data": "all"}
 """Pages that offer other cohorts than those with questions."""
 WITHOUT_QUEUE = ("Review",)
 """Pages without the line on the queue: nothing moves while a person judges."""
@@ -41,10 +41,18 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 """Allowed host names where the configuration lists none."""
 PAGE = "page_shown"
 NOTICE = "Research use only. Not for clinical decisions."
+KEYS = {
+    "Tab": "next control; Shift+Tab: the one before",
+    "Enter": "press a button, open a list; Space: choose",
+    "← → ↑ ↓": "move within options, lists and tables; Enter opens a table's cell",
+    "Esc": "close a list or a message",
+    "?": "this list",
+}
+"""Keys of every page, listed by "?" (page.js)."""
 
 
-def page(title: str, needs_cohort: bool = True) -> None:
-    """Begin a page: menu, configuration, research-use notice and title.
+def page(name: str, needs_cohort: bool = True) -> None:
+    """Begin a page by its short name: menu, configuration, research-use notice and title.
 
     With ``needs_cohort``, a page without any cohort shows the empty state and stops here.
     """
@@ -52,26 +60,23 @@ def page(title: str, needs_cohort: bool = True) -> None:
     if not navigation.declared():
         navigation.declare()
         st.rerun()
-    st.set_page_config(page_title=f"{title} · Midchart", page_icon=ICON, layout="wide")
+    place = navigation.place(name)
+    st.set_page_config(page_title=f"{place.title} · Midchart", page_icon=ICON, layout="wide")
     _refuse_foreign_origins()
     st.logo(ICON, size="large")
-    with st.container(
-        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
-    ):
-        st.title(title, anchor=False, width="content")
-        with st.container(horizontal=True, width="content", vertical_alignment="center"):
-            st.badge(NOTICE, color="gray")
-            keys.button(title)
     st.html(STYLE)
+    with st.container(horizontal=True, width="content", vertical_alignment="center", key="notice"):
+        st.badge(NOTICE, color="gray")
+        with st.popover("?", type="tertiary", help="Keys of this page", key="keys"):
+            st.markdown("\n".join(f"- **{key}** {does}" for key, does in KEYS.items()))
+    st.title(f"{place.title} :small[{place.question}]", anchor=False)
     st.components.v2.component("page", js=SCRIPT, isolate_styles=False)(key="page_script")
     sign_in.gate()
     navigation.follow()
-    st.caption(navigation.place(title).purpose)
-    if title not in WITHOUT_QUEUE:
+    if place.title not in WITHOUT_QUEUE:
         panel.status_line()
-    _arrive(title)
+    _arrive(place.title)
     figures.forget_source()
-    tour.bar(title, go)
     if needs_cohort and not state.cohorts():
         no_cohort()
         st.stop()
@@ -141,7 +146,7 @@ def _arrive(title: str) -> None:
 
 def go(page: str, **choices: str) -> None:
     """Open another page with some of its choices made, such as its cohort."""
-    title = next(place.title for place in navigation.PLACES if place.name == page)
+    title = navigation.place(page).title
     for name, value in choices.items():
         st.session_state[_place(name, title)] = value
     navigation.switch(page)
@@ -168,32 +173,6 @@ def view(names: Iterable[str]) -> str:
     return pickers.pick("View", known, "view", abreast=True, label_visibility="collapsed")
 
 
-def grouped_view(groups: Mapping[str, Iterable[str]]) -> str:
-    """The view chosen on a page whose views are in groups; the URL holds the view alone."""
-    group_of = {view: group for group, views in groups.items() for view in views}
-    known = list(group_of)
-    pickers.restore("view", known[0], {view: view for view in known})
-    chosen = st.session_state["view"]
-    first = {group: next(iter(views)) for group, views in groups.items()}
-
-    def enter() -> None:
-        st.session_state["view"] = first[st.session_state["group_of_view"]]
-
-    st.session_state["group_of_view"] = group_of[chosen]
-    st.segmented_control(
-        "Views", list(groups), required=True, key="group_of_view", on_change=enter,
-        label_visibility="collapsed",
-    )  # fmt: skip
-    views = list(groups[group_of[chosen]])
-    if len(views) > 1:
-        chosen = st.pills(
-            "View", views, required=True, key="view", label_visibility="collapsed",
-            persist_state="session",
-        )  # fmt: skip
-    pickers.write_url("view", [] if chosen == known[0] else [chosen])
-    return chosen
-
-
 def no_cohort() -> None:
     """The empty state: nothing is loaded; make the demo, or bring records."""
     with empty.state(
@@ -205,6 +184,7 @@ def no_cohort() -> None:
         if st.button("Create the demo cohort", type="primary", key="make_demo",
                      disabled=bool(problem), help=problem or None):  # fmt: skip
             make_demo()
+        navigation.link("data", "Import a cohort", icon=":material/upload_file:")
         st.caption(f"Or place a cohort's folder in `{api.folders()['cohorts']}` and reload.")
 
 

@@ -19,7 +19,8 @@ FOLDER = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page: its group in the menu, file (its stem is the address), title and purpose.
+    """A page: its group in the menu, its file (the stem is the address), its title there, and the
+    question that it answers.
 
     No icon: Streamlit would make it the tab's icon, and fetch that from a font server.
     """
@@ -27,58 +28,41 @@ class Place:
     group: str
     name: str
     title: str
-    purpose: str
+    question: str
 
 
-PLACES = (
-    Place("Inspect", "home", "Home", "Loaded cohorts, active runs and latest results."),
-    Place(
-        *("Inspect", "patient", "Patient"),
-        "One patient and one question: what each arm kept, what it dropped, what was answered.",
-    ),
-    Place(
-        *("Inspect", "questions", "Questions"),
-        "The same questions asked of every patient, with each answer's source.",
-    ),
-    Place("Results", "curve", "Curve", "Accuracy by evidence position, compared with chance."),
-    Place(
-        *("Results", "arms", "Arms"),
-        "Comparison of a run's arms, from overall accuracy to single questions.",
-    ),
-    Place(
-        *("Results", "gate", "Gate"),
-        "The QCCS gate: training, calibration, ablations and effect of each published fault.",
-    ),
-    Place(
-        *("Results", "forecast", "Forecast"),
-        "Attention variants compared on laboratory forecasts, with count-based baselines.",
-    ),
-    Place(
-        *("Results", "inhibition", "Inhibition"),
-        "Does subtractive attention read the middle better? Small decoders trained locally.",
-    ),
-    Place(
-        *("Results", "replication", "Replication"),
-        "The paper's tables compared with this installation's, and the effect of each published "
-        "fault.",
-    ),
-    Place(
-        *("Work", "review", "Review"),
-        "Judge answers blind to their arm; agreement of judges with human reviewers.",
-    ),
-    Place("Work", "runs", "Runs", "Compose, estimate, start, monitor and compare runs."),
-    Place(
-        *("Work", "data", "Data & models"),
-        "Cohorts with checks and data-use tags; models installed and not installed.",
-    ),
+PLACES = tuple(
+    Place(group, *words)
+    for group, places in {
+        "": (("home", "Home", "What does a model miss in the middle of a chart?"),),
+        "Chart": (
+            ("patient", "Patient", "What was kept of this chart?"),
+            ("questions", "Questions", "What do all the charts say?"),
+            ("review", "Review", "Is this answer right?"),
+        ),
+        "Results": (
+            ("curve", "Curve", "Is accuracy lower in the middle of the chart?"),
+            ("arms", "Arms", "Which way of selecting sentences answers best?"),
+            ("gate", "Gate", "What does a trained gate add?"),
+            ("forecast", "Forecast", "Which attention forecasts best?"),
+            ("inhibition", "Attention", "Does subtractive attention read the middle better?"),
+            ("replication", "Paper", "Do the paper's results hold here?"),
+            ("results", "Others", "What did other experiments find?"),
+        ),
+        "Work": (
+            ("runs", "Runs", "What has been run, and what next?"),
+            ("data", "Data", "Whose charts are here, and for what use?"),
+        ),
+    }.items()
+    for words in places
 )
 
 _state = {"declared": False}
 
 
-def place(title: str) -> Place:
-    """The page with a title."""
-    return next(place for place in PLACES if place.title == title)
+def place(name: str) -> Place:
+    """A page by its short name, also with a capital."""
+    return next(place for place in PLACES if place.name == name.lower())
 
 
 def declared() -> bool:
@@ -92,7 +76,9 @@ def _page(place: Place) -> Page:
         title=place.title,
         url_path="start" if place.name == "home" else place.name,
         default=place.name == "home",
-        help=place.purpose,
+        help=place.question,
+        # Opened by a run of page Runs alone: without a plug-in's experiment there is none.
+        visibility="hidden" if place.name == "results" else "visible",
     )
 
 
@@ -112,7 +98,7 @@ def declare() -> Page:
 
 def switch(name: str) -> None:
     """Open one of the pages, by its short name; ends this run of the page."""
-    st.switch_page(_page(next(place for place in PLACES if place.name == name)))
+    st.switch_page(_page(place(name)))
 
 
 GOES_TO = "page_that_a_click_opens"
@@ -129,11 +115,9 @@ def follow() -> None:
     """Open the page that the last click asked for (:func:`on_click`), if any."""
     if GOES_TO in st.session_state:
         name, query = st.session_state.pop(GOES_TO)
-        page = _page(next(place for place in PLACES if place.name == name))
-        st.switch_page(page, query_params=query)
+        st.switch_page(_page(place(name)), query_params=query)
 
 
 def link(name: str, label: str, **options: Any) -> None:
     """A link to one of the pages, by its short name."""
-    place = next(place for place in PLACES if place.name == name)
-    st.page_link(_page(place), label=label, **options)
+    st.page_link(_page(place(name)), label=label, **options)

@@ -14,6 +14,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared.pickers import known_in_url
 
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files do not change."""
@@ -66,11 +67,14 @@ def check(path: str, validate: bool = False) -> dict[str, Any]:
 def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     """The cohort chosen on this page, in the URL by its folder name.
 
-    With ``forecasts``, cohorts of labels to forecast are offered as well as those with questions.
+    The page stops, with one line, at an address of a cohort that is not here. With ``forecasts``,
+    cohorts of labels to forecast are offered as well as those with questions.
     """
     names = question_cohorts()
     if forecasts:
         names = [name for name, _, problem in cohorts() if not problem]
+    present = {*names, st.session_state.get("cohort")}  # one that was just removed is no mistake
+    known_in_url("cohort", present, "cohort for this page named", "page Data lists them.")
     return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
 
 
@@ -97,10 +101,9 @@ def preflight(text: str, on: str = "") -> dict[str, Any]:
 # Runs
 
 
-def runs(kinds: tuple[str, ...] = (), archived: bool = False) -> list[dict[str, Any]]:
-    """All runs, newest first, or those of these kinds by :func:`leading`. ``archived``: also those
-    that are archived."""
-    rows = [run for run in api.status(None) if archived or not run["archived"]]
+def runs(kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """All runs, newest first, or those of these kinds by :func:`leading`."""
+    rows = api.status(None)
     return leading([run for run in rows if run["kind"] in kinds]) if kinds else rows
 
 

@@ -60,23 +60,6 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     shared.goto(address)
     expect(shared.locator(".mc-facts dd").first).to_have_text(question)
     shared.context.close()
-    page.go_back()
-    expect(page.get_by_text("Click a row to open it.")).to_be_visible()
-    page.go_back()
-    question = page.get_by_role("combobox", name="Question", exact=True)
-    expect(question).to_have_value(TITLES["overall"])
-    assert "view=" not in page.url and "asked=" not in page.url
-    page.go_back()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Home")
-
-
-def test_back_restores_what_a_view_showed_before(watch):
-    page = watch.go("/curve", "Curve")
-    page.get_by_text("Quintiles", exact=True).click()
-    page.wait_for_url("**bins=Quintiles**")
-    watch.settled()
-    page.go_back()
-    expect(page.get_by_role("radio", name="Deciles")).to_be_checked()
 
 
 def test_another_baseline_and_judge_are_kept_in_the_address(watch, run):

@@ -13,30 +13,39 @@ pytestmark = pytest.mark.browser
 
 
 def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
-    for view, text in (
-        ("Watch", "Search"),
-        ("Compose", "Preflight"),
-        ("Compare", "requires two runs|Select two runs"),
-    ):  # fmt: skip
-        page = watch.go(f"/runs?view={view}&run={run}", "Runs")
+    for query, text in (
+        (f"run={run}", "Select|Log and folder"),
+        ("view=New+run", "What to compare"),
+    ):
+        page = watch.go(f"/runs?{query}", "Runs")
         expect(page.get_by_text(re.compile(text)).first).to_be_visible()
         watch.fits()
 
 
 def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server, run):
-    page = watch.go("/runs?view=Compose", "Runs")
+    page = watch.go("/runs?view=New+run", "Runs")
+    page.get_by_text("Advanced").click()
     questions = page.get_by_role("spinbutton", name="Number of questions")
     questions.fill("1")
     questions.press("Enter")
     watch.settled()
-    expect(page.get_by_text("1 of 1 patients")).to_be_visible()
+    expect(page.get_by_text("1 question of 1 patient")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("textbox", name="Search")).to_be_visible()
-    expect(page.get_by_text(re.compile("demo answers finished"))).to_be_visible()
+    expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()
     watch.settled()
     no_trouble(page)
-    new = max(path.name for path in (server.data / "runs").glob("2*"))
-    page = watch.go(f"/runs?view=Compare&runs={run}&runs={new}", "Runs")
+    search = page.get_by_role("textbox", name="Search")
+    search.fill("done")
+    search.press("Enter")
+    watch.settled()
+    table = page.get_by_test_id("stDataFrame").first
+    for row in (1, 2):  # the boxes at the left of the rows
+        table.click(position={"x": 17, "y": 33 * row + 17})
+        watch.settled()
+    page.get_by_role("link", name="Compare").click()
     expect(page.get_by_text("Questions that changed")).to_be_visible()
+    new = max(path.name for path in (server.data / "runs").glob("2*"))
+    assert f"runs={run}" in page.url and f"runs={new}" in page.url
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     assert "demo" not in page.url.removeprefix(watch.home), "names stay out of the address"

@@ -130,7 +130,7 @@ def test_a_viewer_reads_and_changes_nothing(site, signed_in):
     page = signed_in("vera@ward.org")
     page.goto(f"{site.url}/arms?run={site.run}")
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
-    page.goto(f"{site.url}/runs?view=Compose")
+    page.goto(f"{site.url}/runs?view=New+run")
     expect(page.get_by_role("button", name="Start run")).to_be_disabled()
     expect(page.get_by_text("needs the role researcher; your role is viewer")).to_be_visible()
     page.goto(f"{site.url}/review?run={site.run}")
@@ -161,20 +161,21 @@ def test_a_reviewer_judges_under_a_code_that_nobody_else_can_take(site, signed_i
 def test_a_researcher_starts_a_run_and_exports_it_and_its_file_needs_the_sign_in(site, signed_in):
     before = runs_of(site)
     page = signed_in("rita@ward.org")
-    page.goto(f"{site.url}/runs?view=Compose")
+    page.goto(f"{site.url}/runs?view=New+run")
+    page.get_by_text("Advanced").click()
     questions = page.get_by_role("spinbutton", name="Number of questions")
     questions.fill("1")
     questions.press("Enter")
-    expect(page.get_by_text("1 of 1 patients")).to_be_visible()
+    expect(page.get_by_text("1 question of 1 patient")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
-    expect(page.get_by_text(re.compile("demo answers finished"))).to_be_visible()
+    expect(page.get_by_text(re.compile("on demo is done"))).to_be_visible()
     (run,) = runs_of(site) - before
     assert [(line["who"], line["run"]) for line in site.audited("started")][-1] == (
         "rita@ward.org",
         run,
     )
     with page.expect_download() as download:
-        page.get_by_role("button", name="Export without text").click()
+        page.get_by_role("button", name="Export").click()
     assert site.audited("exported")[-1]["who"] == "rita@ward.org"
     noted = read_lines(site.data / "runs" / run / "people.jsonl")
     assert [(line["action"], line["who"]) for line in noted] == [
@@ -196,7 +197,7 @@ def test_a_researcher_starts_a_run_and_exports_it_and_its_file_needs_the_sign_in
 def test_a_person_removed_from_the_roles_is_refused_at_the_next_click(site, signed_in):
     before = runs_of(site)
     page = signed_in("rolf@ward.org")
-    page.goto(f"{site.url}/runs?view=Compose")
+    page.goto(f"{site.url}/runs?view=New+run")
     start = page.get_by_role("button", name="Start run")
     expect(start).to_be_enabled()
     text = site.secrets.read_text()

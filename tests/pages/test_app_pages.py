@@ -1,13 +1,14 @@
-"""Every page once; Home, Arms and Data & models in each of their states, without a browser."""
+"""Every page once; Home, Arms and Data in each of their states, without a browser."""
 
 from __future__ import annotations
 
 import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.pages.ui import state
 from midchart.pages.ui.data import cohort as cohort_view
-from midchart.pages.ui.runs import panel as runs
 from tests.support import app_data, patient_cohort
 from tests.support.pages import (
     PAGES,
@@ -48,42 +49,78 @@ def test_the_demo_is_made_by_its_button(empty, monkeypatch):
     app.button(key="make_demo").click().run()
     assert not app.exception
     assert len(asked) == 1
-    assert "Latest results" in page_text(app)
+    assert "No finished run yet" in page_text(app)
 
 
-def test_home_shows_what_is_loaded_and_the_latest_results(run):
+def links(app: AppTest) -> dict[str, str]:
+    """Label → address of the page links of a page."""
+    return {link.proto.label: f"{link.proto.page}?{link.proto.query_string}"
+            for link in app.get("page_link")}  # fmt: skip
+
+
+def test_home_concludes_from_the_latest_finished_run_and_lists_what_is_loaded_and_run(run):
     app = open_page("home")
-    frame = app.dataframe[0].value
-    assert list(frame["arm"]) == ["Full record", "BM25", "BM25, k = 1", "Recency only"]
-    every, some = frame["all pieces of the evidence in prompt"], frame["any piece"]
-    assert every[0] == "100.0 %, chance 100.0 %", "1 of 1, too few patients for an interval"
-    assert some[0] == every[0], "evidence of one piece"
-    unscored = "an answer to q2 is neither yes nor no, q3 cannot be judged: no wrong answers"
-    assert list(frame["n"]) == [1] * 4, unscored
-    assert app.selectbox(key="cohort").options == ["small"]
+    text = page_text(app)
+    headline = api.report(run)["conclusion"]["headline"]
+    assert headline and text.split('class="mc-headline">')[1].startswith(headline[:40])
     assert any("broken" in w.value or "cannot" in w.value for w in app.warning)
-    assert not app.button(key="start_home").disabled
+    shown = links(app)
+    assert any(f"run={run}" in shown[label] for label in shown if label.startswith("Results of"))
+    small = api.open_data("small")
+    counts = cohort_view.counts
+    assert any(label.startswith(f"**small** {counts(small)} · ") for label in shown)
+    assert counts(small).startswith("1 patient · ") or len(small.records) != 1
+    assert "**small comparison** done" in " ".join(shown) and "Nothing is running." in text
+    filled = [one.label for one in app.button if one.proto.type == "primary"]
+    assert filled == ["Open a patient"], "nothing that takes minutes"
+
+
+def test_home_opens_a_patient(run, monkeypatch):
+    opened = []
+    monkeypatch.setattr(st, "switch_page", lambda page: opened.append(page.url_path))
+    open_page("home").button(key="open_patient").click().run()
+    assert opened == ["patient"]
+
+
+def test_a_run_without_judges_concludes_from_what_was_kept(finished, run, monkeypatch):
+    selection = api.status(finished.selection)
+    monkeypatch.setattr(api, "status", lambda run=None: [selection] if run is None else selection)
+    assert "evidence" in page_text(open_page("home")).split('class="mc-headline">')[1][:200]
 
 
 def test_home_without_a_run_says_how_to_begin(home):
-    assert "No finished run yet" in page_text(open_page("home"))
+    app = open_page("home")
+    assert "No finished run yet" in page_text(app) and "New run" in links(app)
     arms = open_page("arms")
     assert "No run yet" in page_text(arms)
-    assert arms.button(key="start_arms").label == "Run the demo comparison"
+    assert arms.button(key="start_arms").label.startswith("Compare ")
 
 
-def test_the_start_button_hands_over_every_arm_that_is_installed(home, monkeypatch):
-    cohort = home / "data" / "cohorts" / "small"
+def test_the_start_button_hands_over_a_few_arms_and_at_most_twenty_questions(home, monkeypatch):
     started = []
     monkeypatch.setattr(api, "enqueue", started.append)
-    open_page("home").button(key="start_home").click().run()
+    app = open_page("arms")
+    assert app.button(key="start_arms").label == "Compare 4 arms on 3 questions"
+    app.button(key="start_arms").click().run()
     (spec,) = started
-    assert spec["data"] == str(cohort)
-    assert spec["judges"] == ["token_overlap", "exact"]
+    assert spec["data"] == str(home / "data" / "cohorts" / "small") and spec["limit"] == 20
     away = {name for name, _, problem in state.members("arm") if problem}
-    named = [arm if isinstance(arm, str) else arm["name"] for arm in spec["arms"]]
-    assert {"full", "recency", "random", "shortest"} <= set(named)
-    assert not away & set(named)
+    assert "full" in spec["arms"] and not away & set(spec["arms"])
+
+
+@pytest.mark.parametrize(
+    ("page", "query", "line"),
+    [
+        ("runs", {"run": "nosuch"}, "no run named nosuch"),
+        ("runs", {"runs": ["nosuch", "other"]}, "no run named nosuch"),
+        ("arms", {"run": "*no*"}, "no run for this page named *no*"),
+        ("data", {"cohort": "nosuch"}, "no cohort for this page named nosuch"),
+    ],
+)
+def test_an_address_of_something_unknown_stops_with_one_line(run, page, query, line):
+    app = open_page(page, **query)
+    (error,) = app.error
+    assert line in error.value.replace("\\", "") and not app.dataframe
 
 
 def test_a_run_at_work_shows_progress_and_cancels(run, monkeypatch):
@@ -96,7 +133,7 @@ def test_a_run_at_work_shows_progress_and_cancels(run, monkeypatch):
     app = open_page("home")
     assert app.progress[0].value == pytest.approx(100 * 8 / real["planned"], abs=1)
     assert "Running: small comparison, 8 of" in app.progress[0].text
-    assert app.button(key="start_home").disabled, "one run at a time on a cohort"
+    assert "**small comparison** running" in " ".join(links(app))
     app.button(key=f"cancel_{run}").click().run()
     assert cancelled == [[run]]
     assert "results are partial" in page_text(open_page("arms"))
@@ -109,7 +146,7 @@ def test_a_run_that_stopped_can_be_resumed(run, monkeypatch, status):
     monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
     monkeypatch.setattr(api, "resume", resumed.append)
     app = open_page("arms")
-    assert runs.WORDS[status] in page_text(app)
+    assert f"This run is {status}" in page_text(app)
     assert "it \\!\\[x\\]\\(broke\\)" in page_text(app)
     assert f"{now['planned'] - 5} of {now['planned']} items are missing" in page_text(app)
     app.button(key=f"resume_arms_{run}").click().run()
@@ -125,6 +162,8 @@ def test_data_says_what_may_be_done_and_what_was_skipped(run, finished):
     skipped = frame_with(app, "reason")
     assert "9002.xml" in skipped["file"][0]
     assert str(finished.folder / "data" / "cohorts" / "NAME") in app.code[0].value
+    listed = frame_with(app, "state").set_index("cohort")["state"]
+    assert listed.to_dict() == {"broken": "cannot be opened", "small": "ready"}
     metrics = {m.label: m.value for m in app.metric}
     assert metrics["Questions"] == "3"
     assert not any(patient_cohort.FIRST in str(e.value) for e in app.get("markdown"))
@@ -234,16 +273,3 @@ def test_fhir_resources_are_validated_where_the_box_is_checked(empty):
     assert not app.exception and "1 reasons why" in page_text(app)
     (reason,) = frame_with(app, "reason")["reason"]
     assert reason == "Patient.birthDate has a value that does not follow R4B"
-
-
-def test_a_row_of_the_latest_results_opens_the_questions_of_its_arm(run, monkeypatch):
-    clickable(monkeypatch)
-    pages = pages_opened(monkeypatch)
-    app = open_page("home")
-    arm = frame_with(app, "arm")["arm"][1]
-    click(app, "latest", 1)
-    ((page, query),) = pages
-    assert page == "arms" and api.title("arm", query["q_arm"]) == arm
-    shown = open_page("arms", **query)
-    assert shown.selectbox(key="q_arm").value == query["q_arm"]
-    assert len(frame_with(shown, "question")) == len(api.open_data("small").instructions)

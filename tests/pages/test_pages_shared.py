@@ -81,7 +81,7 @@ def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
 def test_where_one_of_several_runs_ends_the_page_is_drawn_again(monkeypatch):
     run = {
         "name": "n", "status": "running", "planned": 2, "done": 0, "failed": 0, "note": "",
-        "group": "", "data": "", "imported": False, "archived": False, "rate": None,
+        "group": "", "data": "", "imported": False, "rate": None,
         "seconds_left": None, "queue_number": None,
     }  # fmt: skip
     both = [{**run, "run": "a"}, {**run, "run": "b"}]
@@ -113,7 +113,7 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
         from midchart.pages.ui import guard, state
 
         guard._arrive(st.session_state["page"])
-        state.pick_cohort(forecasts=st.session_state["page"] == "Data & models")
+        state.pick_cohort(forecasts=st.session_state["page"] == "Data")
 
     app = AppTest.from_function(script)
 
@@ -125,7 +125,7 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
 
     go("Patient").set_value("two").run()
     assert go("Curve").value == "two", "both ask questions"
-    assert go("Data & models").value == "one"
+    assert go("Data").value == "one"
     assert go("Patient").value == "two"
 
 

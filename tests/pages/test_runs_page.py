@@ -1,4 +1,4 @@
-"""The Runs page without a browser: composing, watching, comparing, in each state."""
+"""The Runs page without a browser: a new run, the list and its actions, comparing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from midchart.core import config as settings
 from midchart.core.runs.directory import RunDirectory, make_run, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.pages.ui import state
 from midchart.pages.ui.runs import compare, picker
 from tests.support import app_data
 from tests.support.openai_server import OpenAIFake
@@ -54,16 +53,15 @@ def box(app: AppTest, kind: str, start: str):
     return next(one for one in app.get(kind) if str(one.key).startswith(start))
 
 
-def test_without_a_run_the_views_say_how_to_begin(home):
+def test_without_a_run_the_list_says_how_to_begin(home):
     assert "No run yet" in page_text(open_page("runs"))
-    assert "A comparison requires two runs" in page_text(open_page("runs", view="Compare"))
 
 
 def test_a_finished_run_is_shown_with_its_failures_log_and_results(run):
     app = open_page("runs", run=run)
     text = page_text(app)
     assert "\\<script\\>" in text and "<script>" not in text
-    assert "finished" in text and "Failed items" in text
+    assert "is done: " in text and "Failed items are retried" in text
     failed = app.dataframe[1].value
     assert set(failed["stage"]) == {"verdicts"} and set(failed["instruction"]) == {"q3"}
     assert app.code[0].value == "one line of the log"
@@ -93,63 +91,101 @@ def test_the_queue_is_one_line_on_every_page_but_review(run, monkeypatch):
     assert len(open_page("home").progress) == 1
 
 
-def test_runs_are_searched_labelled_and_archived(home):
+def test_runs_are_searched_and_renamed(home):
     cohort = home / "data" / "cohorts" / "small"
-    first, second = (app_data.make_run(cohort, name) for name in ("first", "second"))
+    first, _ = (app_data.make_run(cohort, name) for name in ("first", "second"))
     app = open_page("runs", run=first)
-    app.text_input(key="runs_search").set_value("FIRST small").run()
-    assert app.dataframe[0].value["run"].tolist() == [first]
-    app.text_input(key=f"name_{first}").set_value("<b>renamed</b>")
-    box(app, "button", f"FormSubmitter:labels_{first}").click().run()
+    app.text_input(key="runs_search").set_value("FIRST small done").run()
+    assert app.dataframe[0].value["name"].tolist() == ["first"]
+    app.text_input(key=f"name_{first}").set_value("<b>renamed</b>").run()
+    app.button(key=f"rename_{first}").click().run()
     assert api.status(first)["name"] == "<b>renamed</b>"
     app.text_input(key="runs_search").set_value("").run()
     assert app.dataframe[0].value["name"].tolist() == ["second", "<b>renamed</b>"]
-    app.button(key=f"archive_{first}").click().run()
-    assert app.dataframe[0].value["run"].tolist() == [second]
-    assert [run["run"] for run in state.runs()] == [second]
-    app.toggle(key="runs_archived").set_value(True).run()
-    assert set(app.dataframe[0].value["run"]) == {first, second}
     assert not app.exception
 
 
-def test_the_runs_of_a_group_are_one_row(run, monkeypatch):
+def test_what_is_selected_is_compared_resumed_or_deleted_together(home, monkeypatch):
+    cohort = home / "data" / "cohorts" / "small"
+    runs = [app_data.make_run(cohort, name) for name in ("first", "second")]
+    real = st.dataframe
+
+    def both_selected(frame, **options):
+        shown = real(frame, **options)
+        rows = [0, 1] if str(options.get("key")).startswith("table_runs-") else []
+        return {"selection": {"rows": rows, "cells": []}} if rows else shown
+
+    monkeypatch.setattr(st, "dataframe", both_selected)
+    resumed = []
+    monkeypatch.setattr(api, "resume", lambda run, queued: resumed.append(run))
+    app = open_page("runs")
+    (link,) = [one.proto for one in app.get("page_link") if one.proto.label == "Compare"]
+    assert link.query_string == f"runs={runs[1]}&runs={runs[0]}", "in the order of the list"
+    key = f"{runs[1]}_2"
+    assert app.button(key=f"again_{key}").label == "Retry failed items (2 runs)"
+    app.button(key=f"again_{key}").click().run()
+    assert resumed == [runs[1], runs[0]]
+    app.checkbox(key=f"remove_run_sure_{key}").check().run()
+    app.button(key=f"remove_run_{key}").click().run()
+    assert not app.exception and not api.status() and "No run yet" in page_text(app)
+
+
+def test_the_runs_of_a_group_are_one_row_and_an_address_opens_one_of_them(run, monkeypatch):
     rows = [{**api.status(run), "run": name, "group": "replication, small"} for name in "ba"]
     monkeypatch.setattr(api, "status", lambda run=None: rows)
+    for called in ("rows_warning", "log_tail"):
+        monkeypatch.setattr(api, called, lambda run: "")
+    monkeypatch.setattr(api, "failed_items", lambda run: [{"stage": "verdicts", "reason": "x"}])
     app = open_page("runs", run="b")
     assert app.dataframe[0].value["name"].tolist() == ["replication, small (2 runs)"]
-    assert "2 done" in page_text(app) and app.button(key="remove_run_group_a").disabled
-    assert not app.exception
+    assert "2 done" in page_text(app) and app.button(key="remove_run_a_2").disabled
+    assert app.selectbox(key="of_group_a").value == "b" and "Run b in" in page_text(app)
 
 
-def test_the_demo_is_composed_reported_before_and_started_by_the_queue(run, monkeypatch):
+def test_three_choices_say_what_a_run_does_and_the_queue_starts_it(run, monkeypatch):
     started = []
-    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append((spec["name"], on)) or run)
-    app = open_page("runs", view="Compose")
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append((spec, on)) or run)
+    app = open_page("runs", view="New run")
+    arms = box(app, "multiselect", "compose_1_answers_arms")
+    assert arms.label == "What to compare" and "BM25" in arms.options
+    assert not [title for title in arms.options if "_" in title], "titles, no raw names"
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"]).run()
+    text = page_text(app)
+    assert "3 questions of 1 patient." in text, "at most twenty"
+    assert "1 finished run of the same readers and judges" in text
+    assert "Nothing leaves this machine" in text
     table = app.table[0].value
     facts = dict(zip(table.index, table.iloc[:, 0], strict=True))
-    assert facts["**Leaves this machine**"] == "nothing" and facts["**Cost**"] == "none"
-    assert "1 finished run of the same readers and judges" in facts["**Time**"]
-    # 14 arms × 3 questions × (1 answer + 2 verdicts)
-    assert facts["**Items**"] == "126"
+    # 4 arms × 3 questions × (1 answer + 2 verdicts)
+    assert (facts["**Items**"], facts["**Cost**"]) == ("36", "none")
     app.button(key="compose_start").click().run()
     assert not app.exception
-    assert started == [("demo answers", "here")]
-    assert app.segmented_control(key="view").value == "Watch"
+    ((spec, place),) = started
+    assert (spec["limit"], place) == (20, "here")
+    assert spec["name"] == "Full record, BM25, Dense (MiniLM) and more on demo"
+    assert app.segmented_control(key="view").value == "All runs"
+
+
+def test_an_unknown_time_is_measured_on_two_questions_before_the_start(run, monkeypatch):
+    measured = []
+    monkeypatch.setattr(api, "probe", lambda spec: measured.append(spec) or
+                        {"seconds": None, "basis": "no item ended within 30 s"})  # fmt: skip
+    app = open_page("runs", view="New run")
+    assert "Time: unknown until it is measured" in page_text(app)
+    button = app.button(key="probe_compose")
+    assert (button.label, button.proto.type) == ("Measure the time on 2 questions", "primary")
+    button.click().run()
+    assert measured[0]["limit"] == 2 and measured[0]["arms"][0] == "full"
+    assert "stays unknown: no item ended" in page_text(app)
 
 
 def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
-    app = open_page("runs", view="Compose")
-    box(app, "multiselect", "compose_1_answers_arms").set_value(
-        ["bm25", '{ name = "bm25", k = 1 }']
-    )
+    app = open_page("runs", view="New run")
+    box(app, "multiselect", "compose_1_answers_arms").set_value(["bm25", "full"])
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
     box(app, "number_input", "compose_1_answers_limit").set_value(1)
     app.run()
-    assert api.read_toml(app.session_state["compose_text"])["arms"] == [
-        "bm25",
-        {"name": "bm25", "k": 1},
-    ]
+    assert api.read_toml(app.session_state["compose_text"])["arms"] == ["bm25", "full"]
     assert app.table[0].value.iloc[0, 0] == "6"
     box(app, "selectbox", "compose_1_kind").set_value("curve").run()
     run_spec = api.read_toml(app.session_state["compose_text"])
@@ -167,7 +203,7 @@ def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
 
 
 def test_all_that_is_missing_is_listed_and_nothing_can_start(run):
-    app = open_page("runs", view="Compose")
+    app = open_page("runs", view="New run")
     app.selectbox(key="compose_preset").set_value("paper-corrected").run()
     warnings = "\n".join(one.value for one in app.warning)
     for word in ("Qwen2", "ANTHROPIC", "llmlingua", "external"):
@@ -176,13 +212,16 @@ def test_all_that_is_missing_is_listed_and_nothing_can_start(run):
 
 
 def test_toml_is_taken_as_it_is_written_and_a_mistake_is_reported(run):
-    app = open_page("runs", view="Compose")
-    app.segmented_control(key="compose_how").set_value("TOML").run()
+    app = open_page("runs", view="New run")
+    app.toggle(key="compose_as_toml").set_value(True).run()
     box(app, "text_area", "compose_toml").set_value("kind = <b>").run()
-    assert "not valid TOML" in page_text(app)
-    assert app.button(key="compose_start").disabled
-    app.segmented_control(key="compose_how").set_value("Form").run()
-    assert not app.exception and "Fix it in the TOML view" in page_text(app)
+    assert "not valid TOML" in page_text(app) and "Fix it in the TOML" in page_text(app)
+    assert not [button for button in app.button if button.key == "compose_start"]
+    arms = 'arms = ["bm25", { name = "bm25", k = 1 }]\njudges = ["exact"]\nreaders = ["small"]'
+    written = f'kind = "answers"\ndata = "demo"\n{arms}\n'
+    box(app, "text_area", "compose_toml").set_value(written).run()
+    chosen = box(app, "multiselect", "compose_3_answers_arms")
+    assert chosen.options[:2] == ["BM25", "BM25, k = 1"] and not app.exception
 
 
 def test_a_refused_start_says_why(run, monkeypatch):
@@ -192,15 +231,15 @@ def test_a_refused_start_says_why(run, monkeypatch):
     from midchart.core.errors import InputError as api_error
 
     monkeypatch.setattr(api, "enqueue", refuse)
-    app = open_page("runs", view="Compose")
+    app = open_page("runs", view="New run")
     app.button(key="compose_start").click().run()
     assert app.error[0].value == "no \\*room\\*"
 
 
 def test_a_server_that_does_not_tell_its_window_is_found_at_the_start_button(run):
     before = sorted(path.name for path in settings.runs_folder().iterdir())
-    app = open_page("runs", view="Compose")
-    app.segmented_control(key="compose_how").set_value("TOML").run()
+    app = open_page("runs", view="New run")
+    app.toggle(key="compose_as_toml").set_value(True).run()
     with OpenAIFake(window=0) as silent:
         box(app, "text_area", "compose_toml").set_value(
             'kind = "answers"\ndata = "demo"\narms = ["bm25"]\njudges = ["exact"]\n'
@@ -216,16 +255,15 @@ def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, m
     has_ray(monkeypatch)
     started = []
     monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(on) or run)
-    app = open_page("runs", view="Compose")
+    app = open_page("runs", view="New run")
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
     app.selectbox(key="compose_on").set_value("ray").run()
     assert not app.button(key="compose_start").disabled
-    assert any("--on ray" in one.value for one in app.code)
     app.selectbox(key="compose_on").set_value("ray://").run()
     assert app.button(key="compose_start").disabled, "a cluster has an address"
     app.text_input(key="compose_cluster").set_value("gpu-1:6379").run()
-    leaves = app.table[0].value.iloc[-1, 0].replace("\\", "")
-    assert leaves.startswith("records, prompts and answers, to the machines of ray://gpu")
+    leaves = "**Leaves this machine:** records, prompts and answers, to the machines of ray://gpu"
+    assert leaves in plain_text(app)
     assert app.button(key="compose_start").disabled
     assert "data-use tag of" in page_text(app).replace("\\", "")
     cohort = settings.cohorts_folder() / "demo"
@@ -236,32 +274,16 @@ def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, m
     assert started == ["ray://gpu-1:6379"]
     has_ray(monkeypatch, installed=False)
     st.cache_data.clear()
-    app = open_page("runs", view="Compose")
+    app = open_page("runs", view="New run")
     app.selectbox(key="compose_on").set_value("ray").run()
     assert "needs the package ray" in page_text(app) and app.button(key="compose_start").disabled
 
 
-def test_runs_are_listed_by_day_name_and_status_and_addressed_by_id(run):
+def test_runs_are_listed_by_name_state_and_day_and_addressed_by_id(run):
     app = open_page("runs", run=run)
-    picker = app.selectbox(key="run")
-    assert picker.value == run
-    assert all(" · done" in title and "2026" in title for title in picker.options)
-    assert any(HOSTILE in title for title in picker.options)
-    assert app.query_params["run"] in (run, [run])
-
-
-def test_an_unknown_duration_is_measured_by_a_button(home, monkeypatch):
-    measured = []
-
-    def probe(text: str) -> dict:
-        measured.append(api.read_toml(text)["kind"])
-        return {"seconds": None, "basis": "no item ended within 30 s"}
-
-    monkeypatch.setattr(api, "probe", probe)
-    app = open_page("home")
-    app.button(key="probe_home").click().run()
-    assert not app.exception and "no item ended within 30 s" in page_text(app)
-    assert measured == ["answers"]
+    listed = app.dataframe[0].value
+    assert listed["state"].tolist() == ["done"] and listed["name"].tolist() == [HOSTILE]
+    assert "2026" in listed["made"][0] and app.query_params["run"] in (run, [run])
 
 
 def test_two_runs_alike_are_distinguished_by_their_ids():
@@ -296,9 +318,9 @@ def other(run) -> str:
 
 
 def test_two_runs_are_compared_with_the_first_as_the_baseline(run, other):
-    app = open_page("runs", view="Compare", runs=[run, other])
-    assert app.multiselect(key="runs").value == [run, other]
-    assert app.selectbox(key="compare_kind").value == "answers"
+    app = open_page("runs", runs=[run, other])
+    assert app.selectbox(key="compare_baseline").value == run
+    assert "requires two runs" in page_text(open_page("runs", runs=[run]))
     fields = app.dataframe[1].value
     assert {"spec.arms", "protocol.seed"} <= set(fields["field"])
     assert list(fields.columns)[:3] == ["field", run, other]
@@ -327,7 +349,7 @@ def test_a_question_that_changed_is_read_side_by_side(run, other, monkeypatch):
         "baseline": False, "this": True, "baseline_cell": cell, "run_cell": cell,
     }  # fmt: skip
     monkeypatch.setattr(api, "changed_questions", lambda baseline, run: [changed])
-    app = open_page("runs", view="Compare", runs=[run, other])
+    app = open_page("runs", runs=[run, other])
     assert app.selectbox(key="compare_pair").options == ["Full record · +1 −0"]
     frame = app.dataframe[1].value
     assert frame["change"].tolist() == ["gained"] and frame["baseline"][0] == "✗ incorrect"
@@ -349,7 +371,7 @@ def test_a_row_of_the_comparison_lists_its_changed_questions_or_says_there_are_n
     first = changed | {"arm": "full"}
     monkeypatch.setattr(api, "changed_questions", lambda baseline, run: [first, changed])
     clickable(monkeypatch)
-    app = open_page("runs", view="Compare", runs=[run, other])
+    app = open_page("runs", runs=[run, other])
     assert app.selectbox(key="compare_pair").value == f"{other} full extractive token_overlap"
     shown = app.dataframe[0].value
     at = shown.index[(shown["arm"] == "BM25") & shown["judge"].str.startswith("Token")][0]
@@ -382,7 +404,7 @@ def test_a_run_is_removed_after_a_confirmation(home):
     cohort = home / "data" / "cohorts" / "small"
     first, second = (app_data.make_run(cohort, name) for name in ("first", "second"))
     (home / "data" / "runs" / first / "done.json").write_text("{")
-    app = open_page("runs", view="Watch", run=second)
+    app = open_page("runs", run=second)
     assert first in page_text(app).replace("\\", "")
     for run in (first, second):
         assert app.button(key=f"remove_run_{run}").disabled
@@ -398,9 +420,9 @@ def test_a_row_opens_its_run_and_a_failed_item_its_question(finished, run, monke
     clickable(monkeypatch)
     app = open_page("runs")
     (table,) = [b.key for b in app.button if str(b.key).startswith("click_table_runs-")]
-    runs = list(app.dataframe[0].value["run"])
-    click(app, str(table), runs.index(run), "name")
-    assert app.selectbox(key="run").value == run
+    at = [row["run"] for row in api.status()].index(run)
+    click(app, str(table), at, "name")
+    assert f"Run {run} in" in page_text(app)
     pages = pages_opened(monkeypatch)
     click(app, f"{run}-failed", 0, "reason")
     ((page, query),) = pages

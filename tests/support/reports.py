@@ -28,7 +28,7 @@ def run_status(
     """The status of a run that is done unless ``status`` says otherwise."""
     return {
         "run": run, "name": name or kind, "kind": kind, "status": "done", "planned": planned,
-        "group": "", "tags": [], "archived": False,
+        "group": "",
         "done": done, "failed": 0, "folder": "", "data": "", "created": "", "reason": "",
         "imported": False, "rate": None, "seconds_left": None, "queue_number": None, "slot": "",
         "note": "", "cohort_here": "", "warnings": [],

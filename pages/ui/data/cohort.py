@@ -17,14 +17,15 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.curve.text import POSITIONS
 from midchart.pages.ui.shared import chart, reading, tables
+from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import segments, token
 
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (docs/methods.md, Units)."""
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
-DECILE, NONE = "data_decile", "none"
-"""Key of the decile whose questions are listed, and its value for no decile."""
+DECILE = "data_decile"
+"""Key of the decile whose questions are listed."""
 QUESTION_COUNTS = {
     "records": "Patients",
     "events": "Events",
@@ -59,19 +60,47 @@ def _tag(manifest: api.Manifest) -> dict[str, str]:
     }
 
 
-def short_tag(manifest: api.Manifest) -> str:
+def permitted(manifest: api.Manifest) -> str:
     """The tag in two or three words, for lists."""
     if manifest.synthetic:
         return "synthetic"
     return "external services allowed" if manifest.external_services_allowed else "local only"
 
 
-def problems() -> None:
-    """Folders among the cohorts that cannot be opened, each with its one line."""
-    for name, _, problem in state.cohorts():
+def counts(cohort: api.Cohort) -> str:
+    """A cohort's patients and its questions or tasks, in a few words."""
+    asked = counted(len(cohort.instructions), "question")
+    if cohort.labels and not cohort.instructions:
+        asked = f"{counted(len(cohort.labels), 'task')} to forecast"
+    return f"{counted(len(cohort.records), 'patient')} · {asked}"
+
+
+def listing() -> None:
+    """The cohorts with their counts, permitted use and state; a click shows one in full."""
+    rows: list[dict[str, str]] = []
+    for name, path, problem in state.cohorts():
         if problem:
             title = f"{plain(name)} cannot be opened"
             st.warning(plain(problem), title=title, icon=":material/folder_off:")
+            rows.append({"cohort": name, "contents": "–", "use": "–", "state": "cannot be opened"})
+            continue
+        opened = api.open_data(path)
+        status = "events not read yet" if api.unread(path) else "ready"
+        about = {"contents": counts(opened), "use": permitted(opened.manifest), "state": status}
+        rows.append({"cohort": name} | about)
+    names = [row["cohort"] for row in rows if row["state"] != "cannot be opened"]
+
+    def show(row: int, _: str) -> None:
+        if rows[row]["cohort"] in names:
+            st.session_state["cohort"] = rows[row]["cohort"]
+
+    tables.table(
+        pd.DataFrame(rows),
+        "cohorts",
+        "Cohorts with contents, permitted use and state",
+        {"cohort": st.column_config.TextColumn(pinned=False)},
+        opens=show,
+    )
 
 
 def cohort(name: str, check_first: bool = False) -> None:
@@ -190,18 +219,16 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             frame, f"{name}-positions", "Questions by decile of position",
             opens=lambda row, _: st.session_state.update({DECILE: DECILES[row]}),
         )  # fmt: skip
-    chosen = st.selectbox(
-        "Questions with evidence at (%)", [NONE, *DECILES], key=DECILE, width=260,
-        persist_state="page",
-    )  # fmt: skip
-    if chosen == NONE:
+    chosen = st.session_state.get(DECILE)
+    if chosen is None:
         return
     at = deciles(values)
     known = [row for row in located if row[by] is not None]
     listed = [row for row, one in zip(known, at, strict=True) if DECILES[one] == chosen]
     if not listed:
-        st.info("No question has its evidence in this part of its record.")
+        st.info(f"No question has its evidence at {chosen} % of its record.")
         return
+    st.markdown(f"**Questions with their evidence at {chosen} %**")
     codes = [
         {"patient": token(name, row["record"]), "question": token(name, row["instruction"])}
         for row in listed

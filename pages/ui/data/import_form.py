@@ -34,59 +34,70 @@ MOST_OFFERED = 3
 
 def section() -> None:
     """The form that imports a cohort."""
-    with st.expander(
-        "Import a cohort", icon=":material/upload_file:", expanded=not state.cohorts()
-    ):
-        st.write(
-            "Records become a private cohort on this machine: readable by your account alone, "
-            "not used for training, not sent anywhere. The other cohorts stay as they are."
+    with st.container(border=True):
+        st.markdown(
+            "**Import a cohort.** It becomes a private copy on this machine: readable by your "
+            "account alone, not used for training, not sent anywhere."
         )
-        titles = sorted(title for _, title, _ in state.members("loader"))
-        st.caption(plain("Formats: " + "; ".join(titles) + "."))
+        left, right = st.columns((3, 2), gap="medium")
         ways = [FILES, FOLDER, PATH] if _on_this_machine() else [FILES, FOLDER]
-        way = st.segmented_control(
-            "Source", ways, default=FILES, required=True, key="import_way", persist_state="session"
-        )
+        way = left.segmented_control(
+            "Source", ways, default=FILES, required=True, key="import_way", persist_state="session",
+            label_visibility="collapsed",
+        )  # fmt: skip
         if way == PATH:
-            source: Any = st.text_input(
+            source: Any = left.text_input(
                 "Path of a file or folder (it is copied)", key="import_path", max_chars=1000,
                 persist_state="session",
             )  # fmt: skip
         else:
-            source = st.file_uploader(
+            source = left.file_uploader(
                 "Records, and optionally a .tsv of questions",
                 accept_multiple_files="directory" if way == FOLDER else True,
                 key=f"import_files_{way}",
                 max_upload_size=LARGEST_UPLOAD_MB,
+                label_visibility="collapsed",
                 help=f"Up to {LARGEST_UPLOAD_MB} MB; larger cohorts come in by a path.",
             )
-        name = st.text_input(
+        name = right.text_input(
             "Name of the cohort", key="import_name", max_chars=64, persist_state="session",
             placeholder="ward-3", help="Letters, digits, hyphens; part of addresses, so no "
             "patient's name.",
         )  # fmt: skip
-        training = st.checkbox(
-            "Models may be trained on these records (data-use agreement allows it)",
-            key="import_training",
+        start = right.button(
+            "Import", type="primary", key="import_start", disabled=not (source and name)
         )
-        services = st.checkbox(
-            "Their text may be sent to external services (agreement allows it)",
-            key="import_services",
-        )
-        allowed = {"training_allowed": training, "external_services_allowed": services}
+        allowed, reason = _permissions()
+        if start:
+            _import(name, source, allowed, reason)
+
+
+def _permissions() -> tuple[dict[str, bool], str]:
+    """What a data-use agreement allows, and who said so; the formats that can be read."""
+    with st.expander("Permitted use, formats, and folders without a copy"):
+        allowed = {
+            "training_allowed": st.checkbox(
+                "Models may be trained on these records (data-use agreement allows it)",
+                key="import_training",
+            ),
+            "external_services_allowed": st.checkbox(
+                "Their text may be sent to external services (agreement allows it)",
+                key="import_services",
+            ),
+        }
         reason = ""
         if any(allowed.values()):
             reason = st.text_input(
                 "Who allowed it, and by which agreement (recorded in the audit log)",
                 key="import_reason", max_chars=500, persist_state="session",
             )  # fmt: skip
-        if st.button("Import", type="primary", key="import_start", disabled=not (source and name)):
-            _import(name, source, allowed, reason)
+        titles = sorted(title for _, title, _ in state.members("loader"))
         st.caption(
-            "Or place a folder (or a symbolic link) here; it appears on every page within seconds "
-            "and nothing is copied:"
+            plain(f"Formats: {'; '.join(titles)}.") + " Or place a folder (or a symbolic link) "
+            "here; it appears on every page within seconds and nothing is copied:"
         )
         st.code(f"{api.folders()['cohorts']}/NAME", language=None, wrap_lines=True)
+    return allowed, reason
 
 
 def _on_this_machine() -> bool:

@@ -27,17 +27,15 @@ def weights() -> None:
     missing = frame[~frame["here"]].to_dict("records")
     if not missing:
         return
-    with st.expander(f"How to install the others ({len(missing)})"):
-        st.write(
-            "Nothing is downloaded automatically. Run the command with network access, or "
-            "copy the folder to the path shown."
+    st.write(
+        "Nothing is downloaded automatically. Run a model's command with network access, or copy "
+        "its folder to the path shown."
+    )
+    for model in missing:
+        st.caption(
+            f"**{plain(model['name'])}**, {model['size_mb']:,} MB, goes to {plain(model['where'])}"
         )
-        for model in missing:
-            st.caption(
-                f"**{plain(model['name'])}**, {model['size_mb']:,} MB, goes to "
-                f"{plain(model['where'])}"
-            )
-            st.code(model["command"], language=None, wrap_lines=True)
+        st.code(model["command"], language=None, wrap_lines=True)
 
 
 def components() -> None:
@@ -59,13 +57,11 @@ def components() -> None:
     lacking = [row for row in rows if row["requirement"]]
     if not lacking:
         return
-    with st.expander(f"Requirements of the others ({len(lacking)})"):
-        # In full: a cell of a table would cut a sentence off.
-        for row in lacking:
-            st.caption(
-                f"{row['family']} **{plain(row['name'])}**, {row['state']}: "
-                f"{plain(row['requirement'])}"
-            )
+    # In full: a cell of a table would cut a sentence off.
+    for row in lacking:
+        st.caption(
+            f"{row['family']} **{plain(row['name'])}**, {row['state']}: {plain(row['requirement'])}"
+        )
 
 
 def _state(card: api.MemberCard) -> str:

@@ -115,7 +115,7 @@ def start(cohort: str, reader: str, replication: dict[str, Any]) -> None:
         {
             "step": row["title"],
             "run": row["run"] or "–",
-            "state": panel.WORDS.get(row["status"], "not run yet"),
+            "state": row["status"] or "not started",
             "items": f"{row['done']:,} of {row['planned']:,}" if row["run"] else "–",
         }
         for row in rows

@@ -11,15 +11,14 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import chart, formats, results, tables
 from midchart.pages.ui.shared.formats import percent, signed_intervals
 from midchart.pages.ui.shared.marks import plain
-from midchart.pages.ui.shared.pickers import pick_linked, segments, token
+from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
-INTERVALS = {"patient": "by patient", "difference": "Newcombe, questions independent"}
 AXIS = "points against the baseline"
 """Short, for a narrow screen; the sentence above names the runs."""
 Row = Mapping[str, Any]
@@ -54,32 +53,23 @@ def _open_pair(key: str) -> None:
     st.session_state["changed_question"] = questions.LIST
 
 
-def compare() -> None:
-    """The pickers of runs of one kind and of the baseline; results, changed questions, specs."""
-    runs = [run for run in state.runs() if run["status"] != "queued"]
-    kinds = [kind for kind, n in Counter(run["kind"] for run in runs).items() if n > 1]
-    if not kinds:
-        st.info("A comparison requires two runs of one kind. Compose another one.")
+def compare(chosen: Sequence[str]) -> None:
+    """The runs of an address compared: the baseline, results, changed questions, specs."""
+    known = {run["run"]: run for run in state.runs() if run["status"] != "queued"}
+    known_in_url("runs", known, "run named", picker.LISTED)
+    chosen = list(dict.fromkeys(chosen))
+    back = {"label": "All runs", "icon": ":material/arrow_back:"}
+    if len(chosen) < 2 or len({known[run]["kind"] for run in chosen}) > 1:
+        st.info("A comparison requires two runs of one kind; select them in the list.")
+        navigation.link("runs", **back)
         return
-    wanted = {run["kind"] for run in runs if run["run"] in st.query_params.get_all("runs")}
-    kinds.sort(key=lambda kind: kind not in wanted)  # the runs of an address decide its kind
-    kind_titles = {kind["name"]: kind["title"] for kind in api.kinds()}
+    name = picker.titles(known[run] for run in chosen).__getitem__
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        kind = pick_linked(
-            "kind", "Kind of run", kinds, kind_titles.__getitem__, key="compare_kind", width=290
-        )
-        known = {run["run"]: run for run in runs if run["kind"] == kind}
-        chosen = picker.pick_runs(
-            "Runs", known, "Compared on the questions that a run and the baseline both scored."
-        )
-        name = picker.titles(known.values()).__getitem__
-        if len(chosen) > 1:
-            baseline = pick_linked(
-                "baseline", "Baseline", chosen, name, key="compare_baseline", width=picker.WIDTH
-            )
-    if len(chosen) < 2:
-        st.caption("Select two runs or more.")
-        return
+        baseline = pick_linked(
+            "baseline", "Baseline", chosen, name, key="compare_baseline", width=picker.WIDTH,
+            help="The others are compared with it on the questions that both scored.",
+        )  # fmt: skip
+        navigation.link("runs", **back)
     ordered = [baseline, *(run for run in chosen if run != baseline)]
     diff = state.compare_runs([known[run] for run in ordered])
     for note in diff["notes"]:
@@ -189,14 +179,13 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
         by_run.setdefault(row["run"], []).append(row)
     for run, of_run in by_run.items():
         st.markdown(sentence(of_run, titles[run], baseline))
-    method = segments("95 % interval", INTERVALS, "run_interval")
     several = [name for name in ("reader", "judge") if len({row[name] for row in known}) > 1]
     forests: dict[str, list[chart.ForestRow]] = {}
     for run, of_run in by_run.items():
         names = [[api.title(name, row[name]) for name in ("arm", *several)] for row in of_run]
         frame = pd.DataFrame(of_run).assign(title=list(map(" · ".join, names)))
         frame["label"] = frame["arm"]
-        forest = chart.difference_rows(frame, f"{method}_low", f"{method}_high")
+        forest = chart.difference_rows(frame, "patient_low", "patient_high")
         keys = dict(zip(frame["title"], map(_pair_key, of_run), strict=True))
         forests[run] = [replace(row, label=keys[row.name]) for row in forest]
     span = chart.symmetric_span([row for forest in forests.values() for row in forest])
@@ -266,7 +255,6 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
             "difference [by patient]": formats.differences(
                 frame, "difference", "patient_low", "patient_high"
             ),
-            "Newcombe": signed_intervals(frame, "difference_low", "difference_high"),
             "p (Holm)": frame["p_holm"].map(formats.p_number),
             "unscored": frame["unscored"],
             "unscored against–for": signed_intervals(frame, "bound_low", "bound_high"),
@@ -293,11 +281,11 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     st.caption(
         (f"In every row: {', '.join(constants)}. " if constants else "")
         + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "that both scored. The 95 % interval resamples patients (none for fewer than 5); "
-        "Newcombe's takes questions as independent. p: McNemar's exact test, Holm-adjusted over "
-        "one run's comparisons. Unscored answers (failed or unparsed in either run) are "
-        "excluded; a difference that they could reverse, or whose interval by patient includes 0, "
-        "is not claimed. Click a row or a marker to list its changed questions."
+        "that both scored. The 95 % interval resamples patients (none for fewer than 5); p: "
+        "McNemar's exact test, Holm-adjusted over one run's comparisons. Unscored answers (failed "
+        "or unparsed in either run) are excluded; a difference that they could reverse, or whose "
+        "interval by patient includes 0, is not claimed. Click a row or a marker to list its "
+        "changed questions."
     )
 
 

@@ -1,7 +1,7 @@
-"""Composing a run: a preset, changed in a form or as TOML, and what it will do before it starts.
+"""A new run: what to compare, on whose charts, by which reader; what it will do, before it starts.
 
-One text, the spec's TOML, is kept between reruns; the form reads and writes it, so both views
-always show the same run. Only the engine validates it.
+One text, the spec's TOML, is kept between reruns; the three choices, the fields under Advanced and
+the TOML view read and write it, so all show the same run. Only the engine validates it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.formats import duration
+from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import plain
 
-WATCH = "Watch"
+LIST, NEW = "All runs", "New run"
+"""The views of page Runs."""
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
-FORM, TOML = "Form", "TOML"
-FIRST = "demo"
 HERE, LOCAL, CLUSTER = "here", "ray", "ray://"
 PLACES = {
     HERE: "This machine, one process",
@@ -33,122 +32,146 @@ PLACES = {
 
 
 def compose() -> None:
-    """The spec on the left, what it will do on the right."""
-    known = {preset.name: preset for preset in api.presets()}
-    first = FIRST if FIRST in known else next(iter(known))
+    """Three choices, what the run will do, its start, and everything else under Advanced."""
     if TEXT not in st.session_state:
-        _fresh(known[first].text)
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        with st.container(horizontal=True, vertical_alignment="top", gap="medium"):
-            st.selectbox(
-                "Preset",
-                list(known),
-                index=list(known).index(first),
-                format_func=lambda name: known[name].title,
-                key="compose_preset",
-                on_change=lambda: _fresh(known[st.session_state["compose_preset"]].text),
-                persist_state="session",
-                width=300,
-            )
-            how = st.segmented_control(
-                "Edit as", [FORM, TOML], default=FORM, required=True, key="compose_how",
-                on_change=_next_round,
-            )  # fmt: skip
-        if how == FORM:
-            _form()
-        else:
-            st.session_state[TEXT] = st.text_area(
-                "The spec, as TOML", st.session_state[TEXT], height=560,
-                key=f"compose_toml_{st.session_state[ROUND]}",
-            )  # fmt: skip
-    with right:
-        _preflight(st.session_state[TEXT])
+        first = presets.spec(presets.FIRST)
+        names = state.question_cohorts()
+        first["data"] = first["data"] if first["data"] in names or not names else names[0]
+        del first["name"]  # so that the name says what is compared
+        _fresh(api.write_toml(first))
+    choices, summary = st.columns((5, 3, 4)), st.container()
+    with st.expander("Advanced", icon=":material/tune:", key="compose_advanced"):
+        place = _advanced()
+        try:
+            table = api.read_toml(st.session_state[TEXT])
+        except MidchartError as error:
+            summary.warning(f"{plain(str(error))} Fix it in the TOML under Advanced.")
+            return
+        changed = _widgets(table, f"compose_{st.session_state[ROUND]}", choices)
+    if changed != table:
+        st.session_state[TEXT] = api.write_toml(changed)
+    spec = changed if "name" in changed else {"name": _named(changed), **changed}
+    with summary:
+        _preflight(spec, place)
 
 
 def _fresh(text: str) -> None:
+    """Take over a spec; widgets of a new round start from it, not from their last values."""
     st.session_state[TEXT] = text
-    _next_round()
-
-
-def _next_round() -> None:
-    """Widgets of a new round start from the text, not from their last values."""
     st.session_state[ROUND] = st.session_state.get(ROUND, 0) + 1
 
 
-def _form() -> None:
-    try:
-        table = api.read_toml(st.session_state[TEXT])
-    except MidchartError as error:
-        st.warning(f"{plain(str(error))} Fix it in the TOML view.")
-        return
-    changed = _widgets(table, f"compose_{st.session_state[ROUND]}")
-    if changed != table:
-        st.session_state[TEXT] = api.write_toml(changed)
+def _advanced() -> str:
+    """The preset, the TOML and the place of the work, which is returned: the value of --on."""
+    known = {preset.name: preset for preset in api.presets()}
+    left, right = st.columns(2)
+    left.selectbox(
+        "Preset", list(known), None, format_func=lambda name: known[name].title,
+        key="compose_preset", placeholder="Take over one of the included specs",
+        on_change=lambda: _fresh(known[st.session_state["compose_preset"] or presets.FIRST].text),
+        persist_state="session",
+    )  # fmt: skip
+    place = right.selectbox(
+        "Run on", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
+        persist_state="session",
+        help="On Ray, several workers run in parallel; rows, status and resume are the same.",
+    )  # fmt: skip
+    if place == CLUSTER:
+        typed = right.text_input(
+            "Head node of the cluster", key="compose_cluster", persist_state="session",
+            placeholder="HOST:6379", help="The machine where ray start --head was run. All "
+            "machines need the same code, data and cache folders.",
+        )  # fmt: skip
+        place = CLUSTER + typed.strip().removeprefix(CLUSTER)
+    if left.toggle("Edit as TOML", key="compose_as_toml", persist_state="session"):
+        key = f"compose_toml_{st.session_state[ROUND]}"
+        st.text_area(
+            "The spec, as TOML; `midchart run SPEC.toml --estimate` says what this page says",
+            st.session_state[TEXT], height=420, key=key,
+            on_change=lambda: _fresh(st.session_state[key]),
+        )  # fmt: skip
+    return place
 
 
-def _preflight(text: str) -> None:
+def _named(spec: Mapping[str, Any]) -> str:
+    """The name of a run that was given none: what it compares, on which cohort."""
+    names = [api.title("arm", _label(arm)) for arm in spec.get("arms", ())]
+    names = names[:3] + ["more"] * (len(names) > 3)
+    kind = next(kind["title"] for kind in api.kinds() if kind["name"] == spec["kind"])
+    return f"{listed(names) if names else kind} on {spec.get('data', 'its own records')}"
+
+
+def _preflight(spec: Mapping[str, Any], place: str) -> None:
     """What the spec will do, the problems that prevent a start, and the start button."""
-    st.header("Preflight", anchor=False)
-    place = _place()
+    text = api.write_toml(spec)
     preflight = state.preflight(text, place)
-    problem = sign_in.lacking("enqueue")
-    problems = [*([problem] if problem else []), *preflight["problems"]]
-    if preflight["estimate"] is not None:
-        _estimate(preflight["estimate"], preflight["cluster"])
-    if preflight["estimate"] is not None and not problems and place == HERE:
-        presets.measure(text, preflight["estimate"], "compose")
+    estimate, lacking = preflight["estimate"], sign_in.lacking("enqueue")
+    problems = [lacking] * bool(lacking) + preflight["problems"]
+    if estimate is not None:
+        leaves = _egress(estimate["leaves"], preflight["cluster"])
+        asked = counted(estimate["instructions"], "question")
+        st.markdown(
+            f"**{asked} of {counted(estimate['records'], 'patient')}.** "
+            f"{presets.time_text(estimate)} "
+            + (f"**Leaves this machine:** {plain(leaves)}." if leaves else
+               "Nothing leaves this machine.")
+        )  # fmt: skip
     if problems:
         items = "".join(f"\n- {plain(problem)}" for problem in problems)
         st.warning(items, title="The run cannot start yet")
-    st.button(
-        "Start run",
-        key="compose_start",
-        type="primary",
-        icon=":material/play_arrow:",
-        disabled=bool(problems),
-        help="Fix the problems listed above first." if problems else None,
-        on_click=_start,
-        args=(text, place),
-    )
-    refused = st.session_state.pop(REFUSED, "")
-    if refused:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        measuring = False
+        if estimate is not None and not problems and place == HERE:
+            measuring = presets.measure(spec, estimate, "compose", "primary")
+        st.button(
+            "Start run",
+            key="compose_start",
+            type="secondary" if measuring else "primary",
+            icon=":material/play_arrow:",
+            disabled=bool(problems),
+            help="Fix the problems listed above first." if problems else None,
+            on_click=_start,
+            args=(spec, place),
+        )
+    if refused := st.session_state.pop(REFUSED, ""):
         st.error(plain(refused), title="The run could not be started")
-    with st.expander("Command line"):
-        st.caption("Save this as a file and run it; `--estimate` prints the same preflight.")
-        st.code(text, language="toml", wrap_lines=True)
-        on = "" if place == HERE else f" --on {place}"
-        st.code(f"midchart run SPEC.toml --queued{on}", language=None, wrap_lines=True)
+    if estimate is not None:
+        _estimate(estimate)
 
 
-def _estimate(estimate: dict[str, Any], cluster: str) -> None:
-    """An estimate as a table; ``cluster``: the address of the cluster that does the work."""
-    time, cost, needed = estimate["time"], estimate["cost_usd"], estimate["weights"]
-    duration_text = f"unknown: {time['basis']}"
-    if time["seconds"] is not None:
-        duration_text = f"about {duration(time['seconds'])}, from {time['basis']}"
+def _start(spec: Mapping[str, Any], place: str) -> None:
+    """Queue the run and open it in the list."""
+    try:
+        run = api.enqueue(spec, place)
+    except MidchartError as error:
+        st.session_state[REFUSED] = str(error)
+    else:
+        st.session_state["view"] = LIST
+        st.session_state["run"] = run
+
+
+def _estimate(estimate: dict[str, Any]) -> None:
+    """The rest of an estimate as a table."""
+    cost, needed = estimate["cost_usd"], estimate["weights"]
     weights = [row["name"] + ("" if row["here"] else " (missing)") for row in needed]
     facts = {
         "Items": f"{estimate['items']:,}",
-        "Questions": f"{estimate['instructions']:,} of {estimate['records']:,} patients",
         "Model calls": f"{estimate['calls']:,}",
         "Tokens": f"about {estimate['tokens']:,}" if estimate["tokens"] else "none",
-        "Time": duration_text,
         "Cost": "not known" if cost is None else f"about ${cost:,.2f}" if cost else "none",
         "Evidence position": estimate["position"],
         "Weights": ", ".join(weights) or "none",
-        "Leaves this machine": _egress(estimate["leaves"], cluster),
     }
     facts = {name: text for name, text in facts.items() if text}
     frame = pd.DataFrame(
         {"": [plain(text) for text in facts.values()]},
         index=pd.Index([f"**{name}**" for name in facts], name=""),
     )
-    st.table(frame, border="horizontal", hide_header=True, alt="Preflight of the run")
+    st.table(frame, border="horizontal", hide_header=True, alt="What the run will do")
 
 
 def _egress(leaves: dict[str, Any] | None, cluster: str) -> str:
-    """What would leave this machine, and where it would go."""
+    """What would leave this machine, and where it would go; "" for nothing."""
     parts: list[str] = []
     if leaves is not None:
         secured = "encrypted" if leaves["encrypted"] else "not encrypted"
@@ -161,41 +184,13 @@ def _egress(leaves: dict[str, Any] | None, cluster: str) -> str:
             f"records, prompts and answers, to the machines of {cluster} (not encrypted unless "
             "Ray's TLS is set up there)"
         )
-    return "; and ".join(parts) or "nothing"
-
-
-def _place() -> str:
-    """The value of the command line's --on."""
-    chosen = st.selectbox(
-        "Run on", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
-        persist_state="session",
-        help="On Ray, several workers run in parallel; rows, status and resume are the same.",
-    )  # fmt: skip
-    if chosen != CLUSTER:
-        return chosen
-    typed = st.text_input(
-        "Head node of the cluster", key="compose_cluster", persist_state="session",
-        placeholder="HOST:6379", help="The machine where ray start --head was run. All machines "
-            "need the same code, data and cache folders.",
-    )  # fmt: skip
-    return CLUSTER + typed.strip().removeprefix(CLUSTER)
-
-
-def _start(text: str, place: str) -> None:
-    """Queue the run and open it in the Watch view."""
-    try:
-        run = api.enqueue(api.read_toml(text), place)
-    except MidchartError as error:
-        st.session_state[REFUSED] = str(error)
-    else:
-        st.session_state["view"] = WATCH
-        st.session_state["run"] = run
+    return "; and ".join(parts)
 
 
 FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}
 PREFILLED = {
     "arms": ["full", "bm25", "hybrid"],
-    "readers": ["extractive"],
+    "readers": ["small"],
     "judges": ["token_overlap"],
 }
 """Entries of a list that a newly chosen kind requires."""
@@ -203,13 +198,17 @@ FIRST_FIELDS = ("name", "kind", "data", "protocol")
 Schema = Mapping[str, Any]
 
 
-def _widgets(table: Mapping[str, Any], key: str) -> dict[str, Any]:
-    """The spec as the widgets have it; fields that the schema lacks stay as they are."""
+def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict[str, Any]:
+    """The spec as the widgets have it; fields that the schema lacks stay as they are.
+
+    ``choices``: the three places of what is compared, whose charts and which reader.
+    """
+    compared, charts, reader = choices
     titles = {kind["name"]: kind["title"] for kind in api.kinds()}
     kinds = list(titles)
     left, right = st.columns(2)
     kind = left.selectbox(
-        "Kind", kinds, kinds.index(table["kind"]) if table.get("kind") in titles else 0,
+        "Kind of run", kinds, kinds.index(table["kind"]) if table.get("kind") in titles else 0,
         format_func=titles.__getitem__, key=f"{key}_kind",
     )  # fmt: skip
     schema = api.spec_schema(kind)
@@ -219,12 +218,19 @@ def _widgets(table: Mapping[str, Any], key: str) -> dict[str, Any]:
         spec = {name: value for name, value in spec.items() if name in fields}
         spec |= {name: PREFILLED[name] for name in schema["required"]
                  if name in PREFILLED and name not in spec}  # fmt: skip
-    edited = {"name": _text("name", fields["name"], spec, f"{key}_name", left)}
-    if "data" in fields:
-        edited["data"] = _cohort(fields["data"], spec, f"{key}_data", right)
+    edited = {"name": _text("name", fields["name"], spec, f"{key}_name", right)}
     edited["protocol"] = _protocol(schema, spec, f"{key}_protocol", right)
-    for name in [name for name in FAMILIES if name in fields]:
-        edited[name] = _components(name, schema, spec, f"{key}_{kind}_{name}")
+    if "data" in fields:
+        edited["data"] = _cohort(fields["data"], spec, f"{key}_data", charts)
+    for name, place, label in (
+        ("arms", compared, "What to compare"),
+        ("readers", reader, "Reader"),
+        ("judges", left, ""),
+    ):
+        if name in fields:
+            edited[name] = _components(name, schema, spec, f"{key}_{kind}_{name}", place, label)
+    if "arms" not in fields:
+        compared.caption(f"{titles[kind]}: see its fields under Advanced.")
     others = [name for name in fields if name not in (*FIRST_FIELDS, *FAMILIES)]
     for name, column in zip(others, st.columns(2) * len(others), strict=False):
         edited[name] = _field(name, schema, spec, f"{key}_{kind}_{name}", column)
@@ -293,7 +299,7 @@ def _cohort(field: Schema, spec: Mapping[str, Any], key: str, place: Any) -> str
     if chosen and chosen not in names:
         names.append(chosen)
     index = names.index(chosen) if chosen else 0
-    return place.selectbox(field["title"], names, index, key=key, help=field["description"])
+    return place.selectbox("Patients", names, index, key=key, help=field["description"])
 
 
 def _protocol(schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> Any:
@@ -308,17 +314,19 @@ def _protocol(schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> 
     )
 
 
-def _components(name: str, schema: Schema, spec: Mapping[str, Any], key: str) -> list[Any]:
-    """Arms, readers or judges: chosen by name, or typed as a table with options."""
-    field = schema["properties"][name]
+def _components(
+    name: str, schema: Schema, spec: Mapping[str, Any], key: str, place: Any, label: str
+) -> list[Any]:
+    """Arms, readers or judges: chosen by title, or typed as a table with options."""
+    field, family = schema["properties"][name], FAMILIES[name]
     entries = [e if isinstance(e, str) else api.value_toml(e) for e in spec.get(name, ())]
-    cards = {card.name: card for card in api.members(FAMILIES[name])}
-    chosen: Sequence[str] = st.multiselect(
-        field["title"] + ("" if name in schema["required"] else " (optional)"),
+    cards = {card.name: card for card in api.members(family)}
+    chosen: Sequence[str] = place.multiselect(
+        (label or field["title"]) + ("" if name in schema["required"] else " (optional)"),
         [*dict.fromkeys([*entries, *cards])],
         list(dict.fromkeys(entries)),
         key=key,
-        format_func=lambda entry: _entry_text(entry, cards),
+        format_func=lambda entry: _entry_title(entry, family, cards),
         accept_new_options=True,
         wrap=True,
         help=f'{field["description"]} For example {{ name = "bm25", k = 5 }}',
@@ -326,15 +334,20 @@ def _components(name: str, schema: Schema, spec: Mapping[str, Any], key: str) ->
     return [_value(entry, entry) if entry.startswith("{") else entry for entry in chosen]
 
 
-def _entry_text(entry: str, cards: Mapping[str, api.MemberCard]) -> str:
-    """An entry as people read it: the name, its options, and whether it is installed."""
-    table = _value(entry, None) if entry.startswith("{") else None
-    if isinstance(table, dict) and "name" in table:
-        name = str(table["name"])
-        shown = " ".join([name, *(f"{k}={v}" for k, v in table.items() if k != "name")])
-    else:
-        name = shown = entry
-    return shown if name not in cards or cards[name].installed else f"{shown} (not installed)"
+def _label(entry: Any) -> str:
+    """The label of an entry of a list of components: its name and its options."""
+    if not isinstance(entry, Mapping):
+        return str(entry)
+    options = (f"{k}={v}" for k, v in entry.items() if k != "name")
+    return " ".join([str(entry.get("name", "")), *options])
+
+
+def _entry_title(entry: str, family: str, cards: Mapping[str, api.MemberCard]) -> str:
+    """An entry as people read it: its title with its options, and whether it is installed."""
+    label = _label(_value(entry, entry) if entry.startswith("{") else entry)
+    name = label.partition(" ")[0]
+    away = name in cards and not cards[name].installed
+    return api.title(family, label) + (" (not installed)" if away else "")
 
 
 def _value(text: str, otherwise: Any) -> Any:

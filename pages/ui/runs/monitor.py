@@ -1,9 +1,9 @@
-"""The runs of this installation: searched, filtered, labelled, archived, deleted; one in full."""
+"""The list of runs, what can be done with those that are selected in it, and one run in full."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,15 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import formats, tables
+from midchart.pages.ui.shared import formats, pickers, tables
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import plain, visible
-from midchart.pages.ui.shared.pickers import pick_linked, token
+from midchart.pages.ui.shared.pickers import token
 
 Run = dict[str, Any]
 STOPPED = ("cancelled", "crashed")
-SHORT, TALL = 12, 460
-"""Rows up to which the table of runs has no scrollbar, and its height in pixels beyond."""
+NONE = ""
+"""The run in the address where there is none."""
 SAME_COHORT = {
     "": "",
     "same": "The installed cohort of the same name has the same content: the run is linked to it.",
@@ -32,74 +32,44 @@ SAME_COHORT = {
 
 
 def monitor() -> None:
-    """All runs in a table to search and filter, and those chosen in full."""
+    """All runs in a table to search, the actions on those selected, and one of them in full."""
     for damaged, problem in api.damaged_runs().items():
         st.warning(plain(problem), icon=":material/folder_off:")
         _removal([damaged], "Its files, which may hold text of records,")
-    rows = {run["run"]: run for run in state.runs(archived=True)}
+    rows = {run["run"]: run for run in state.runs()}
+    entry_of = {run: entry for entry in api.listed(rows.values()) for run in entry["runs"]}
+    pickers.known_in_url("run", entry_of, "run named", "choose one of the list.")
     if not rows:
-        st.info("No run yet. Compose one: the five-minute demo needs no API key and no download.")
+        st.info("No run yet. New run asks 20 questions of a cohort; no key, no download.")
         return
-    entries = _filtered(api.listed(rows.values()))
-    if not entries:
-        st.info("No run has these. Clear the search or a filter.")
-        return
-    wanted = st.query_params.get("run")
-    for entry in entries:
-        if wanted in entry["runs"][1:]:  # an address of one run of a group opens the group
-            st.query_params["run"] = entry["run"]
-    selected = _table(entries)
-    if len(selected) > 1:
-        _several(selected)
-        return
-    by_id = {entry["run"]: entry for entry in entries}
-    titles = picker.titles(entries)
-    chosen = by_id[
-        pick_linked("run", "Run", list(by_id), titles.__getitem__, key="run", width=picker.WIDTH)
-    ]
-    if len(chosen["runs"]) == 1:
-        _one(chosen)
-    else:
-        _group(chosen, [rows[run] for run in chosen["runs"]])
-
-
-def _filtered(entries: list[Run]) -> list[Run]:
-    """The entries that match what is typed and chosen above the table."""
-    titles = {kind["name"]: kind["title"] for kind in api.kinds()}
-    tags = sorted({tag for entry in entries for tag in entry["tags"]})
-    archived = any(entry["archived"] for entry in entries)
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="filters"):
+    pickers.restore("run", NONE, {run: run for run in rows}, unlinked=NONE)
+    opened = st.session_state["run"]
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         typed = st.text_input(
-            "Search", key="runs_search", placeholder="Name, cohort, tag or id", width=344,
-            persist_state="session",
-        )  # fmt: skip
-        kinds = _choose("Kind", sorted({entry["kind"] for entry in entries}), titles)
-        states = _choose("Status", sorted({entry["status"] for entry in entries}))
-        tagged = _choose("Tag", tags) if tags else []
-        if archived:
-            archived = st.toggle("Archived runs too", key="runs_archived", persist_state="session")
-    words = typed.lower().split()
-    return [
-        entry
-        for entry in entries
-        if (archived or not entry["archived"])
-        and (not kinds or entry["kind"] in kinds)
-        and (not states or entry["status"] in states)
-        and (not tagged or set(tagged) & set(entry["tags"]))
-        and all(word in _searched(entry) for word in words)
-    ]
-
-
-def _choose(label: str, options: list[str], titles: Mapping[str, str] | None = None) -> list[str]:
-    return st.multiselect(
-        label, options, key=f"runs_{label.lower()}", persist_state="session", width=168,
-        placeholder="All", format_func=lambda option: visible((titles or {}).get(option, option)),
-    )  # fmt: skip
+            "Search", key="runs_search", placeholder="Search name, cohort, state or id", width=280,
+            persist_state="session", label_visibility="collapsed",
+        ).lower().split()  # fmt: skip
+        bar = st.container(horizontal=True, vertical_alignment="center", width="content")
+    entries = list({entry["run"]: entry for entry in entry_of.values()}.values())
+    entries = [entry for entry in entries if all(word in _searched(entry) for word in typed)]
+    if not entries:
+        st.info("No run has these words. Clear the search.")
+        return
+    selected = _table(entries) or ([entry_of[opened]] if opened else [])
+    pickers.write_url("run", [opened] if opened else [])
+    with bar:
+        _actions(selected)
+    if len(selected) == 1:
+        (entry,) = selected
+        if len(entry["runs"]) == 1:
+            _one(entry)
+        else:
+            _group(entry, [rows[run] for run in entry["runs"]], opened)
 
 
 def _searched(entry: Run) -> str:
-    texts = (entry["name"], _cohort(entry), entry["kind"], *entry["tags"], *entry["runs"])
-    return " ".join(texts).lower()
+    words = (entry["name"], _cohort(entry), entry["kind"], entry["status"], picker.origin(entry))
+    return " ".join((*words, *entry["runs"])).lower()
 
 
 def _cohort(entry: Run) -> str:
@@ -108,33 +78,32 @@ def _cohort(entry: Run) -> str:
 
 def _table(entries: Sequence[Run]) -> list[Run]:
     """The table of entries; those that are selected in it."""
+    kinds = {kind["name"]: kind["title"] for kind in api.kinds()}
     frame = pd.DataFrame(
         {
             "name": [entry["name"] for entry in entries],
-            "status": [picker.status(entry) for entry in entries],
+            "state": [entry["status"] for entry in entries],
             # What is done of an active run changes: only the line on top says so.
             "items": [_items(entry) for entry in entries],
             "failed": [
                 f"{entry['failed']:,}" if entry["failed"] and not state.active(entry) else ""
                 for entry in entries
             ],
-            "kind": [entry["kind"] for entry in entries],
+            "kind": [kinds[entry["kind"]] for entry in entries],
             "cohort": [_cohort(entry) for entry in entries],
-            "tags": [", ".join(entry["tags"]) for entry in entries],
             "made": [picker.created(entry) for entry in entries],
-            "run": [entry["run"] for entry in entries],
+            "origin": [picker.origin(entry) for entry in entries],
         }
     )
-    frame = frame.drop(columns=[name for name in ("failed", "tags") if not frame[name].any()])
-    key = "runs-" + token("runs", " ".join(frame["run"]))  # other rows, another selection
+    frame = frame.drop(columns=[name for name in ("failed", "origin") if not frame[name].any()])
+    ids = " ".join(entry["run"] for entry in entries)
     shown = tables.table(
         frame,
-        key,
-        "All runs, newest first, with status",
-        {"name": st.column_config.TextColumn(pinned=True, width="medium")},
+        "runs-" + token("runs", ids),  # other rows, another selection
+        "All runs, newest first, each with its state",
+        {"name": st.column_config.TextColumn(pinned=False, width="medium")},
         opens=lambda row, _: st.session_state.update(run=entries[row]["run"]),
         selection_mode="multi-row",
-        height="content" if len(frame) <= SHORT else TALL,
     )
     return [entries[row] for row in shown["selection"]["rows"]]
 
@@ -147,49 +116,49 @@ def _items(entry: Run) -> str:
     return planned if finished == entry["planned"] else f"{finished:,} of {planned}"
 
 
-def _several(entries: Sequence[Run]) -> None:
-    """What can be done to several entries at once."""
-    runs = [run for entry in entries for run in entry["runs"]]
-    st.markdown(f"**{len(entries)} selected**: " + ", ".join(plain(e["name"]) for e in entries))
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        _cancel(runs, entries, "several")
-        _archive(runs, all(entry["archived"] for entry in entries), "several")
-        if len(entries) == len({*runs}) and len({entry["kind"] for entry in entries}) == 1:
-            navigation.link(
-                "runs", "Compare", icon=":material/compare_arrows:",
-                query_params=[("view", "Compare"), *(("runs", run) for run in runs)],
-            )  # fmt: skip
-    _tags(entries, "several")
+def _actions(entries: Sequence[Run]) -> None:
+    """The buttons that fit the selected entries; what selecting is for where there are none."""
+    if not entries:
+        st.caption("Select rows to open, resume, compare, export or delete runs.")
+        return
+    rows = [run for entry in entries for run in entry["runs"]]
+    status = {row["run"]: row for row in state.runs()}
+    alone, key = len(entries) == 1, rows[0] if len(rows) == 1 else f"{rows[0]}_{len(rows)}"
+    first = entries[0]
+    if alone and len(rows) == 1 and first["done"]:
+        page, address = picker.results_of(first)
+        navigation.link(page, "Open results", icon=":material/arrow_forward:", query_params=address)
+    elif alone and first["group"].startswith("replication,"):
+        navigation.link("replication", "Open results", icon=":material/arrow_forward:")
+    if not alone and len(rows) == len(entries) and len({one["kind"] for one in entries}) == 1:
+        navigation.link("runs", "Compare", icon=":material/compare_arrows:",
+                        query_params=[("runs", run) for run in rows])  # fmt: skip
+    if any(state.active(entry) for entry in entries):
+        panel.button(
+            "Cancel", f"stop_{key}", "cancel_runs", api.cancel_runs, rows, icon=":material/stop:",
+            disabled=all(entry["status"] == "cancelling" for entry in entries),
+            help="Finished items are kept; a cancelled run can be resumed.",
+        )  # fmt: skip
+    again = [run for run in rows if _resumable(status[run])]
+    if again:
+        retry = all(status[run]["status"] == "done" for run in again)
+        label = "Retry failed items" if retry else "Resume"
+        panel.button(label if alone else f"{label} ({len(again)} runs)", f"again_{key}", "resume",
+                     _resume, again, icon=":material/resume:")  # fmt: skip
+    if alone and len(rows) == 1:
+        _name(first)
+        if first["status"] == "done":
+            _export(first["run"])
     if not any(state.active(entry) for entry in entries):
-        _removal(runs, f"{len(runs)} runs with all rows, logs and reviews", "several")
+        count = first["done"] + first["failed"]
+        what = f"{count:,} rows, the log and all reviews" if len(rows) == 1 else (
+            f"{len(rows)} runs with all rows, logs and reviews")  # fmt: skip
+        _removal(rows, what)
 
 
-def _group(entry: Run, rows: Sequence[Run]) -> None:
-    """A group of runs: its steps, and what can be done to all of them."""
-    key = f"group_{entry['run']}"
-    counts = Counter(picker.status(row) for row in rows)
-    statuses = ", ".join(f"{n} {status}" for status, n in counts.items())
-    st.markdown(f"**{plain(entry['name'])}** on {plain(_cohort(entry))}: {statuses}.")
-    _origin(entry)
-    with st.container(horizontal=True, vertical_alignment="center"):
-        _cancel(entry["runs"], [entry], key)
-        stopped = [r["run"] for r in rows if r["status"] in STOPPED and not r["imported"]]
-        if stopped:
-            panel.button(f"Resume {len(stopped)} runs", f"again_{key}", "resume", _resume, stopped,
-                         icon=":material/resume:")  # fmt: skip
-        if entry["group"].startswith("replication,"):
-            navigation.link("replication", "Open results", icon=":material/arrow_forward:")
-        _archive(entry["runs"], entry["archived"], key)
-    _tags([entry], key)
-    if not state.active(entry):
-        _removal(entry["runs"], f"{len(rows)} runs with all rows, logs and reviews", key)
-    titles = {row["run"]: f"{row['name']} · {picker.status(row)}" for row in rows}
-    step = st.selectbox(
-        "Run of the group", list(titles), None, format_func=lambda run: visible(titles[run]),
-        key=f"of_group_{entry['run']}", width=picker.WIDTH, placeholder="Open one of its runs",
-    )  # fmt: skip
-    if step:
-        _one(next(row for row in rows if row["run"] == step))
+def _resumable(run: Run) -> bool:
+    ended = run["status"] in STOPPED or (run["status"] == "done" and run["failed"] > 0)
+    return ended and not run["imported"]
 
 
 def _resume(runs: Sequence[str]) -> None:
@@ -197,46 +166,70 @@ def _resume(runs: Sequence[str]) -> None:
         api.resume(run, queued=True)
 
 
-def _cancel(runs: Sequence[str], entries: Sequence[Run], key: str) -> None:
-    if any(state.active(entry) for entry in entries):
+def _name(run: Run) -> None:
+    with st.popover("Rename", icon=":material/edit:"):
+        name = st.text_input("Name", run["name"], max_chars=200, key=f"name_{run['run']}")
+        panel.button("Save", f"rename_{run['run']}", "label_run", api.label_run, run["run"], name)
+
+
+def _export(run: str) -> None:
+    lacking = sign_in.lacking("export_bytes")
+    st.download_button(
+        "Export",
+        sign_in.later(api.export_bytes, run),
+        file_name=f"{run}.zip",
+        mime="application/zip",
+        key=f"export_{run}",
+        icon=":material/download:",
+        on_click="ignore",
+        disabled=bool(lacking),
+        help=lacking
+        or "Tables, rows and an HTML report for another installation, with a spec "
+        "that repeats the run. Prompts and answers are excluded; record ids are included.",
+    )
+
+
+def _removal(runs: Sequence[str], what: str) -> None:
+    """The button that removes runs, after a confirmation."""
+    key, title = runs[0] if len(runs) == 1 else f"{runs[0]}_{len(runs)}", "Delete"
+    with st.popover(title, icon=":material/delete:"):
+        st.write(plain(", ".join(runs[:3])) + (f" and {len(runs) - 3} more" * (len(runs) > 3)))
+        sure = st.checkbox(
+            f"{what} are deleted from this machine. This cannot be undone.",
+            key=f"remove_run_sure_{key}",
+        )
         panel.button(
-            "Cancel", f"stop_{key}", "cancel_runs", api.cancel_runs, runs, icon=":material/stop:",
-            disabled=all(entry["status"] == "cancelling" for entry in entries),
-            help="Finished items are kept; a cancelled run can be resumed.",
+            title, f"remove_run_{key}", "remove_run", _remove, runs, disabled=not sure,
+            type="primary",
         )  # fmt: skip
 
 
-def _archive(runs: Sequence[str], archived: bool, key: str) -> None:
-    panel.button(
-        "Take out of the archive" if archived else "Archive", f"archive_{key}", "label_run",
-        lambda: [api.label_run(run, archived=not archived) for run in runs],
-        icon=":material/unarchive:" if archived else ":material/archive:",
-        help="Lists and pickers leave archived runs out.",
+def _remove(runs: Sequence[str]) -> None:
+    for run in runs:
+        api.remove_run(run)
+    if st.query_params.get("run") in runs:
+        st.query_params.pop("run")
+
+
+def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
+    """A group of runs: how many are in which state, and one of them in full."""
+    counts = Counter(row["status"] for row in rows)
+    statuses = ", ".join(f"{n} {status}" for status, n in counts.items())
+    st.markdown(f"**{plain(entry['name'])}** on {plain(_cohort(entry))}: {statuses}.")
+    _origin(entry)
+    titles = {row["run"]: f"{row['name']} · {row['status']}" for row in rows}
+    step = st.selectbox(
+        "Run of the group", list(titles),
+        list(titles).index(opened) if opened in titles and opened != entry["run"] else None,
+        format_func=lambda run: visible(titles[run]),
+        key=f"of_group_{entry['run']}", width=picker.WIDTH, placeholder="Open one of its runs",
     )  # fmt: skip
-
-
-def _tags(entries: Sequence[Run], key: str) -> None:
-    """The form of an entry's name (of one run alone) and tags."""
-    runs = [run for entry in entries for run in entry["runs"]]
-    alone, problem = len(runs) == 1, sign_in.lacking("label_run")
-    known = sorted({tag for run in state.runs(archived=True) for tag in run["tags"]})
-    tags = list(dict.fromkeys(tag for entry in entries for tag in entry["tags"]))
-    title = "Name and tags" if alone else "Tags"
-    with st.expander(title, icon=":material/sell:"), st.form(f"labels_{key}", border=False):
-        name = None
-        if alone:
-            name = st.text_input("Name", entries[0]["name"], max_chars=200, key=f"name_{key}")
-        new = st.multiselect(
-            "Tags", known, tags, key=f"tags_{key}", accept_new_options=True, format_func=visible,
-            placeholder="Choose or type a tag",
-            help="A few words; stored apart from the run, which stays as it is.",
-        )  # fmt: skip
-        if st.form_submit_button("Save", disabled=bool(problem), help=problem or None):
-            panel.act(lambda: [api.label_run(run, name, new) for run in runs])
+    if step:
+        _one(next(row for row in rows if row["run"] == step))
 
 
 def _one(run: Run) -> None:
-    """One run: status and reason, actions, failed items, log, folder."""
+    """One run: state and reason, failed items, log, folder."""
     reason = f" {plain(run['reason'])}." if run["reason"] else ""
     counts = f"{run['done']:,} of {run['planned']:,} items done, {run['failed']:,} failed."
     if state.active(run):
@@ -246,41 +239,27 @@ def _one(run: Run) -> None:
             else "progress is at the top of the page"
         )
         counts = f"{run['planned']:,} items planned; {where}."
-    st.markdown(f"**{plain(run['name'])}** {panel.WORDS[run['status']]}: {counts}{reason}")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        _actions(run)
+    st.markdown(f"**{plain(run['name'])}** is {run['status']}: {counts}{reason}")
     if changed := api.rows_warning(run["run"]):
         st.warning(plain(changed), icon=":material/warning:")
     _origin(run)
-    if run["failed"] and state.active(run):
-        st.caption("Failed items are listed once the run has stopped.")
-    elif run["failed"]:
-        st.header("Failed items", anchor=False)
+    if run["failed"] and not state.active(run):
         st.caption(
-            "Failed items are retried with the button above. They are never counted as "
-            "incorrect answers."
+            "Failed items are retried on resume; they are never counted as incorrect answers."
         )
         rows = pd.DataFrame(api.failed_items(run["run"]))
         asked = run["kind"] in state.COMPARING and "instruction" in rows
         tables.table(
             rows,
             f"{run['run']}-failed",
-            "Failed items with their reasons",
+            "Failed items with their reasons" + "; click a row to open its question" * asked,
             opens=(lambda row, _: _open_item(run["run"], rows["instruction"][row]))
             if asked
             else None,
         )
-        st.caption(
-            "Click a row to open its question."
-            if asked
-            else "Failed items of this kind of run have no question to open."
-        )
-    with st.expander("Log", key=f"log_{run['run']}"):
+    with st.expander("Log and folder", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
-    st.caption(f"Folder: {plain(run['folder'])}")
-    _tags([run | {"runs": [run["run"]]}], run["run"])
-    if not state.active(run):
-        _removal([run["run"]], f"{run['done'] + run['failed']:,} rows, the log and all reviews")
+        st.caption(f"Run {run['run']} in {plain(run['folder'])}")
 
 
 def _open_item(run: str, instruction: Any) -> None:
@@ -295,47 +274,3 @@ def _origin(run: Run) -> None:
         origin = panel.example(run["run"]) or "imported from another installation"
         text = formats.sentence(f"{origin}; read-only")
         st.caption(f"{text} {SAME_COHORT[run['cohort_here']]}")
-
-
-def _removal(runs: Sequence[str], what: str, key: str = "") -> None:
-    """The form that removes runs."""
-    key = key or runs[0]
-    title = f"Delete run {runs[0]}" if len(runs) == 1 else f"Delete {len(runs)} runs"
-    with st.expander(title, icon=":material/delete:"):
-        sure = st.checkbox(
-            f"{what} are deleted from this machine. This cannot be undone.",
-            key=f"remove_run_sure_{key}",
-        )
-        panel.button(
-            title, f"remove_run_{key}", "remove_run",
-            lambda: [api.remove_run(run) for run in runs], disabled=not sure,
-        )  # fmt: skip
-
-
-def _actions(run: dict[str, Any]) -> None:
-    """The buttons that fit a run's status."""
-    done = run["status"] == "done"
-    if state.active(run):
-        _cancel([run["run"]], [run], run["run"])
-    elif not run["imported"] and (not done or run["failed"]):
-        label = "Retry failed items" if done else "Resume"
-        panel.button(label, f"again_{run['run']}", "resume", _resume, [run["run"]],
-                     icon=":material/resume:")  # fmt: skip
-    _archive([run["run"]], run["archived"], run["run"])
-    if run["kind"] in picker.RESULTS and run["done"]:
-        page, address = picker.results_of(run)
-        navigation.link(page, "Open results", icon=":material/arrow_forward:", query_params=address)
-    if done:
-        st.download_button(
-            "Export without text",
-            sign_in.later(api.export_bytes, run["run"]),
-            file_name=f"{run['run']}.zip",
-            mime="application/zip",
-            key=f"export_{run['run']}",
-            icon=":material/download:",
-            on_click="ignore",
-            disabled=bool(sign_in.lacking("export_bytes")),
-            help=sign_in.lacking("export_bytes")
-            or "Tables, rows and an HTML report for another installation, with a spec that "
-            "repeats the run. Prompts and answers are excluded; record ids are included.",
-        )

@@ -17,14 +17,6 @@ from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import formats, results, tables
 from midchart.pages.ui.shared.marks import plain
 
-WORDS = {
-    "queued": "is queued",
-    "done": "finished",
-    "running": "is running",
-    "cancelling": "is stopping after the current item",
-    "cancelled": "was cancelled",
-    "crashed": "stopped before its end",
-}
 DRAWN = "panel_runs"
 """The active runs when the page was drawn, in the session."""
 
@@ -32,7 +24,7 @@ DRAWN = "panel_runs"
 def status_line() -> None:
     """Where the queue is, in one line with buttons to cancel; nothing where no run is active."""
     if api.any_active():
-        now = api.progress(state.runs(archived=True))
+        now = api.progress(state.runs())
         st.session_state[DRAWN] = _ids(now)
         _live()
 
@@ -43,7 +35,7 @@ def _ids(now: dict[str, Any]) -> list[str]:
 
 @st.fragment(run_every="2s")
 def _live() -> None:
-    now = api.progress(state.runs(archived=True))
+    now = api.progress(state.runs())
     # A run that ended or began changes the page under this line.
     if _ids(now) != st.session_state[DRAWN]:
         st.session_state[DRAWN] = _ids(now)
@@ -97,7 +89,7 @@ def resume(run: dict[str, Any], key: str) -> None:
     reason = f" ({plain(run['reason'])})" if run["reason"] else ""
     with st.container(border=True):
         st.write(
-            f"This run {WORDS[run['status']]}{reason}: {missing:,} of {run['planned']:,} items are "
+            f"This run is {run['status']}{reason}: {missing:,} of {run['planned']:,} items are "
             "missing. Results are partial."
         )
         button("Resume", f"resume_{key}_{run['run']}", "resume", api.resume, run["run"],
@@ -141,7 +133,7 @@ def line(run: dict[str, Any], report: dict[str, Any]) -> None:
     preset = preset.get("preset", "custom") if isinstance(preset, dict) else preset
     items = report["items"]
     parts = [
-        WORDS[run["status"]],
+        run["status"],
         f"{items['done']:,} of {items['planned']:,} items",
         f"{items['failed']:,} failed",
         f"protocol {plain(str(preset))}",
@@ -158,32 +150,15 @@ def example(run: str) -> str:
     return f"included with Midchart as an example, made by `{command}`" if command else ""
 
 
-def failures(
-    report: dict[str, Any], unit: str = "", opens: Callable[[dict[str, Any]], object] | None = None
-) -> None:
-    """Failed items by reason; ``unit``: what is trained (a fit, a variant) where items are that.
-
-    ``opens``: what a click on a row of the report's table does.
-    """
+def failures(report: dict[str, Any]) -> None:
+    """Failed items by reason; nothing where none failed."""
     frame = results.frame_of(report, "failures")
     if frame.empty:
         return
     st.header("Failed items", anchor=False)
-    if unit:
-        st.caption(f"A {unit} that failed is retried on resume.")
-        shown, alt = frame, f"Failed {unit}s by reason"
-    else:
-        st.caption(
-            "Failed items are retried on resume. They are never counted as incorrect answers."
-        )
-        named = [name for name in ("stage", "label", "reason", "count") if name in frame]
-        shown = (frame[named] if "label" in frame else frame).rename(columns={"label": "arm"})
-        alt = "Failed items by reason"
-    rows = frame.to_dict("records")
-    tables.table(
-        shown, f"{report['run']}-failed", alt, download=frame,
-        opens=(lambda row, _: opens(rows[row])) if opens else None,
-    )  # fmt: skip
+    st.caption("Failed items are retried on resume. They are never counted as incorrect answers.")
+    name = f"{report['run']}-failed"
+    tables.table(results.shown(frame), name, "Failed items by reason", download=frame)
 
 
 def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:

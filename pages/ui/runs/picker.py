@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -11,12 +11,11 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui import state
-from midchart.pages.ui.runs import panel
-from midchart.pages.ui.shared import figures
-from midchart.pages.ui.shared.pickers import pick_linked, pick_several
+from midchart.pages.ui.shared.pickers import known_in_url, pick_linked
 
 WIDTH = 620
 """Room for a day, a name and a status on one line."""
+LISTED = "page Runs lists those that are here."
 Run = dict[str, Any]
 RESULTS = {
     "answers": "arms",
@@ -45,59 +44,40 @@ def results_of(run: Run) -> tuple[str, dict[str, str]]:
 
 
 def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Run | None:
-    """The run chosen on this page, newest by default; None where there is none."""
+    """The run chosen on this page, newest by default; None where there is none.
+
+    The page stops at an address of a run that is not here or of another kind.
+    """
     known = {run["run"]: run for run in state.runs(kinds)}
     if not known:
         return None
+    known_in_url("run", known, "run for this page named", LISTED)
     title = titles(known.values()).__getitem__
     return known[pick_linked("run", label, list(known), title, key="run", width=WIDTH)]
 
 
-def pick_runs(label: str, known: Mapping[str, Run], help: str) -> list[str]:
-    """Several of the ``known`` runs, by their ids in the order of choosing."""
-    title = titles(known.values()).__getitem__
-    return pick_several("runs", label, list(known), title, key="runs", help=help, wrap=True)
-
-
-def opened(kinds: tuple[str, ...], key: str) -> tuple[Run, dict[str, Any]]:
-    """The run chosen on a page of results and its report, with a line on the run's status.
-
-    There must be a run of these kinds. A message says that a running one is partial; one
-    that stopped before its end can be resumed.
-    """
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
-        run = pick_run(kinds=kinds)
-        assert run is not None, "the page shows its empty state where there is no run"
-        with st.popover("Methods", icon=":material/description:", help="The sentences for a paper"):
-            st.code(state.methods(run), language=None, wrap_lines=True)
-    report = state.report(run)
-    panel.line(run, report)
-    figures.set_source(run, report, run["run"] in state.included())
-    if state.active(run):
-        st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
-    elif run["status"] != "done":
-        panel.resume(run, key)
-    return run, report
-
-
 def titles(runs: Iterable[Run]) -> dict[str, str]:
-    """Title of each run: time, name, status; and its id where two would be the same.
+    """Title of each run: time, name, state, origin; and its id where two would be the same.
 
     The time is first: a narrow screen cuts the end off, and runs often share their names.
     """
-    parts = {run["run"]: (created(run), run["name"], status(run)) for run in runs}
-    texts = {run: " · ".join(filter(None, values)) for run, values in parts.items()}
+    texts = {
+        run["run"]: " · ".join(
+            filter(None, (created(run), run["name"], str(run["status"]), origin(run)))
+        )
+        for run in runs
+    }
     shown = list(texts.values())
     return {
         run: text if shown.count(text) == 1 else f"{text} · {run}" for run, text in texts.items()
     }
 
 
-def status(run: Run) -> str:
-    """A run's status in a word or two."""
+def origin(run: Run, before: str = "") -> str:
+    """Where a run is from, after ``before``; "" for one of this installation."""
     if run["run"] in state.included():
-        return "included with Midchart"
-    return f"{run['status']}, imported" if run["imported"] else str(run["status"])
+        return f"{before}example"
+    return f"{before}imported" if run["imported"] else ""
 
 
 def created(run: Run) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -14,7 +15,9 @@ from midchart.pages.ui.shared.formats import duration
 from midchart.pages.ui.shared.marks import plain
 
 DOCS = navigation.FOLDER.parent / "docs"
-DEMO = "demo.toml"
+FIRST = "first.toml"
+MEASURED = 2
+"""Questions on which the time of a comparison is measured."""
 
 
 def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
@@ -32,25 +35,19 @@ def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
     return preset
 
 
-def demo(cohort: str, key: str, primary: bool = True) -> None:
-    """The button of the demo comparison: installed arms, offline reader and judges."""
-    preset = spec(DEMO, cohort, f"comparison on {cohort}")
-    questions = len(api.open_data(cohort).instructions)
-    readers, judges = (
-        " and ".join(plain(api.title(family, name)) for name in preset[f"{family}s"])
-        for family in ("reader", "judge")
-    )
-    about = (
-        f"{len(preset['arms'])} arms × {questions:,} questions of {plain(cohort)}, read by "
-        f"{readers}, judged by {judges}."
-    )
-    button(preset, "Run the demo comparison", key, about, primary)
+def demo(cohort: str, key: str) -> None:
+    """The button of the first comparison: a few arms on a few questions, all offline."""
+    preset = spec(FIRST, cohort, f"first comparison on {cohort}")
+    questions = min(preset["limit"], len(api.open_data(cohort).instructions))
+    reader = api.title("reader", preset["readers"][0])
+    about = f"{len(preset['arms'])} arms on {questions} questions, read by {plain(reader)}."
+    button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key, about)
 
 
 def included(*kinds: str, folder: str = "") -> None:
     """The finished runs of these kinds, each alone, or of a ``folder`` together, that are part of
     Midchart and not opened yet: buttons that open them read-only."""
-    present = {run["run"] for run in state.runs(archived=True)}
+    present = {run["run"] for run in state.runs()}
     shipped = [run for kind in kinds or ("",) for run in api.shipped_runs(kind)]
     offered = [run for run in shipped if run["folder"] == folder and run["run"] not in present]
     for run in offered[:1] if folder else offered:
@@ -78,8 +75,7 @@ def button(
 
     ``file``: the spec in docs/, for the command that does the same.
     """
-    written = api.write_toml(run_spec)
-    preflight = state.preflight(written)
+    preflight = state.preflight(api.write_toml(run_spec))
     problems = list(preflight["problems"])
     if problem := sign_in.lacking("enqueue"):
         problems.insert(0, problem)
@@ -102,38 +98,48 @@ def button(
         st.caption(" ".join(plain(problem) for problem in problems))
     else:
         estimate = preflight["estimate"] or {"time": {"seconds": None}, "leaves": "unknown"}
-        time = estimate["time"]
-        text = "Duration: unknown until it is measured or one such run has finished."
-        if time["seconds"] is not None:
-            text = f"About {duration(time['seconds'])}, based on {time['basis']}."
         local = "Nothing leaves this machine." if estimate["leaves"] is None else ""
-        st.caption(
-            " ".join(
-                part for part in (about, text, "It can be cancelled and resumed.", local) if part
-            )
-        )
-        measure(written, estimate, key)
+        parts = (about, time_text(estimate), "It can be cancelled and resumed.", local)
+        st.caption(" ".join(filter(None, parts)))
+        measure(run_spec, estimate, key)
     if file:
         st.code(f"midchart run docs/{file}", language=None, wrap_lines=True)
 
 
-def measure(text: str, estimate: dict[str, Any], key: str) -> None:
-    """Where the duration of a run (its spec as TOML) is unknown: the button that measures it."""
-    if estimate["time"]["seconds"] is not None or estimate.get("hosts") or sign_in.lacking("probe"):
-        return
+def time_text(estimate: Mapping[str, Any]) -> str:
+    """How long a run will take and how that is known, in a sentence."""
+    time = estimate["time"]
+    if time["seconds"] is None:
+        return "Time: unknown until it is measured or one such run has finished."
+    return f"About {duration(time['seconds'])}, from {time['basis']}."
+
+
+def measure(
+    run_spec: Mapping[str, Any], estimate: Mapping[str, Any], key: str, kind: str = "tertiary"
+) -> bool:
+    """Where the time of a run is unknown: the button that measures it; whether it is offered.
+
+    A comparison is measured on :data:`MEASURED` of its questions, any other run on its first
+    patient's items.
+    """
+    known = estimate["time"]["seconds"] is not None
+    if known or estimate.get("hosts") or sign_in.lacking("probe"):
+        return False
+    few, where = dict(run_spec), "on its first items"
+    if "arms" in few and few.get("limit", MEASURED + 1) > MEASURED:
+        few["limit"], where = MEASURED, f"on {MEASURED} questions"
     if st.button(
-        "Measure the duration", key=f"probe_{key}", type="tertiary", icon=":material/timer:",
-        help="Does the first patient's items, for 2 to 30 seconds, and keeps nothing but how long "
-        "they took.",
+        f"Measure the time {where}", key=f"probe_{key}", type=kind, icon=":material/timer:",
+        help="For 2 to 60 seconds; nothing is kept but how long they took.",
     ):  # fmt: skip
         try:
-            with st.spinner("Measuring the first items"):
-                time = api.probe(text)
+            with st.spinner(f"Measuring {where}"):
+                time = api.probe(few)
         except MidchartError as error:
-            st.error(plain(str(error)), title="The duration cannot be measured")
-            return
-        if time["seconds"] is None:
-            st.info(f"The duration stays unknown: {plain(time['basis'])}.")
-            return
-        state.preflight.clear()
-        st.rerun()
+            st.error(plain(str(error)), title="The time cannot be measured")
+        else:
+            if time["seconds"] is not None:
+                state.preflight.clear()
+                st.rerun()
+            st.info(f"The time stays unknown: {plain(time['basis'])}.")
+    return True

@@ -134,6 +134,11 @@ def listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+def counted(n: int, noun: str) -> str:
+    """A number of things: "1 patient", "1,200 patients"."""
+    return f"{n:,} {noun}" + "s" * (n != 1)
+
+
 def sentence(text: str) -> str:
     """A text with a capital and a full stop; a column's name keeps its small letters."""
     first = text if "_" in text.partition(" ")[0] else f"{text[:1].upper()}{text[1:]}"
