@@ -559,7 +559,7 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(ran_cohor
     )
     assert "Each row: the corrected protocol with this one fault" in page_text(opened(view="alone"))
     assert "released outcomes" in page_text(opened(view="findings"))
-    assert " claims: " in page_text(opened(view="claims"))
+    assert "each of a single comparison" in page_text(opened(view="claims"))
 
 
 @pytest.mark.parametrize(
