@@ -176,40 +176,6 @@ def test_numbers_in_words():
     assert formats.compact(3_140_000) == "3.1 million"
 
 
-def recalled(label: str, **more: object) -> dict[str, object]:
-    """A row of recall with its chance level."""
-    row = {"label": label, "title": label, "k": 20, "band": "0-10", "n": 10, "recall": 0.6}
-    ends = {"wilson_low": 0.3, "wilson_high": 0.8}
-    chance = {"chance": 0.125, "evidence_share": 0.5, "picked_recall": 0.5, "picked_chance": 0.1}
-    chance |= {"any_piece": 0.75, "any_piece_chance": 0.25}
-    return {**row, **ends, **chance, **more}
-
-
-def test_recall_has_its_chance_level_in_every_figure_and_table():
-    frame = pd.DataFrame([recalled("bm25"), recalled("full", chance=1.0)])
-    shown = results.share_table(frame, "recall", "wilson_low", "wilson_high")
-    assert shown["% by chance"].tolist() == [12.5, 100.0]
-    assert shown["% of the evidence"].tolist() == [50.0, 50.0]
-    assert shown["% any piece"].tolist() == [75.0, 75.0]
-    assert shown["% any piece by chance"].tolist() == [25.0, 25.0]
-    assert shown["% of picks by chance"].tolist() == [10.0, 10.0]
-    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
-    assert wide.iloc[0, 1].endswith("chance 12.5") and wide.iloc[1, 1].endswith("chance 100.0")
-    lines = chart.share_rows(frame, "recall", "wilson_low", "wilson_high")
-    drawn = {trace.name: trace for trace in chart.forest(lines, "evidence").data}
-    assert sorted(drawn["chance"].x) == [12.5, 100.0] and "chance 12.5 %" in lines[0].text
-    accuracy = frame.assign(accuracy=0.5, unparsed=0, failed=0).drop(columns="chance")
-    lines = chart.share_rows(accuracy, "accuracy", "wilson_low", "wilson_high")
-    assert all(t.name != "chance" for t in chart.forest(lines, "accuracy").data)
-
-
-def test_a_recall_of_unknown_chance_draws_none():
-    """Semantic hits have no chance level."""
-    frame = pd.DataFrame([recalled("bm25", chance=None)])
-    lines = chart.share_rows(frame, "recall", "wilson_low", "wilson_high")
-    assert "chance" not in lines[0].text
-    assert all(t.name != "chance" for t in chart.forest(lines, "semantic").data)
-    wide = results.wide(frame, "band", "recall", "wilson_low", "wilson_high")
-    assert "chance" not in wide.iloc[0, 1]
+def test_where_prompts_were_cut_in_words():
     assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
     assert results.cut_at(900, 900) == "cut at 900 tokens"

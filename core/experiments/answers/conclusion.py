@@ -205,23 +205,6 @@ def _chance(row: Row, column: str) -> str:
     return "" if row.get(column) is None else f" (chance {percent(row[column])})"
 
 
-def tests_made(rows: Sequence[Row]) -> str:
-    """How many tests a report made and how many are significant, in a sentence."""
-    adjusted = [row for row in rows if row["below_05_holm"] is not None]
-    if not adjusted:
-        return "This report makes no test between arms."
-    total = sum(row["tests"] for row in rows)
-    compared, before, after = (
-        sum(row[name] for row in adjusted) for name in ("tests", "below_05", "below_05_holm")
-    )
-    return (
-        f"This report makes {total:,} tests. Of the {compared:,} comparisons between two arms or "
-        f"readers, {before:,} have p below .05 unadjusted and {after:,} after Holm's adjustment "
-        "within each reader and judge, with unscored answers counted against the difference. "
-        "All other figures have an interval and no p value."
-    )
-
-
 def conclusion(
     report: Mapping[str, Any], reader: str = "", judge: str = "", baseline: str = ""
 ) -> Conclusion:

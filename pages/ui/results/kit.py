@@ -284,10 +284,7 @@ def table_of(
     row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
     places = {one.x for one in estimates}
     if view.across and len(places) <= MOST_COLUMNS:
-        texts = [
-            {"row": one.row, "x": one.x, "text": f"{one.text} n {one.n:,}" if one.n else one.text}
-            for one in estimates
-        ]
+        texts = [{"row": one.row, "x": one.x, "text": _in_a_cell(one)} for one in estimates]
         wide = pd.DataFrame(texts).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False
         )
@@ -314,6 +311,12 @@ def table_of(
         ]
     ).dropna(axis=1, how="all")
     return frame, [{"": one.opens} for one, _ in by_key]
+
+
+def _in_a_cell(one: api.Value) -> str:
+    """A value with its interval, n and its level by chance where it has one."""
+    text = f"{one.text} n {one.n:,}" if one.n else one.text
+    return text if one.chance != one.chance else f"{text} chance {api.shown(one.chance, one.unit)}"
 
 
 def _cells(view: api.View, estimates: Sequence[api.Value]) -> Behind:

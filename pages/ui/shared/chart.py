@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isnan
 from typing import Any
 
 import pandas as pd
@@ -115,26 +114,6 @@ def selected_number(selection: Any) -> int | None:
     """The first number in the custom data of the selected marker; None without one."""
     data = selected_data(selection)
     return int(data[0]) if data else None
-
-
-def share_rows(frame: pd.DataFrame, value: str, low: str, high: str) -> list[ForestRow]:
-    """Shares of arms as rows, the largest on top, with n, chance and what is not in n."""
-    rows: list[ForestRow] = []
-    for row in sorted(frame.to_dict("records"), key=lambda row: -number(row[value])):
-        text = f"{formats.share(row[value], row[low], row[high])} n {int(row['n']):,}"
-        chance = number(row.get("chance")) if value == "recall" else float("nan")
-        text += "" if isnan(chance) else f", chance {formats.percent(chance)}"
-        text += "".join(
-            f", {int(row[out]):,} {out.removesuffix('s') if row[out] == 1 else out}"
-            for out in ("refusals", "unparsed")
-            if row.get(out)
-        )
-        ends = (100 * number(row[name]) for name in (value, low, high))
-        control = is_control(row["label"])
-        rows.append(
-            ForestRow(row["title"], *ends, text, control, chance=100 * chance, label=row["label"])
-        )
-    return rows
 
 
 def difference_rows(frame: pd.DataFrame, low: str, high: str) -> list[ForestRow]:
