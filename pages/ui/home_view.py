@@ -38,7 +38,8 @@ def answer() -> None:
         st.info("No finished run yet: start a first one below, or look into a chart at once.")
         return
     report = state.report(runs[0])
-    conclusion.of_run(report, report["conclusion"]["headline"], report["conclusion"]["details"][:1])
+    stated = api.conclusion_of(report)
+    conclusion.of_run(report, stated.headline, stated.details[:1])
     page, address = picker.results_of(runs[0])
     label = f"Results of “{plain(runs[0]['name'])}”{picker.origin(runs[0], ', ')}"
     navigation.link(page, label, icon=ARROW, query_params=address)

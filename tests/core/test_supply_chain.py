@@ -106,6 +106,7 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
         "core/parsing.py",
         *("core/arms/llmlingua2.py", "core/arms/map_reduce.py", "core/embedding/embedder.py"),
         *("core/embedding/pairs.py", "core/training_experiments/forecast/training.py"),
+        "core/text/chat_template.py",
         *("core/training_experiments/gate/experiment.py", "core/gate/checkpoint.py"),
         *("core/readers/qwen.py", "core/runs/estimate.py", "core/results/export.py"),
         *("core/sequences/store.py", "core/services/runs.py"),

@@ -237,7 +237,7 @@ def test_a_hostile_group_name_is_text(cohort, monkeypatch):
 
 def test_home_links_to_the_curve(cohort):
     links = [e.proto.label for e in open_page("home").get("page_link")]
-    assert "See the curve" in links
+    assert "Open the curve" in links
 
 
 NEEDLES = {"curve": "needles"}

@@ -136,7 +136,7 @@ def test_the_papers_figures_are_shown_with_ours(run, monkeypatch):
 def test_a_gate_run_is_none_of_the_arms_pages_runs(run):
     assert state.runs(state.COMPARING) == []
     assert "No run yet" in page_text(open_page("arms"))
-    assert "No finished run yet" in page_text(open_page("home"))
+    assert "reaches AUROC" in page_text(open_page("home"))
 
 
 def test_checkpoints_tell_their_provenance_and_no_patient(home):

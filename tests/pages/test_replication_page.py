@@ -45,7 +45,7 @@ def test_rows_and_markers_open_the_answers_of_their_run(monkeypatch):
     clickable(monkeypatch)
     app = AppTest.from_function(_page).run()
     assert not app.exception, [one.value for one in app.exception]
-    opened = "('arms', {'run': '%s', 'view': 'Questions', 'differ': 'false'%s})"
+    opened = "('arms', {'run': '%s', 'view': 'questions', 'differ': 'false'%s})"
     arm = ", 'q_arm': 'bm25'"
     assert click(app, "replication-waterfall", 1).text[0].value == opened % ("r2", arm)
     first = click(app, "replication_waterfall", point=[0])

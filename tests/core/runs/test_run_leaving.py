@@ -300,7 +300,7 @@ def test_a_run_with_served_reader_and_three_judges_shows_no_key(place, cohort, c
     assert len({row["item"] for row in verdicts}) == len({row["key"] for row in verdicts}) == 80
     assert all(row["cost_usd"] > 0 and row["read_tokens"] > 0 for row in by_claude)
     assert {row["how"] for row in by_claude} == {"alone, temperature 0"}
-    assert {row["how"] for row in rows(run, "answers")} == {"completions"}
+    assert {row["how"] for row in rows(run, "answers")} == {"chat"}
     one = item(run, by_claude[0]["instruction"])["arms"][0]["verdicts"]
     assert [v["judge"].split()[0] for v in one] == ["claude", "blind", "served", "token_overlap"]
     assert one[0]["again"] == [one[0]["outcome"]]
@@ -347,7 +347,7 @@ def test_a_budget_stops_a_run_and_a_larger_one_resumes_it(place, cohort, claude,
     done = [r for r in rows(run, "verdicts") if r["status"] == "ok"]
     assert sum(row["cost_usd"] for row in done) <= 0.002
     reasons = {r["reason"] for r in rows(run, "verdicts") if r["status"] == "failed"}
-    assert all("the budget of $0.0020 for this judge is used up" in reason for reason in reasons)
+    assert all("the budget of $0.0020 is used up" in reason for reason in reasons)
     asked = len(claude.requests)
     resume(run, budget_usd=1.0)
     wait(run)
