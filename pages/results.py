@@ -10,7 +10,7 @@ from midchart.pages.ui.runs import picker
 guard.page("Results", needs_cohort=False)
 
 kinds = tuple(kind["name"] for kind in api.kinds() if kind["name"] not in picker.RESULTS)
-if not state.runs(kinds):
+if not kinds or not state.runs(kinds):
     st.info("No run of another kind yet. Runs that compare arms, gates or attentions have other "
             "pages.")  # fmt: skip
     navigation.link("runs", "All runs", icon=":material/arrow_forward:")

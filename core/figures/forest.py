@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan
@@ -11,6 +12,9 @@ import plotly.graph_objects as go
 
 from midchart.core.figures.parts import dotted, error_bars
 from midchart.core.figures.style import PERCENT, ROW, SCORES, Look, ink, safe, series
+
+NAME, LINE = 30, 17
+"""Longest line of a row's name in characters, and the height of a further line in pixels."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,16 @@ def row_axis(figure: go.Figure, names: Sequence[str], texts: Sequence[str] = ())
     """
     small = f'<span style="font-size:11px;color:{ink().faint}">'
     under = [f"<br>{small}{text}</span>" if text else "" for text in texts] or [""] * len(names)
-    figure.update_layout(height=70 + ROW * max(len(names), 2))
+    # Long names are wrapped: on a narrow screen they would leave no room for the marks.
+    wrapped = [textwrap.wrap(name, NAME) or [""] for name in names]
+    tall = ROW + LINE * (max(map(len, wrapped), default=1) - 1)
+    figure.update_layout(height=70 + tall * max(len(names), 2))
     figure.update_yaxes(
         tickvals=[len(names) - place for place in range(len(names))],
-        ticktext=[f"<b>{safe(name)}</b>{text}" for name, text in zip(names, under, strict=True)],
+        ticktext=[
+            f"<b>{'<br>'.join(map(safe, lines))}</b>{text}"
+            for lines, text in zip(wrapped, under, strict=True)
+        ],
         range=[0.4, len(names) + 0.6],
         showgrid=True,
         zeroline=False,

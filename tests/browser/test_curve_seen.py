@@ -93,8 +93,11 @@ def test_the_address_keeps_every_choice_and_holds_no_name(watch):
     expect(verdict).to_have_text(text)
 
 
-def test_needles_fit_and_show_every_heatmap(needled, watch):
-    page = watch.go(f"/curve?view=Needles&run={needled}", "Curve")
-    expect(page.locator(".js-plotly-plot")).to_have_count(2 + 2 + 1)
-    expect(page.locator(".mc-basis").get_by_text("Read by Extractive baseline")).to_be_visible()
+def test_needles_fit_and_show_the_contrast_and_the_grid(needled, watch):
+    page = watch.go(f"/curve?run={needled}", "Curve")
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
+    expect(page.locator(".mc-headline")).to_contain_text("Full record")
+    watch.fits()
+    page = watch.go(f"/curve?run={needled}&view=grid", "Curve")
+    expect(page.locator(".js-plotly-plot")).to_have_count(1)
     watch.fits()
