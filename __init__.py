@@ -2,7 +2,8 @@
 
 >>> import midchart
 >>> midchart.demo()
->>> midchart.select("demo", "p0001", "What is the dose of metformin?")
+>>> one = midchart.open("demo").instructions[0]            # a question of a patient
+>>> midchart.select("demo", one.record_id, one.question)
 
 ``help(midchart)`` lists the functions; docs/notebook.md goes from a FHIR file to a figure.
 """

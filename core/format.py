@@ -82,7 +82,7 @@ def shown(value: float | None, unit: str = "%", digits: int = 3) -> str:
         return signed(value)
     if unit == "":
         return f"{value:.{digits}f}".replace("-", "−")
-    return f"{value:,.0f}" if unit in ("count", "tokens") else f"{value:,.2f}"
+    return f"{value:,.0f}" if unit in ("count", "tokens", "days") else f"{value:,.2f}"
 
 
 def with_interval(

@@ -2,8 +2,9 @@
 
 >>> import midchart
 >>> midchart.demo()                                        # a synthetic cohort, made once
->>> midchart.select("demo", "p0001", "What is the dose of metformin?", arm="bm25")
->>> midchart.dropped("demo", "p0001", "What is the dose of metformin?")
+>>> one = midchart.open("demo").instructions[0]            # a question of a patient
+>>> midchart.select("demo", one.record_id, one.question, arm="bm25")
+>>> midchart.dropped("demo", one.record_id, one.question)
 
 A cohort is a name in the data folder, a path (folder or record file), or what :func:`open` gives.
 A question is a text, or the id of one of the cohort's own. Tables are pandas frames; an error is

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
-Unit = Literal["%", "points", "", "count", "tokens", "s", "USD"]
+Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 """``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
 points; "": a number with three decimals; the others as they are."""
 FigureKind = Literal["forest", "line", "grid", "none"]
@@ -53,6 +53,10 @@ class Measure:
     null: tuple[str, str] | None = None
     p: str = ""
     better: Literal["more", "less", ""] = ""
+
+    def __post_init__(self) -> None:
+        if self.unit not in get_args(Unit):
+            raise ValueError(f"unit {self.unit!r} of {self.column}; known: {get_args(Unit)}")
 
 
 @dataclass(frozen=True, slots=True)
