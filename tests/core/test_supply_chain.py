@@ -9,10 +9,14 @@ from collections.abc import Iterator
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
 
+from midchart.core.embedding import pairs as pairs_module
+from midchart.core.errors import MissingModel
+from midchart.core.training import trainer
 from tests.sbom import application, document, normal, pins
 
 pytestmark = pytest.mark.slow
@@ -147,3 +151,22 @@ def test_each_promise_of_security_md_has_a_test_that_exists() -> None:
         for file, test in tests:
             source = (ROOT / file).read_text(encoding="utf-8")
             assert re.search(rf"(?m)^(?:async )?def {test}\(", source), f"{file}::{test}"
+
+
+@pytest.mark.parametrize(
+    ("package", "module", "attempt"),
+    [
+        (
+            "sentence-transformers",
+            "sentence_transformers",
+            lambda folder: pairs_module.PairModel(folder, "cpu", "float32"),
+        ),
+        ("accelerate", "accelerate", lambda _: trainer.single_process(None)),
+    ],
+)
+def test_a_package_of_an_extra_is_asked_for_in_one_line(
+    package: str, module: str, attempt: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(MissingModel, match=rf"{package} is not installed: pip install"):
+        attempt(tmp_path)
