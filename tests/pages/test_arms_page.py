@@ -51,7 +51,7 @@ def test_a_table_by_position_has_a_column_for_each_band(run):
     assert frame.columns[0] == "arm" and len(frame.columns) > 1
     assert set(frame.columns[1:]) <= set(results.BAND_ORDER)
     known = [cell for cell in frame.iloc[0, 1:] if isinstance(cell, str)]
-    assert "100.0 % [20.7, 100.0] n 1" in known, "1 of 1, Wilson"
+    assert "100.0 % [20.7, 100.0] n 1 chance 100.0 %" in known, "1 of 1, Wilson; all is shown"
 
 
 def test_pairs_are_against_the_chosen_baseline(run):
