@@ -29,7 +29,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Midchart needs Python 3.11 or newer: make app PYTHON=/path/to/python3.11")'
 	$(PYTHON) -m venv $(VENV)
 
-# PyPI's torch for Linux brings 3 GB of CUDA libraries; `make app TORCH=cuda` takes it. The processor's
+# PyPI's torch for Linux brings gigabytes of CUDA libraries; `make app TORCH=cuda` takes it. The processor's
 # build is a later version to pip (2.13.0+cpu), so it is taken where its index answers.
 TORCH ?= cpu
 CPU_BUILD := $(if $(and $(filter Linux,$(shell uname -s)),$(filter cpu,$(TORCH))),--extra-index-url https://download.pytorch.org/whl/cpu --retries 1 --timeout 15)

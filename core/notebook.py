@@ -68,7 +68,7 @@ def select(
     cohort = open(data)
     selected = api.select_report(cohort.path, record, question, arm, k, api.parse(protocol))
     columns = ["id", "event", "time", "kind", "text", "score", "kept_by"]
-    return _frame(selected["sentences"], columns)
+    return _frame(selected["sentences"], columns)[columns]
 
 
 def dropped(
@@ -203,8 +203,8 @@ def claims(data: str = "demo", reader: str = "") -> pd.DataFrame:
 def figure(run: str, view: str = "", measure: str = "", **chosen: Any) -> go.Figure:
     """The figure of a run that its page shows: a Plotly figure.
 
-    ``view``: its name (default: the first with a figure; :func:`views` of the error lists them).
-    ``measure``: a column that the view measures. ``chosen``: values of columns, such as
+    ``view``: its name (default: the first with a figure; an unknown name is refused with the known
+    ones). ``measure``: a column that the view measures. ``chosen``: values of columns, such as
     ``judge="exact"``; else the first. Raises UnknownName, and InputError where nothing is drawn.
     """
     document = api.report(run)

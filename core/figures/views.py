@@ -126,7 +126,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     drawn = _leading(estimates)
     numbers = {id(one): number for number, one in enumerate(estimates)}
     estimates = [one for one in estimates if one.row in drawn]
-    places = in_order(view.across, [one.x for one in estimates])
+    places = in_order([one.x for one in estimates])
     numeric = all(isinstance(place, int | float) for place in places)
     at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
     chart, looks = go.Figure(), _looks(estimates)
@@ -190,7 +190,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
 
 
 def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
-    columns = in_order(view.across, [one.x for one in estimates])
+    columns = in_order([one.x for one in estimates])
     rows = list(dict.fromkeys(one.row for one in estimates))
     cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
     shades, texts, clicked = [], [], []

@@ -96,7 +96,7 @@ class Qwen(Configurable):
     options_model = QwenOptions
     model_types: ClassVar[tuple[str, ...]] = ("qwen2",)
     ends: ClassVar[tuple[str, ...]] = ENDS
-    """Tokens that end an answer, besides those of the folder's ``generation_config.json``; the
+    """Tokens that end an answer, added to those of the folder's ``generation_config.json``; the
     first one ends each of a list of allowed answers."""
     stretch: ClassVar[int] = _STRETCH
     """How far YaRN stretches the trained length."""

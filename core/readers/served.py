@@ -3,7 +3,7 @@
 The server is on this machine, or one that the cohort's data-use tag and the run's spec both allow
 (:mod:`midchart.core.egress`). Prompts are messages, which the server renders by its model's own
 template; ``path = "completions"`` sends a text that the named ``template`` renders here. Decoding
-is greedy with ``protocol.answer_tokens`` new tokens and those of ``reasoning_tokens`` besides. The
+is greedy with ``protocol.answer_tokens`` new tokens plus ``reasoning_tokens``. The
 model's window is the server's report or the option ``window``; where a server reports fewer tokens
 than the prompt has words, it truncated the prompt and the answer fails.
 """

@@ -150,10 +150,10 @@ def _value(row: Mapping[str, Any], view: View, measure: Measure) -> Value:
     )
 
 
-def in_order(column: str, estimates: Sequence[Any]) -> list[Any]:
+def in_order(places: Sequence[Any]) -> list[Any]:
     """Values of a column in their natural order: bands by position, numbers by size, others as
     they come."""
-    distinct = list(dict.fromkeys(estimates))
+    distinct = list(dict.fromkeys(places))
     if set(distinct) <= set(BAND_ORDER):
         return sorted(distinct, key=BAND_ORDER.index)
     if all(isinstance(one, int | float) for one in distinct):

@@ -209,7 +209,7 @@ def conclusion(
     report: Mapping[str, Any], reader: str = "", judge: str = "", baseline: str = ""
 ) -> Conclusion:
     """By the primary judge, of ``reader`` (default: the first) against ``baseline`` (default: the
-    run's first arm); ``judge``: whose figures are shown besides."""
+    run's first arm); ``judge``: whose figures are also shown."""
     tables = report["tables"]
     rows = tables.get("accuracy") or []
     by = report["primary_judge"]

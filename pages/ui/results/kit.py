@@ -6,8 +6,7 @@ plug-ins included. A page adds only what its kind alone has, as :class:`Extra` v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -24,8 +23,6 @@ from midchart.pages.ui.shared.pickers import pick, pick_linked
 
 ASIDE = ("reader", "judge", "label", "task")
 """Columns chosen in the sidebar, once for all views of a page that have them."""
-FAMILIES = {"label": "arm", "reader": "reader", "judge": "judge", "variant": "variant"}
-"""Columns of labels → the family of their titles."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ def page(
         _conclusion(shown, stated)
         by_page = extras(shown) if extras else ()
         _view(shown, by_page, None if extras and not by_page else opens)
-        _more(shown, stated, key)
+        _more(shown, stated)
         return shown
     return None
 
@@ -145,12 +142,8 @@ def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
 
 def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
     """One value of a column; the URL holds it, the page its title."""
-    family = FAMILIES.get(column)
     texts = {str(value): value for value in values}
-    titles = {
-        text: api.title(family, text) if family else api.in_words(column, value)
-        for text, value in texts.items()
-    }
+    titles = {text: api.in_words(column, value) for text, value in texts.items()}
     if len(texts) < 2:
         return next(iter(texts.values()))
     words = results.COLUMNS.get(column, column.replace("_", " "))
@@ -183,6 +176,7 @@ def _conclusion(shown: Shown, stated: api.Conclusion) -> None:
     conclusion.of_run(shown.report, first, details)
 
 
+BETTER = {"more": "Higher is better.", "less": "Lower is better.", "": ""}
 MOST = 260
 """Characters of a conclusion above a figure, so that it begins high on the page."""
 
@@ -265,6 +259,7 @@ def draw(
     parts = [
         view.about,
         measure.help if measure else "",
+        BETTER[measure.better] if measure else "",
         f"95 % intervals {', else '.join(methods)}." if methods else "",
         "Click a number or a marker to see what is behind it." if behind else "",
     ]
@@ -288,11 +283,14 @@ def table_of(
         wide = pd.DataFrame(texts).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False
         )
-        columns = sorted(wide.columns, key=_order([one.x for one in estimates]))
-        wide = wide[columns].rename(columns=partial(api.in_words, view.across))
+        wide = wide[api.in_order([one.x for one in estimates])].rename(
+            columns=partial(api.in_words, view.across)
+        )
         cells = [_cells(view, [one for one in estimates if one.row == row]) for row in wide.index]
         return wide.rename_axis(row_head or "series").reset_index().rename_axis(columns=None), cells
-    by_key = [(one, _row_of(rows, view, one)) for one in estimates]
+    columns = tuple(estimates[0].key) if estimates else ()
+    row_of = {tuple(row.get(name) for name in columns): row for row in reversed(rows)}
+    by_key = [(one, row_of[tuple(one.key.values())]) for one in estimates]
     frame = pd.DataFrame(
         [
             {
@@ -348,30 +346,12 @@ def _cell(name: str, value: Any) -> Any:
     return value
 
 
-def _order(places: Sequence[Any]) -> Callable[[Any], int]:
-    known = api.in_order("", places)
-    return known.index
-
-
-def _row_of(rows: Sequence[Mapping[str, Any]], view: api.View, one: api.Value) -> Mapping[str, Any]:
-    return next(
-        row for row in rows
-        if all(row.get(column) == value for column, value in one.key.items())
-    )  # fmt: skip
-
-
-@contextmanager
-def _drawer(title: str) -> Iterator[None]:
-    with st.expander(title):
-        yield
-
-
-def _more(shown: Shown, stated: api.Conclusion, key: str) -> None:
+def _more(shown: Shown, stated: api.Conclusion) -> None:
     """One drawer: the run's line, what else its conclusion rests on, warnings, failed items and the
     sentences for a paper."""
     report = shown.report
     details = stated.details[1:] if short(stated) else stated.details
-    with _drawer("About this run: what it rests on, warnings, methods"):
+    with st.expander("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)
         for text in details:
             st.caption(plain(text))

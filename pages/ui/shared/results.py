@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from midchart.core import api
-from midchart.pages.ui.shared.formats import missing
 
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
 ALL_IN_PROMPT, ANY_IN_PROMPT = "all pieces in prompt", "any piece in prompt"
@@ -57,22 +56,18 @@ def titles(family: str, labels: Iterable[str]) -> dict[str, str]:
     return {label: api.title(family, label) for label in labels}
 
 
-NAMES = {"label": "arm", "reader": "reader", "judge": "judge", "variant": "variant"}
-"""Columns of ids → family of their titles."""
+IDS = ("label", "reader", "judge", "variant")
+"""Columns of labels, shown by their titles."""
 
 
 def shown(frame: pd.DataFrame) -> pd.DataFrame:
     """A table of a report for reading: titles for ids, and words for the names of columns."""
     if "label" in frame:
         frame = frame.drop(columns=["arm"], errors="ignore")
-    ids = {name: frame[name].map(partial(_title, NAMES[name])) for name in NAMES if name in frame}
+    ids = {name: frame[name].map(partial(api.in_words, name)) for name in IDS if name in frame}
     unread = ["title", "part"] if "label" in frame else ["title"]
     frame = frame.assign(**ids).drop(columns=unread, errors="ignore")
     return frame.rename(columns=lambda name: COLUMNS.get(name, name.replace("_", " ")))
-
-
-def _title(family: str, label: Any) -> str:
-    return "" if missing(label) else api.title(family, label)
 
 
 def with_titles(family: str, labels: Iterable[str], text: str) -> str:
