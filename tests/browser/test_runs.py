@@ -26,9 +26,9 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     page = watch.go("/runs?view=New+run", "Runs")
     page.get_by_text("Advanced").click()
     questions = page.get_by_role("spinbutton", name="Number of questions")
-    questions.fill("1")
-    questions.press("Enter")
-    watch.settled()
+    with watch.rerun():
+        questions.fill("1")
+        questions.press("Enter")
     expect(page.get_by_text("1 question of 1 patient")).to_be_visible()
     page.get_by_role("button", name="Start run").click()
     expect(page.get_by_role("textbox", name="Search")).to_be_visible()
@@ -36,13 +36,13 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     watch.settled()
     no_trouble(page)
     search = page.get_by_role("textbox", name="Search")
-    search.fill("answers done")  # no run of another kind, and none that was cancelled
-    search.press("Enter")
-    watch.settled()
+    with watch.rerun():
+        search.fill("answers done")  # no run of another kind, and none that was cancelled
+        search.press("Enter")
     table = page.get_by_test_id("stDataFrame").first
     for row in (1, 2):  # the boxes at the left of the rows
-        table.click(position={"x": 17, "y": 33 * row + 17})
-        watch.settled()
+        with watch.rerun():
+            table.click(position={"x": 17, "y": 33 * row + 17})
     page.get_by_role("link", name="Compare").click()
     expect(page.get_by_text("Questions that changed")).to_be_visible()
     new = max(path.name for path in (server.data / "runs").glob("2*"))
