@@ -402,6 +402,23 @@ def _match(search: _Windows | _Paper, snippet: str, rule: Protocol) -> Match | N
     return Match(first, score, span, places)
 
 
+def places_of(record: Record, snippet: str, protocol: Protocol) -> tuple[list[Span], float]:
+    """All places of a record that match a snippet best, in record order, and their score; none,
+    and 0, below the protocol's threshold. Rules as of :func:`locate`."""
+    search = _index(record).search(protocol.locate)
+    best = search.best(snippet, protocol.locate_threshold)
+    if best is None:
+        return [], 0.0
+    events, score = best
+    exact_case = protocol.locate == "paper"
+    spans: list[Span] = []
+    for event in events:
+        text = search.texts[event]
+        verbatim = quotes(text, snippet, exact_case)
+        spans += [Span(event, *q) for q in verbatim or [span_in(text, snippet, exact_case)]]
+    return spans, score
+
+
 LEAST_SHOWN = 0.5
 """Smallest share of a sentence's evidence in a line that counts as containing it."""
 

@@ -74,7 +74,10 @@ def page(name: str, needs_cohort: bool = True) -> None:
     sign_in.gate()
     navigation.follow()
     if place.title not in WITHOUT_QUEUE:
-        panel.status_line()
+        # A container of its own: when the line goes, nothing below moves up a place, for Streamlit
+        # would draw that anew and lose what a person has begun to type.
+        with st.container():
+            panel.status_line()
     _arrive(place.title)
     figures.forget_source()
     if needs_cohort and not state.cohorts():

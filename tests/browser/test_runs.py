@@ -40,7 +40,9 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
         search.fill("answers done")  # no run of another kind, and none that was cancelled
         search.press("Enter")
     table = page.get_by_test_id("stDataFrame").first
-    for row in (1, 2):  # the boxes at the left of the rows
+    names = table.get_by_role("row").all_text_contents()
+    [fixture] = [row for row, text in enumerate(names) if "small comparison" in text]
+    for row in (1, fixture):  # the boxes at the left of the rows; the newest run is the first
         with watch.rerun():
             table.click(position={"x": 17, "y": 33 * row + 17})
     page.get_by_role("link", name="Compare").click()
@@ -49,3 +51,19 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     assert f"runs={run}" in page.url and f"runs={new}" in page.url
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     assert "demo" not in page.url.removeprefix(watch.home), "names stay out of the address"
+
+
+def test_text_that_is_being_typed_stays_when_the_run_on_top_ends(watch):
+    page = watch.go("/runs?view=New+run", "Runs")
+    page.get_by_text("Advanced").click()
+    questions = page.get_by_role("spinbutton", name="Number of questions")
+    with watch.rerun():
+        questions.fill("1")
+        questions.press("Enter")
+    page.get_by_role("button", name="Start run").click()
+    search = page.get_by_role("textbox", name="Search")
+    expect(page.locator(".st-key-queue")).to_be_visible()
+    search.fill("begun")  # not yet entered
+    expect(page.locator(".st-key-queue")).to_have_count(0)
+    watch.settled()
+    expect(search).to_have_value("begun")
