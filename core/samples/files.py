@@ -1,0 +1,205 @@
+"""Files of logs: their JSON objects and rows, each with its place, read within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from midchart.core.cohorts.files import check_file, data_error, refuse_linked_folders, shown
+from midchart.core.cohorts.tables import DAMAGED_FILE, opened
+from midchart.core.errors import DataError
+from midchart.core.parsing import read_json
+
+LARGEST_DOCUMENT = 512 << 20
+"""Bytes of a JSON document that is read as a whole."""
+LARGEST_FILE = 16 << 30
+"""Bytes of a file that is read line by line or in batches."""
+LONGEST_LINE = 64 << 20
+"""Bytes of one line of a JSON Lines file."""
+MOST_FILES = 20_000
+MOST_UNPACKED = 16 << 30
+"""Bytes of a Parquet file's columns once they are unpacked."""
+BATCH = 256
+"""Rows of a Parquet file in memory at a time."""
+
+Trouble = Callable[[str], None]
+Objects = Iterator[tuple[str, dict[str, Any]]]
+"""Place (file and line, or file and index) and object."""
+LINES = (".jsonl", ".ndjson")
+
+
+def suffix_of(path: Path) -> str:
+    """The ending of a file's name in lower case, without ``.gz``."""
+    suffix = path.suffix.lower()
+    return Path(path.stem).suffix.lower() if suffix == ".gz" else suffix
+
+
+def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> list[Path]:
+    """A file itself, or the files of a folder with such endings in order of their names.
+
+    Raises DataError for a folder with a link that leads out of it, or with too many files.
+    """
+    if not path.is_dir():
+        return [path] if suffix_of(path) in suffixes else []
+    refuse_linked_folders(path)
+    files: list[Path] = []
+    for one in path.rglob("*"):
+        if suffix_of(one) in suffixes and one.is_file() and not one.name.startswith("."):
+            files.append(one)
+            if len(files) > most:
+                raise DataError(path.name, None, f"holds more than {most:,} files", "split it")
+    return sorted(files)
+
+
+def document(path: Path, name: str) -> Any:
+    """The value of a JSON file; raises DataError."""
+    try:
+        check_file(path)
+        with opened(path) as file:
+            data = file.read(LARGEST_DOCUMENT + 1)
+    except DAMAGED_FILE as error:
+        raise _unreadable(error, name) from None
+    if len(data) > LARGEST_DOCUMENT:
+        limit = f"is one JSON document of more than {LARGEST_DOCUMENT >> 20} MB"
+        raise DataError(name, None, limit, "split it, or write it as JSON Lines")
+    return read_json(data, name)
+
+
+def head_of(path: Path, length: int = 1 << 16) -> bytes:
+    """The first bytes of a file, unpacked; empty where it cannot be read."""
+    try:
+        check_file(path, LARGEST_FILE)
+        with opened(path) as file:
+            return file.read(length)
+    except DAMAGED_FILE:
+        return b""
+
+
+def first_object(path: Path) -> dict[str, Any]:
+    """The first line of a JSON Lines file's first megabytes that is an object; else empty."""
+    for line in head_of(path, 1 << 22).splitlines():
+        try:
+            value = read_json(line, path.name)
+        except DataError:
+            continue
+        if isinstance(value, dict):
+            return cast("dict[str, Any]", value)
+    return {}
+
+
+def objects(path: Path, name: str, trouble: Trouble) -> Objects:
+    """The objects of a JSON Lines file, of a JSON array, or the one object of a JSON document.
+
+    What cannot be read goes to ``trouble``, a line each; the rest is given.
+    """
+    try:
+        if suffix_of(path) in LINES or _is_lines(path, name):
+            yield from _line_objects(path, name, trouble)
+            return
+        value = document(path, name)
+    except DataError as error:
+        trouble(str(error))
+        return
+    if isinstance(value, dict):
+        yield name, cast("dict[str, Any]", value)
+    elif isinstance(value, list):
+        yield from listed(cast("list[Any]", value), name, trouble)
+    else:
+        trouble(str(DataError(name, None, "holds no object", "is it the right file?")))
+
+
+def listed(values: Sequence[Any], name: str, trouble: Trouble) -> Objects:
+    """The objects of an array with their places; other values go to ``trouble``."""
+    for index, one in enumerate(values):
+        if isinstance(one, dict):
+            yield f"{name}[{index}]", cast("dict[str, Any]", one)
+        else:
+            trouble(str(DataError(f"{name}[{index}]", None, "is no object", "export it again")))
+
+
+def _is_lines(path: Path, name: str) -> bool:
+    """Whether the first line of a file is an object of its own and more follows."""
+    first, _, rest = head_of(path, LONGEST_LINE).lstrip().partition(b"\n")
+    if not first.startswith(b"{") or not rest.strip():
+        return False
+    try:
+        return isinstance(read_json(first, name), dict)
+    except DataError:
+        return False
+
+
+def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
+    try:
+        check_file(path, LARGEST_FILE)
+        with opened(path) as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+                    reason = f"is longer than {LONGEST_LINE >> 20} MB"
+                    trouble(str(DataError(name, number, reason, "split it")))
+                    while line and not line.endswith(b"\n"):
+                        line = file.readline(LONGEST_LINE)
+                elif line.strip():
+                    try:
+                        value = read_json(line, name, number)
+                    except DataError as error:
+                        trouble(str(error))
+                        continue
+                    if isinstance(value, dict):
+                        yield f"{name}:{number}", cast("dict[str, Any]", value)
+                    else:
+                        reason = "is not one JSON object"
+                        trouble(str(DataError(name, number, reason, "export it again")))
+    except DAMAGED_FILE as error:
+        trouble(str(_unreadable(error, name)))
+
+
+def _unreadable(error: Exception, name: str) -> DataError:
+    if isinstance(error, OSError) and error.errno:
+        return data_error(error, name)
+    return DataError(name, None, "is damaged or no gzip file", "pack it again")
+
+
+def parquet_columns(path: Path) -> list[str]:
+    """The names of a Parquet file's columns; none where it cannot be read."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    try:
+        check_file(path, LARGEST_FILE)
+        return list(parquet.read_schema(path).names)
+    except (OSError, ValueError, arrow.ArrowException):
+        return []
+
+
+def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
+    """The rows of a Parquet file, in batches, up to one that cannot be read."""
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    row = 0
+    try:
+        check_file(path, LARGEST_FILE)
+        with parquet.ParquetFile(path) as file:
+            facts = file.metadata
+            groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
+            if sum(group.total_byte_size for group in groups) > MOST_UNPACKED:
+                raise DataError(name, None, "unpacks to too much", "split it")
+            for batch in file.iter_batches(batch_size=BATCH):
+                for cells in batch.to_pylist():
+                    yield f"{name}[{row}]", cells
+                    row += 1
+    except DataError as error:
+        trouble(str(error))
+    except OSError as error:
+        trouble(str(data_error(error, name)))
+    except (ValueError, OverflowError, arrow.ArrowException):
+        reason = "is no Parquet file that can be read" if row == 0 else "is damaged from here on"
+        trouble(str(DataError(f"{name}[{row}]" if row else name, None, reason, "export it again")))
+
+
+def place_name(path: Path, root: Path) -> str:
+    """A file's name in messages: below the folder that is read, or its name alone."""
+    return shown(path, root) if root.is_dir() else path.name

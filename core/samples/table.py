@@ -1,0 +1,185 @@
+"""Sample format: tables of questions and answers (CSV, TSV, JSON Lines, JSON, Parquet)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from midchart.core.cohorts.files import LoadLog, check_file
+from midchart.core.cohorts.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    read_head,
+    read_table,
+)
+from midchart.core.errors import DataError
+from midchart.core.samples import SAMPLE_FORMATS
+from midchart.core.samples.fields import (
+    COLUMNS,
+    count_of,
+    ended_of,
+    fields_of,
+    id_of,
+    last_question,
+    messages_of,
+    number_of,
+    prompt_and_answer,
+    scores_of,
+    stages_of,
+    text_of,
+    texts_of,
+    unpacked,
+)
+from midchart.core.samples.files import (
+    LARGEST_DOCUMENT,
+    LINES,
+    Objects,
+    Trouble,
+    document,
+    files_of,
+    first_object,
+    listed,
+    objects,
+    parquet_columns,
+    parquet_rows,
+    place_name,
+    suffix_of,
+)
+from midchart.core.samples.sample import Sample
+
+_SUFFIXES = (".csv", ".tsv", ".psv", *LINES, ".json", ".parquet")
+_ASKED = {"question", "prompt"}
+_REST = {"answer", "context", "prompt", "retrieved", "reranked"}
+
+
+@SAMPLE_FORMATS.register("table")
+class TableSamples:
+    """One row a question; columns may have the names of RAGAS, DeepEval or OpenAI's messages."""
+
+    name, title = "table", "table of questions and answers (CSV, TSV, JSON, JSON Lines, Parquet)"
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the columns of a table have a question or prompt, and what was made of it."""
+        if path.is_dir() or suffix_of(path) not in _SUFFIXES:
+            return False
+        try:
+            fields = fields_of(dict.fromkeys(_columns(path), "x")).keys()
+        except (DataError, *DAMAGED_FILE):
+            return False
+        return bool(fields & _ASKED) and bool(fields & _REST)
+
+    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+        """The rows of a file, or of the tables in a folder."""
+        for file in files_of(path, _SUFFIXES):
+            name = place_name(file, path)
+            for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+                sample = sample_of(row, place, str(number))
+                if sample is None:
+                    reason = "has neither a question nor a prompt"
+                    remedy = f"name its column as one of {', '.join(sorted(_ASKED))}"
+                    trouble(str(DataError(place, None, reason, remedy)))
+                else:
+                    yield sample
+
+
+def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
+    """A row as a sample, by its columns' names; None where nothing was asked.
+
+    ``number``: its identifier where it has none.
+    """
+    fields = fields_of(row)
+    messages = messages_of(fields.get("prompt"))
+    question, answer = text_of(fields.get("question")), text_of(fields.get("answer"))
+    turns = unpacked(fields.get("question"))
+    if isinstance(turns, list) and not messages:  # RAGAS: a conversation as the input
+        messages = messages_of(turns)
+        question = last_question(messages)
+    if not answer:
+        messages, answer = prompt_and_answer(messages)
+    if not question and not messages:
+        return None
+    context = unpacked(fields.get("context"))
+    stages = stages_of(fields)
+    if isinstance(context, list):
+        stages = stages or stages_of({"retrieved": cast("list[Any]", context)})
+        context = "\n\n".join(texts_of(cast("list[Any]", context)))
+    return Sample(
+        id=id_of(fields.get("id")) or number,
+        place=place,
+        question=question,
+        answer=answer,
+        patient=id_of(fields.get("patient")),
+        messages=messages,
+        context=text_of(context),
+        stages=stages,
+        options=texts_of(fields.get("options")),
+        reference=texts_of(fields.get("reference")),
+        evidence=texts_of(fields.get("evidence")),
+        system=id_of(fields.get("system")),
+        model=id_of(fields.get("model")),
+        task=id_of(fields.get("task")),
+        scores=scores_of(row),
+        ended=ended_of(fields.get("ended")),
+        input_tokens=count_of(fields.get("input_tokens")),
+        output_tokens=count_of(fields.get("output_tokens")),
+        cost_usd=number_of(fields.get("cost_usd")),
+    )
+
+
+def _columns(path: Path) -> list[str]:
+    """The columns of a table, by its header or its first object; raises DataError."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return parquet_columns(path)
+    if delimiter := DELIMITERS.get(suffix[1:]):
+        check_file(path)
+        return read_head(path, delimiter, list(COLUMNS)).header
+    if suffix in LINES:
+        return list(first_object(path))
+    value = document(path, path.name)
+    if isinstance(value, dict):
+        value = _list_in(cast("dict[str, Any]", value))
+    value = value[0] if isinstance(value, list) and value else None
+    return list(cast("dict[str, Any]", value)) if isinstance(value, dict) else []
+
+
+def _list_in(members: Mapping[str, Any]) -> list[Any] | None:
+    """The rows of an object that wraps them: ``{"samples": [...]}``."""
+    names = ("samples", "data", "rows", "examples", "results")
+    values = (members.get(name) for name in names)
+    return next((cast("list[Any]", one) for one in values if isinstance(one, list)), None)
+
+
+def _rows(path: Path, name: str, trouble: Trouble) -> Objects:
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        yield from parquet_rows(path, name, trouble)
+    elif delimiter := DELIMITERS.get(suffix[1:]):
+        yield from _delimited_rows(path, name, delimiter, trouble)
+    else:
+        for place, row in objects(path, name, trouble):
+            wrapped = None if fields_of(row).keys() & _ASKED else _list_in(row)
+            if wrapped is None:
+                yield place, row
+            else:
+                yield from listed(wrapped, name, trouble)
+
+
+def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> Objects:
+    log = LoadLog()
+    try:
+        check_file(path, LARGEST_DOCUMENT)
+    except OSError:
+        limit = f"is no file, or a table of more than {LARGEST_DOCUMENT >> 20} MB"
+        trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
+        return
+    try:
+        rows = read_table(path, name, (), log, delimiter)
+    except DataError as error:
+        trouble(str(error))
+        return
+    for skip in log.skipped:
+        trouble(str(DataError(skip.file, skip.line, skip.reason)))
+    for row in rows:
+        yield f"{name}:{row.line}", dict(row.cells)

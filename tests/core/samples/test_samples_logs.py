@@ -1,0 +1,132 @@
+"""Logs that other systems wrote: their samples, and the figures that the systems printed."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from midchart.core.errors import MissingModel
+from midchart.core.samples.open import format_of, read_samples
+from midchart.core.samples.sample import Message, Sample
+
+LOGS = Path(__file__).with_name("logs")
+needs_inspect = pytest.mark.skipif(
+    importlib.util.find_spec("inspect_ai") is None, reason="inspect-ai is not installed"
+)
+
+
+def samples(path: Path) -> list[Sample]:
+    """All samples of a log without troubles."""
+    troubles: list[str] = []
+    read = list(read_samples(path, troubles.append))
+    assert troubles == []
+    return read
+
+
+def mean(read: list[Sample], model: str, score: str) -> float:
+    return fmean(one.scores[score] for one in read if one.model == model)
+
+
+@needs_inspect
+@pytest.mark.parametrize("ending", [".eval", ".json"])
+def test_scores_of_inspect_are_those_that_it_printed(tmp_path, ending):
+    from inspect_ai.log import read_eval_log, write_eval_log
+
+    folder = LOGS / "inspect"
+    if ending == ".json":
+        for file in folder.glob("*.eval"):
+            write_eval_log(read_eval_log(str(file)), str(tmp_path / f"{file.stem}.json"))
+        folder = tmp_path
+    read = samples(folder)
+    assert len(read) == 12 and len({one.id for one in read}) == 12
+    assert mean(read, "mockllm/model-a", "includes") == pytest.approx(0.6666666666666666)
+    assert mean(read, "mockllm/model-b", "includes") == pytest.approx(0.3333333333333333)
+    first, last = read[0], read[5]
+    assert first.question == "What dose of warfarin was given in May?"
+    assert first.messages == (
+        Message("system", "Answer from the chart."),
+        Message("user", f"Warfarin 5 mg daily from May 3.\n\nQuestion: {first.question}"),
+    )
+    assert (first.answer, first.reference, first.patient) == ("It was 5 mg.", ("5 mg",), "p1")
+    assert (first.input_tokens, first.output_tokens, first.task) == (20, 3, "ward")
+    assert (first.ended, last.ended, last.answer) == ("stop", "length", "Her daughter is")
+
+
+@needs_inspect
+def test_a_damaged_log_of_inspect_is_named_and_the_others_load(tmp_path):
+    (tmp_path / "a.eval").write_bytes((LOGS / "inspect/model_a.eval").read_bytes())
+    (tmp_path / "b.eval").write_bytes((LOGS / "inspect/model_b.eval").read_bytes()[:9_000])
+    troubles: list[str] = []
+    read = list(read_samples(tmp_path, troubles.append))
+    assert len(read) == 6
+    assert len(troubles) == 1 and troubles[0].startswith("b.eval: is damaged")
+
+
+def test_without_its_package_a_log_of_inspect_says_how_to_get_it(monkeypatch):
+    find = importlib.util.find_spec
+    absent = lambda name, *rest: None if name == "inspect_ai" else find(name, *rest)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", absent)
+    with pytest.raises(MissingModel, match="pip install inspect-ai"):
+        list(read_samples(LOGS / "inspect", print))
+
+
+@pytest.mark.parametrize("file", ["spans.jsonl", "otlp.json", "phoenix.parquet"])
+def test_traces_have_stages_prompt_and_patient_in_every_form(file):
+    assert format_of(LOGS / "openinference" / file).name == "openinference"
+    first, second = samples(LOGS / "openinference" / file)
+    assert first.question == "What dose of warfarin was given in May?"
+    assert (first.answer, first.model, first.ended) == ("5 mg daily.", "echo-1", "stop")
+    assert (first.input_tokens, first.output_tokens) == (31, 4)
+    assert [one.role for one in first.messages] == ["system", "user"]
+    assert first.messages[1].text.startswith("Warfarin stopped on June 9.\nAllergy")
+    assert [stage.name for stage in first.stages] == ["retrieved", "reranked"]
+    assert [piece.identifier for piece in first.stages[0].pieces] == ["n1", "n2", "n3"]
+    assert [piece.identifier for piece in first.stages[1].pieces] == ["n3", "n2"]
+    assert first.stages[0].pieces[1].score == pytest.approx(0.9)
+    assert [stage.name for stage in second.stages] == ["retrieved"]
+    assert (first.patient, second.patient) == ("p1", "p2"), "metadata goes before the session"
+
+
+def test_spans_of_the_genai_conventions_are_read(tmp_path):
+    message = {"role": "user", "parts": [{"type": "text", "content": "Which dose?"}]}
+    answer = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": "5 mg"}],
+        "finish_reason": "length",
+    }
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.response.model": "m-2",
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": "Be brief."}]),
+        "gen_ai.input.messages": json.dumps([message]),
+        "gen_ai.output.messages": json.dumps([answer]),
+        "gen_ai.usage.input_tokens": 12,
+        "gen_ai.usage.output_tokens": 2,
+        "gen_ai.conversation.id": "c1",
+    }
+    span = {"name": "chat m", "traceId": "t", "spanId": "s", "attributes": attributes}
+    (tmp_path / "spans.jsonl").write_text(json.dumps(span) + "\n")
+    (one,) = samples(tmp_path / "spans.jsonl")
+    assert one.messages == (Message("system", "Be brief."), Message("user", "Which dose?"))
+    assert (one.question, one.answer, one.model, one.ended) == (
+        "Which dose?",
+        "5 mg",
+        "m-2",
+        "length",
+    )
+    assert (one.input_tokens, one.output_tokens, one.patient) == (12, 2, "c1")
+
+
+def test_a_broken_span_is_named_and_the_rest_of_the_traces_load(tmp_path):
+    lines = (LOGS / "openinference/spans.jsonl").read_text().splitlines()
+    (tmp_path / "spans.jsonl").write_text(
+        "\n".join([lines[0], "{broken", '{"name": 1}', *lines[1:]])
+    )
+    troubles: list[str] = []
+    assert len(list(read_samples(tmp_path / "spans.jsonl", troubles.append))) == 2
+    assert [one.split(" ")[0] for one in troubles] == ["spans.jsonl:2:", "spans.jsonl:3:"]
