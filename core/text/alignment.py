@@ -129,11 +129,11 @@ def _codes(words: Iterable[str]) -> NDArray[np.uint64]:
     return np.array([hash(word) & 0xFFFFFFFFFFFFFFFF for word in words], dtype=np.uint64)
 
 
-def _seeds(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A hash of each :data:`_SEED` neighbouring words; equal hashes are compared word by word."""
-    count = max(0, len(codes) - _SEED + 1)
+def _seeds(codes: NDArray[np.uint64], width: int = _SEED) -> NDArray[np.uint64]:
+    """A hash of each ``width`` neighbouring words; equal hashes are compared word by word."""
+    count = max(0, len(codes) - width + 1)
     mixed = np.zeros(count, dtype=np.uint64)
-    for offset in range(_SEED):
+    for offset in range(width):
         mixed = (mixed ^ codes[offset : offset + count]) * np.uint64(0x9E3779B97F4A7C15)
         mixed ^= mixed >> np.uint64(29)
     return mixed
@@ -146,9 +146,7 @@ class _Text:
         self.text = text
         self.words = word_spans(text)
         self.codes = _codes(word for word, _, _ in self.words)
-        self.lines = [
-            (match.start(), match.end()) for match in re.finditer(r"[^\r\n]+", text)
-        ]
+        self.lines = [(match.start(), match.end()) for match in re.finditer(r"[^\r\n]+", text)]
         starts = np.array([start for _, start, _ in self.words], dtype=np.int64)
         # Words of each line, as first and end.
         edges = np.array(self.lines, dtype=np.int64).reshape(-1, 2)
@@ -324,3 +322,58 @@ def tokens_by_source(text: str, passages: Iterable[Passage]) -> dict[Source, int
     for passage in passages:
         counts[passage.source] += count_tokens(text[passage.start : passage.end])
     return counts
+
+
+class Shingles:
+    """Which patients' records have each :data:`FEWEST_WORDS` neighbouring words of some texts.
+
+    The records of a cohort are compared one after another, so that none has to stay in memory.
+    """
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._of_text = [_shingles(text) for text in texts]
+        empty = np.zeros(0, dtype=np.uint64)
+        self._all = np.unique(np.concatenate([empty, *self._of_text]))
+        self._records: list[str] = []
+        self._patients: list[str] = []
+        # The numbers of the first record with a shingle, and of the first of another patient.
+        self._first, self._other = np.full((2, len(self._all)), -1, dtype=np.int64)
+
+    def compare(self, record: Record, patient: str) -> None:
+        """Look the texts' shingles up in a record of a patient."""
+        number = len(self._records)
+        self._records.append(record.id)
+        self._patients.append(patient)
+        parts = [np.zeros(0, dtype=np.uint64), *(_shingles(event_text(e)) for e in record.events)]
+        at = np.flatnonzero(np.isin(self._all, np.concatenate(parts)))
+        new = at[self._first[at] < 0]
+        self._first[new] = number
+        same = np.array([p == patient for p in self._patients])
+        again = at[(self._first[at] != number) & (self._other[at] < 0)]
+        again = again[~same[self._first[again]]]
+        self._other[again] = number
+
+    def record_of(self, text: int, least_share: float, fewest: int) -> str:
+        """The record that a text (its number) is from; "" where no one record is.
+
+        Of its shingles that one patient's records alone have, ``fewest`` at least and
+        ``least_share`` of them must be in one record.
+        """
+        at = np.searchsorted(self._all, self._of_text[text])
+        alone = self._first[at][(self._first[at] >= 0) & (self._other[at] < 0)]
+        if len(alone) < fewest:
+            return ""
+        counts = np.bincount(alone)
+        best = int(counts.argmax())
+        return self._records[best] if counts[best] >= least_share * len(alone) else ""
+
+    def elsewhere(self, text: str, patient: str) -> bool:
+        """Whether a part of one of the texts has a shingle that a record of another patient has."""
+        found = np.searchsorted(self._all, _shingles(text))
+        numbers = np.concatenate([self._first[found], self._other[found]])
+        return any(self._patients[number] != patient for number in numbers[numbers >= 0].tolist())
+
+
+def _shingles(text: str) -> NDArray[np.uint64]:
+    """The distinct shingles of a text, ascending; none within fewer words."""
+    return np.unique(_seeds(_codes(word for word, _, _ in word_spans(text)), FEWEST_WORDS))

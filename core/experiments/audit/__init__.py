@@ -1,0 +1,1 @@
+"""Runs of kind ``audit``: where another system lost the evidence, read back from its log."""

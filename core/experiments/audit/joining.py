@@ -1,0 +1,256 @@
+"""Samples of a log joined to the records and questions of a cohort.
+
+A sample belongs to the record that its log names, directly or through a table of ids; without a
+name it is joined by content: the record that most of its text is from. A sample that belongs to no
+record is named and left out. Its question is the cohort's own where the record has one with the
+same words; what the log says of reference and evidence counts where the cohort has none.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.errors import DataError, InputError
+from midchart.core.experiments.documents import LazyValues
+from midchart.core.parsing import user_path
+from midchart.core.protocol import Protocol
+from midchart.core.samples.open import read_samples
+from midchart.core.samples.sample import Sample, Stage
+from midchart.core.storage.lru import LRU
+from midchart.core.text import words
+from midchart.core.text.alignment import Shingles
+from midchart.core.text.evidence import locate
+from midchart.core.types import Cohort, Gold, Instruction
+
+LEAST_SHARE = 0.6
+"""Of a sample's stretches of words that are in one patient's records alone: the smallest share
+that must be in one record for the sample to be joined to it by content."""
+FEWEST = 5
+"""Such stretches that a sample needs to be joined by content."""
+MOST_NAMED = 20
+"""Samples without a record that are named in full; the rest are counted."""
+NOT_THERE = "that the cohort does not have"
+
+
+@dataclass(frozen=True)
+class Joined:
+    """Samples by instruction id, the cohort that asks their questions, and what is not joined.
+
+    Instructions have the ids of their samples. ``evidence_from``: "cohort", "log" or "" (no
+    evidence is known), by id; ``by_content``: ids whose record was found by content;
+    ``troubles``: parts of the log that could not be read; ``shingles``: what the samples' texts
+    share with all records; ``frame_lines``: the system's own lines (:func:`is_frame`).
+    """
+
+    samples: Mapping[str, Sample]
+    cohort: Cohort
+    evidence_from: Mapping[str, str]
+    by_content: frozenset[str]
+    unjoined: tuple[str, ...]
+    troubles: tuple[str, ...]
+    shingles: Shingles = field(repr=False)
+    frame_lines: frozenset[str] = frozenset()
+
+
+_joined: LRU[Joined] = LRU(2)
+
+
+def joined(
+    cohort: Cohort,
+    log: str,
+    ids: str,
+    protocol: Protocol,
+    base: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Joined:
+    """The samples of a log (a file or folder) joined to a cohort; the last results are kept.
+
+    ``ids``: a CSV file with two columns, the log's name of a patient and the record's id; ""
+    without one. ``base``: the folder that relative paths start from. Raises DataError and
+    InputError where nothing can be read or joined.
+    """
+    path, table = (_resolved(name, base) if name else None for name in (log, ids))
+    if path is None:
+        raise InputError("an audit needs 'log', the file or folder with another system's answers")
+    stamp = (
+        str(path), _stamp(path), table and str(table), table and _stamp(table), cohort.path,
+        id(cohort.records), repr(protocol),
+    )  # fmt: skip
+    return _joined.get(repr(stamp), lambda: _join(cohort, path, table, protocol, progress))
+
+
+def _resolved(name: str, base: str) -> Path:
+    path = user_path(name)
+    return path if path.is_absolute() or not base else Path(base) / path
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Size and time of a file, or their sums over the files of a folder."""
+    files = [path] if path.is_file() else [p for p in path.rglob("*") if p.is_file()]
+    stats = [file.stat() for file in files]
+    return sum(s.st_size for s in stats), sum(s.st_mtime_ns for s in stats)
+
+
+def _join(
+    cohort: Cohort,
+    path: Path,
+    table: Path | None,
+    protocol: Protocol,
+    progress: Callable[[str], None],
+) -> Joined:
+    cohort = gold_under(cohort, protocol)
+    troubles: list[str] = []
+    samples = list(read_samples(path, troubles.append))
+    if not samples:
+        why = f": {troubles[0]}" if troubles else ""
+        raise DataError(str(path), None, f"holds no sample that can be read{why}", "check the file")
+    names = _ids(table) if table else {}
+    shingles = _compared(samples, cohort, progress)
+    # The record and the question of each sample.
+    own = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
+    records_of = _records_of(cohort)
+    asked: dict[str, Instruction] = {}
+    by_content: set[str] = set()
+    unjoined: list[str] = []
+    for number, sample in enumerate(samples):
+        named = names.get(sample.patient, sample.patient)
+        record = named if named in cohort.records else records_of.get(named, "")
+        if not record:
+            record = shingles.record_of(number, LEAST_SHARE, FEWEST)
+            by_content.add(sample.id)
+        if record:
+            known = own.get((record, _folded(sample.question)))
+            asked[sample.id] = known or Instruction(sample.id, record, sample.question)
+        else:
+            why = f"names a patient {NOT_THERE}" if sample.patient else "names no patient"
+            unjoined.append(f"{sample.place} {why}, and no single record has its text")
+    if not asked:
+        raise InputError(
+            f"none of the {len(samples):,} samples of {path.name} belongs to a record of "
+            f"{Path(cohort.path).name} ({unjoined[0]}) — name the records in a column 'patient', "
+            "or give a table of ids (CSV: name in the log, record id)"
+        )
+    by_id = {sample.id: sample for sample in samples if sample.id in asked}
+    evidence_from = {id: _evidence_from(cohort, asked[id], by_id[id]) for id in asked}
+
+    def gold(id: str) -> Gold:
+        """The cohort's own gold of a sample's question, else what the log says of it."""
+        sample, question = by_id[id], asked[id]
+        if evidence_from[id] == "cohort":
+            return replace(cohort.gold[question.id], instruction_id=id)
+        reference = cohort.gold[question.id].answer if question.id in cohort.gold else ""
+        answer = reference or next(iter(sample.reference), "")
+        evidence = sample.evidence
+        located = locate(cohort.records[question.record_id], evidence, protocol)
+        order, time, token = located.place or (None, None, None)
+        best = located.best
+        return Gold(
+            id, answer, evidence, located.spans, order, time, token=token,
+            score=best and best.score, candidates=best and best.candidates,
+            unlocated=located.unlocated,
+        )  # fmt: skip
+
+    instructions = tuple(replace(question, id=id) for id, question in asked.items())
+    return Joined(
+        by_id,
+        replace(
+            cohort, instructions=instructions, gold=LazyValues(list(asked), gold), responses=()
+        ),
+        evidence_from,
+        frozenset(by_content & asked.keys()),
+        tuple(unjoined),
+        tuple(troubles),
+        shingles,
+        _frame_lines(by_id, asked),
+    )
+
+
+def _compared(
+    samples: Sequence[Sample], cohort: Cohort, progress: Callable[[str], None]
+) -> Shingles:
+    """What the text of each sample shares with every patient's records, in one pass over them."""
+    texts = ("\n".join([prompt_text(s), *map(stage_text, s.stages)]) for s in samples)
+    shingles = Shingles(texts)
+    for number, record in enumerate(cohort.records):
+        progress(f"comparing with record {number + 1:,} of {len(cohort.records):,}")
+        try:
+            shingles.compare(cohort.records[record], cohort.patient.get(record, record))
+        except DataError:
+            continue  # it is among cohort.skipped now
+    return shingles
+
+
+def prompt_text(sample: Sample) -> str:
+    """What the model was given of the record: the context where the log gives it apart, else the
+    prompt's messages, else what the last step had; "" where the log has none of them."""
+    if sample.context:
+        return sample.context
+    if sample.messages:
+        return "\n".join(message.text for message in sample.messages)
+    return stage_text(sample.stages[-1]) if sample.stages else ""
+
+
+def stage_text(stage: Stage) -> str:
+    """The pieces of a step, one after another."""
+    return "\n".join(piece.text for piece in stage.pieces)
+
+
+def _ids(path: Path) -> dict[str, str]:
+    """The table of ids: a log's name of a patient → record id. Raises DataError."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+        raise DataError(str(path), None, f"cannot be read ({why})", "check the file") from None
+    names: dict[str, str] = {}
+    for number, row in enumerate(csv.reader(text.splitlines()), 1):
+        if len(row) != 2:
+            problem = f"has {len(row)} columns"
+            raise DataError(str(path), number, problem, "write: name in the log, record id")
+        names[row[0].strip()] = row[1].strip()
+    return names
+
+
+def _records_of(cohort: Cohort) -> dict[str, str]:
+    """Patient → record, of the patients with one record."""
+    records: dict[str, list[str]] = {}
+    for record, patient in cohort.patient.items():
+        records.setdefault(patient, []).append(record)
+    return {patient: of[0] for patient, of in records.items() if len(of) == 1}
+
+
+def _evidence_from(cohort: Cohort, question: Instruction, sample: Sample) -> str:
+    if question.id in cohort.gold and cohort.gold[question.id].snippets:
+        return "cohort"
+    return "log" if sample.evidence else ""
+
+
+def _folded(text: str) -> str:
+    return " ".join(words(text))
+
+
+def _frame_lines(samples: Mapping[str, Sample], asked: Mapping[str, Instruction]) -> frozenset[str]:
+    """The lines, folded, that are in half of the prompts at least and in two patients' at least:
+    a system's own words, not text of a record."""
+    times: Counter[str] = Counter()
+    records: dict[str, set[str]] = {}
+    for id, sample in samples.items():
+        for line in {_folded(line) for line in prompt_text(sample).splitlines()}:
+            times[line] += 1
+            seen = records.setdefault(line, set())
+            if len(seen) < 2:
+                seen.add(asked[id].record_id)
+    return frozenset(
+        line for line, n in times.items() if 2 * n >= len(samples) and len(records[line]) > 1
+    )
+
+
+def is_frame(text: str, question: str, lines: frozenset[str]) -> bool:
+    """Whether text of a prompt is the system's own line or the question."""
+    folded = _folded(text)
+    return folded in lines or folded in _folded(question) or _folded(question) in folded
