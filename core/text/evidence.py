@@ -474,7 +474,7 @@ def evidence_in_lines(
             unknown = True
         elif line.sentence_id in parts:
             wanted = parts[line.sentence_id]
-            shares[line.sentence_id] = 1.0 if line.shown is None else _covered(wanted, line.shown)
+            shares[line.sentence_id] = 1.0 if line.shown is None else covered(wanted, line.shown)
     return None if unknown else shares
 
 
@@ -493,7 +493,7 @@ def contained(shares: Mapping[str, float]) -> frozenset[str]:
     return frozenset(id for id, share in shares.items() if share >= LEAST_SHOWN)
 
 
-def _covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
+def covered(wanted: Sequence[Span], shown: Sequence[Span]) -> float:
     """Share of the characters of ``wanted`` in ``shown``, which does not overlap itself."""
     common = sum(
         max(0, min(w.end, s.end) - max(w.start, s.start))

@@ -8,17 +8,16 @@ need not cooperate: what it retrieved, kept and gave its model is located in the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from itertools import chain, pairwise
+from typing import Any, ClassVar, cast
 
 from midchart.core.errors import SpecError
 from midchart.core.experiments.audit import tables
 from midchart.core.experiments.audit.joining import (
-    Joined,
+    AuditedCohort,
+    audited,
     is_frame,
-    joined,
     prompt_text,
     stage_text,
 )
@@ -31,18 +30,20 @@ from midchart.core.runs.evidence import Question, question_of
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import UNLIMITED, ArmConfig, Plan, Spec
-from midchart.core.runs.planner import by_patient, chosen, own_patients
-from midchart.core.runs.schemas import blank
+from midchart.core.runs.planner import own_patients
+from midchart.core.runs.schemas import blank, entry_text
 from midchart.core.samples.sample import Sample
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import count_tokens
 from midchart.core.text.alignment import Passage, aligned, shown
 from midchart.core.text.evidence import band_of, contained, covered
-from midchart.core.types import Budget, Cohort, Instruction, Record, Span, Verdict
+from midchart.core.types import Budget, Cohort, Instruction, Span, Verdict
 
 SYSTEM = "system"
 """``source`` of the rows of the audited system where its log names none."""
 RERANKED = "reranked"
+MOST_NAMED = 20
+"""Samples without a record that are named in the plan; the rest are counted."""
 
 AUDITED: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "time", "source", "role"), "VARCHAR"),
@@ -57,7 +58,7 @@ AUDITED: Schema = {
     "prompt_all_chance": "DOUBLE",
     "prompt_from": "VARCHAR",
     "prompt_band": "VARCHAR",
-    "outcome": "VARCHAR",
+    "judged": "VARCHAR",
     **dict.fromkeys(tables.TOKENS, "BIGINT"),
     "altered": "STRUCT(here VARCHAR, record VARCHAR)[]",
     "in_order": "DOUBLE",
@@ -68,7 +69,7 @@ AUDITED: Schema = {
 ``retrieved``, ``reranked``, ``prompt``: whether at least one sentence with evidence was there after
 the step (``_all``: every one); null where the log does not say or no evidence is located.
 ``prompt_from``: what of the log the prompt was read from. ``prompt_band``: the tenth of the prompt
-in which the evidence begins. ``outcome``: the primary judge's. Tokens of the prompt:
+in which the evidence begins. ``judged``: the primary judge's. Tokens of the prompt:
 ``record_tokens`` are the record's as they are there, ``changed_tokens`` the record's in other words
 or with other values, ``other_patient_tokens`` another patient's, ``frame_tokens`` the system's own
 lines, ``foreign_tokens`` the rest. ``altered``: words that stand between equal text and differ, in
@@ -99,42 +100,37 @@ class AuditRun(Experiment):
     main = "audited"
 
     def cohort(self, cohort: Cohort, what: Spec) -> Cohort:
-        return _joined(cohort, what).cohort
+        options = what.options
+        return audited(cohort, options["log"], options["ids"], what.protocol, what.base)
 
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
-        read = joined_of(cohort)
+        read = cast("AuditedCohort", cohort)
         return {
             "samples": len(read.samples),
             "by_content": len(read.by_content),
-            "unjoined": list(read.unjoined[:MOST_NAMED]),
-            "unjoined_count": len(read.unjoined),
-            "unread": list(read.troubles[:MOST_NAMED]),
-            "unread_count": len(read.troubles),
+            "unread": list(read.unread[:MOST_NAMED]),
+            "unread_count": len(read.unread),
         }
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
-        if len(spec.judge_entries) != 1:
-            raise SpecError("an audit takes one judge, by which an answer is read correctly")
+        if len(spec.judge_entries) > 1:
+            raise SpecError("an audit takes one judge at most: it says which answers are correct")
         return len(instructions) * (1 + len(spec.arms))
 
     def execute(self, job: Job) -> None:
-        there = job.there("audited")
-        source = open_source(job.plan.raw["cohort"]["path"])
-        read = _joined(source, job.plan, job.watch)
-        for instructions in own_patients(job).values():
-            for instruction in instructions:
-                question = question_of(job.cohort, instruction, job.protocol)
-                sample = read.samples[instruction.id]
-                item = digest("audited", instruction.id)
-                row = there.get(item)
-                if row is None:
-                    row = _system_row(job, read, sample, question)
+        there = job.there("audited", "item, status, context_tokens")
+        for instruction in chain.from_iterable(own_patients(job).values()):
+            question = question_of(job.cohort, instruction, job.protocol)
+            item = digest("audited", instruction.id)
+            system = there.get(item)
+            if system is None:
+                system = _named(job, _system_row(job, question), item)
+                job.append("audited", system)
+            for entry in job.plan.arms:
+                item = digest("audited", instruction.id, entry_text(entry))
+                if item not in there:
+                    row = _arm_row(job, entry, question, system)
                     job.append("audited", _named(job, row, item))
-                for entry in job.plan.arms:
-                    item = digest("audited", instruction.id, entry.label)
-                    if item not in there:
-                        beside = _arm_row(job, entry, question, row)
-                        job.append("audited", _named(job, beside, item))
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
         return conclusion(report)
@@ -144,3 +140,157 @@ class AuditRun(Experiment):
 
     def warnings(self, plan: Plan) -> list[str]:
         return tables.warnings(plan)
+
+
+def _named(job: Job, row: Row, item: str) -> Row:
+    """A row with its key, item and time."""
+    return {**row, "item": item, "key": digest(item, repr(job.protocol)), "time": now()}
+
+
+def _system_row(job: Job, question: Question) -> Row:
+    """What the log says of a question, read back against the record."""
+    read = cast("AuditedCohort", job.cohort)
+    id = question.instruction.id
+    sample = read.samples[id]
+    row: Row = {
+        **_columns(question, read),
+        "source": sample.system or SYSTEM,
+        "role": "system",
+        "place": sample.place,
+        "model": sample.model or None,
+        "answer": sample.answer,
+        "ended": sample.ended or None,
+    }
+    with outcome(row):
+        record = question.record()
+        # Each step's pieces in the record; of several rounds, what any of them brought.
+        rounds = [stage for stage in sample.stages if stage.name != RERANKED]
+        reranked = [stage for stage in sample.stages if stage.name == RERANKED][-1:]
+        for step, stages in (("retrieved", rounds), (RERANKED, reranked)):
+            if stages:
+                texts = (stage_text(stage) for stage in stages)
+                passages = chain.from_iterable(aligned(t, record, job.protocol) for t in texts)
+                row |= _evidence(question, step, shown(passages))
+        # The prompt.
+        text = prompt_text(sample)
+        if text:
+            passages = aligned(text, record, job.protocol)
+            spans = shown(passages)
+            row |= _tokens(text, passages, read, question)
+            row |= _evidence(question, "prompt", spans)
+            row |= _chances(question, row["context_tokens"])
+            row |= {
+                "prompt_from": "context" if sample.context else "prompt" if sample.messages
+                else sample.stages[-1].name,
+                "prompt_band": _band_in_prompt(text, passages, question),
+                "altered": [
+                    {"here": p.altered[0], "record": p.altered[1]} for p in passages
+                    if p.altered[0] or p.altered[1]
+                ],
+                "in_order": _in_order(passages),
+                "kept": [{"event": s.event, "first": s.start, "last": s.end} for s in spans],
+            }  # fmt: skip
+        row["judged"] = _judged(job, question, sample)
+    return row
+
+
+def _columns(question: Question, read: AuditedCohort) -> Row:
+    """The columns that all rows of a question share."""
+    shared = question.columns()
+    id = question.instruction.id
+    return {
+        **blank(AUDITED),
+        **{name: shared[name] for name in shared.keys() & AUDITED.keys()},
+        "record": read.patient_of(question.instruction),
+        "question": question.instruction.question,
+        "evidence_from": read.evidence_from[id] or None,
+        "joined_by": "content" if id in read.by_content else "name",
+        "evidence_pieces": len(question.parts) or None,
+    }
+
+
+def _evidence(question: Question, step: str, spans: Sequence[Span]) -> Row:
+    """Whether spans of the record show any piece of the evidence, and all of it; nothing where no
+    evidence is located."""
+    if not question.parts:
+        return {}
+    shares = {id: covered(wanted, spans) for id, wanted in question.parts.items()}
+    pieces = contained(shares)
+    return {step: bool(pieces), f"{step}_all": len(pieces) == len(question.parts)}
+
+
+def _chances(question: Question, tokens: int) -> Row:
+    """What as many tokens of random sentences show."""
+    if question.chance is None:
+        return {}
+    return {
+        "prompt_chance": question.chance.any_piece(tokens),
+        "prompt_all_chance": question.chance.all_pieces(tokens),
+    }
+
+
+def _tokens(
+    text: str, passages: Sequence[Passage], read: AuditedCohort, question: Question
+) -> dict[str, int]:
+    """Tokens of a prompt by where they come from; ``context_tokens`` are all but the frame's."""
+    counts = dict.fromkeys(tables.TOKENS, 0)
+    patient = read.patient_of(question.instruction)
+    for passage in passages:
+        part = text[passage.start : passage.end]
+        kind = "record" if passage.source == "same" else passage.source
+        if kind == "other":
+            if is_frame(part, question.instruction.question, read.frame_lines):
+                kind = "frame"
+            else:
+                kind = "other_patient" if read.shingles.elsewhere(part, patient) else "foreign"
+        counts[f"{kind}_tokens"] += count_tokens(part)
+    counts["context_tokens"] = sum(counts.values()) - counts["frame_tokens"]
+    return counts
+
+
+def _band_in_prompt(text: str, passages: Sequence[Passage], question: Question) -> str | None:
+    """The tenth of the prompt in which the first passage with evidence begins."""
+    wanted = list(chain.from_iterable(question.parts.values()))
+    for passage in passages:
+        if any(span.overlaps(one) for span in passage.spans for one in wanted):
+            before, all_tokens = count_tokens(text[: passage.start]), count_tokens(text)
+            return band_of(before / max(all_tokens, 1))
+    return None
+
+
+def _in_order(passages: Sequence[Passage]) -> float | None:
+    """Share of neighbouring passages of the record that come in its order."""
+    places = [(p.spans[0].event, p.spans[0].start) for p in passages if p.spans]
+    steps = [first <= second for first, second in pairwise(places)]
+    return sum(steps) / len(steps) if steps else None
+
+
+def _judged(job: Job, question: Question, sample: Sample) -> str | None:
+    """The outcome of the system's answer by the run's judge; None without a judge or reference."""
+    if not job.plan.judge_entries or not (question.gold and question.gold.answer.strip()):
+        return None
+    answer = {"status": "ok", "answer": sample.answer, "ended": sample.ended, "sources": ()}
+    case = case_of(question, answer, job.protocol)
+    if not isinstance(case, Verdict):
+        judge = job.judge(job.plan.primary_judge)
+        case = judge.judge(question.instruction, case.gold, case.answer)
+    return case.outcome
+
+
+def _arm_row(job: Job, entry: ArmConfig, question: Question, system: Mapping[str, Any]) -> Row:
+    """What an arm keeps of the record with as many tokens as the system's prompt."""
+    read = cast("AuditedCohort", job.cohort)
+    row: Row = {**_columns(question, read), "source": entry.label, "role": "arm"}
+    with outcome(row):
+        tokens = system["context_tokens"]
+        if question.parts and tokens:
+            budget = Budget(UNLIMITED, 0, tokens)
+            selection = job.arm(entry).select(question.record(), question.instruction, budget)
+            hits = question.hits(selection)
+            row |= {
+                "prompt": hits["evidence"],
+                "prompt_all": hits["evidence_all"],
+                "context_tokens": selection.tokens,
+                **_chances(question, selection.tokens),
+            }
+    return row

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from midchart.core.cohorts.gold import gold_under
@@ -32,42 +32,38 @@ LEAST_SHARE = 0.6
 that must be in one record for the sample to be joined to it by content."""
 FEWEST = 5
 """Such stretches that a sample needs to be joined by content."""
-MOST_NAMED = 20
-"""Samples without a record that are named in full; the rest are counted."""
 NOT_THERE = "that the cohort does not have"
 
 
 @dataclass(frozen=True)
-class Joined:
-    """Samples by instruction id, the cohort that asks their questions, and what is not joined.
+class AuditedCohort(Cohort):
+    """A cohort that is asked the questions of a log; its instructions have the ids of the samples.
 
-    Instructions have the ids of their samples. ``evidence_from``: "cohort", "log" or "" (no
-    evidence is known), by id; ``by_content``: ids whose record was found by content;
-    ``troubles``: parts of the log that could not be read; ``shingles``: what the samples' texts
-    share with all records; ``frame_lines``: the system's own lines (:func:`is_frame`).
+    ``evidence_from``: "cohort", "log" or "" (no evidence is known), by id; ``by_content``: ids
+    whose record was found by content; ``unread``: parts of the log that could not be read or
+    joined, in words; ``shingles``: what the samples' texts share with all records;
+    ``frame_lines``: the system's own lines (:func:`is_frame`).
     """
 
-    samples: Mapping[str, Sample]
-    cohort: Cohort
-    evidence_from: Mapping[str, str]
-    by_content: frozenset[str]
-    unjoined: tuple[str, ...]
-    troubles: tuple[str, ...]
-    shingles: Shingles = field(repr=False)
+    samples: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
+    evidence_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    by_content: frozenset[str] = frozenset()
+    unread: tuple[str, ...] = ()
+    shingles: Shingles = field(default_factory=lambda: Shingles(()))
     frame_lines: frozenset[str] = frozenset()
 
 
-_joined: LRU[Joined] = LRU(2)
+_audited: LRU[AuditedCohort] = LRU(2)
 
 
-def joined(
+def audited(
     cohort: Cohort,
     log: str,
     ids: str,
     protocol: Protocol,
     base: str = "",
     progress: Callable[[str], None] = lambda _: None,
-) -> Joined:
+) -> AuditedCohort:
     """The samples of a log (a file or folder) joined to a cohort; the last results are kept.
 
     ``ids``: a CSV file with two columns, the log's name of a patient and the record's id; ""
@@ -81,7 +77,7 @@ def joined(
         str(path), _stamp(path), table and str(table), table and _stamp(table), cohort.path,
         id(cohort.records), repr(protocol),
     )  # fmt: skip
-    return _joined.get(repr(stamp), lambda: _join(cohort, path, table, protocol, progress))
+    return _audited.get(repr(stamp), lambda: _join(cohort, path, table, protocol, progress))
 
 
 def _resolved(name: str, base: str) -> Path:
@@ -102,7 +98,7 @@ def _join(
     table: Path | None,
     protocol: Protocol,
     progress: Callable[[str], None],
-) -> Joined:
+) -> AuditedCohort:
     cohort = gold_under(cohort, protocol)
     troubles: list[str] = []
     samples = list(read_samples(path, troubles.append))
@@ -155,18 +151,17 @@ def _join(
             unlocated=located.unlocated,
         )  # fmt: skip
 
-    instructions = tuple(replace(question, id=id) for id, question in asked.items())
-    return Joined(
-        by_id,
-        replace(
-            cohort, instructions=instructions, gold=LazyValues(list(asked), gold), responses=()
-        ),
-        evidence_from,
-        frozenset(by_content & asked.keys()),
-        tuple(unjoined),
-        tuple(troubles),
-        shingles,
-        _frame_lines(by_id, asked),
+    values = {one.name: getattr(cohort, one.name) for one in fields(Cohort)}
+    questions = tuple(replace(question, id=id) for id, question in asked.items())
+    values |= {"instructions": questions, "gold": LazyValues(list(asked), gold), "responses": ()}
+    return AuditedCohort(
+        **values,
+        samples=by_id,
+        evidence_from=evidence_from,
+        by_content=frozenset(by_content & asked.keys()),
+        unread=(*unjoined, *troubles),
+        shingles=shingles,
+        frame_lines=_frame_lines(by_id, asked),
     )
 
 
@@ -251,6 +246,9 @@ def _frame_lines(samples: Mapping[str, Sample], asked: Mapping[str, Instruction]
 
 
 def is_frame(text: str, question: str, lines: frozenset[str]) -> bool:
-    """Whether text of a prompt is the system's own line or the question."""
+    """Whether text of a prompt is the system's own: one of its lines, the question, or a date or
+    number that it puts before a line of the record."""
     folded = _folded(text)
+    if not any(map(str.isalpha, folded)):
+        return True
     return folded in lines or folded in _folded(question) or _folded(question) in folded

@@ -1,0 +1,97 @@
+"""Views and conclusion of runs of kind audit: where the evidence got lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from midchart.core.experiments.audit.tables import ALL, STEP_TITLES
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
+
+THERE = Measure(
+    "share", "% of the questions whose evidence is there", "%",
+    "Of the questions whose evidence is located in the record.", (BY_PATIENT, WILSON),
+    clusters="patients", chance="chance", better="more",
+)  # fmt: skip
+BY_BAND = Measure(
+    "share", "% of the questions whose evidence is there", "%", "Ribbon: permuted positions.",
+    (BY_PATIENT, WILSON), clusters="patients", null=("null_low", "null_high"), better="more",
+)  # fmt: skip
+CORRECT = Measure(
+    "share", "% answered correctly", "%", "Of the questions with evidence in the prompt.",
+    (BY_PATIENT, WILSON), clusters="patients", better="more",
+)  # fmt: skip
+DIFFERENCE = Measure(
+    "difference", "points, the system minus the arm", "points",
+    "Evidence in the prompt with as many tokens, on the same questions.", (BY_PATIENT,),
+    clusters="patients", better="more",
+)  # fmt: skip
+BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
+
+VIEWS = (
+    View("ledger", "Where did the evidence get lost?", "ledger", (THERE,), "forest",
+         rows=("source", "title"), choose=("criterion",), where={"band": ("overall",)},
+         more=("lost", "regained", "chance"),
+         about="Steps in the order of the system's work; the arms have as many tokens."),
+    View("beside", "Would another selection keep more?", "beside", (DIFFERENCE,), "forest",
+         rows=("source", "label"), choose=("criterion",), zero=True,
+         more=("system", "arm", "only_system", "only_arm")),
+    View("position", "Where in the chart is it lost?", "ledger", (BY_BAND,), "line",
+         rows=("source",), across="band", choose=("criterion", "title"),
+         where={"band": BANDS}, more=("lost", "null_low", "null_high")),
+    View("prompt", "Does the place in the prompt matter?", "prompt_positions", (CORRECT,), "line",
+         rows=("source",), across="prompt_band"),
+    View("types", "Which questions lose evidence?", "types", (THERE,), "forest",
+         rows=("source", "task_type"), more=("lost",)),
+    View("prompts", "What are the prompts made of?", "prompts"),
+    View("worst", "Which questions to look at first?", "worst"),
+    View("log", "What of the log was used?", "log"),
+    View("missed", "Which items failed?", "failures"),
+)  # fmt: skip
+
+
+def conclusion(report: Mapping[str, Any]) -> Conclusion:
+    """The step that loses most, the best arm beside it, and what prompts hold that the chart does
+    not."""
+    ledger = [
+        row for row in report["tables"].get("ledger", ())
+        if row["band"] == "overall" and row["criterion"] == ALL and row["n"]
+    ]  # fmt: skip
+    steps = [row for row in ledger if row["role"] == "system" and row["lost"] is not None]
+    if not steps:
+        return Conclusion()
+    source = steps[0]["source"]
+    steps = [row for row in steps if row["source"] == source]
+    most = max(steps, key=lambda row: row["lost"])
+    last = steps[-1]
+    if most["lost"]:
+        before = STEP_TITLES[most["before"]]
+        headline = (
+            f"{source}: of {most['n']:,} questions with located evidence, most are lost between "
+            f"“{before}” and “{most['title']}” ({most['lost']:,}); {last['hits']:,} are "
+            f"{last['title']}."
+        )
+    else:
+        headline = f"{source}: all evidence is there at every step ({last['n']:,} questions)."
+    # The arm that keeps most, and what is not the patient's.
+    details: list[str] = []
+    pairs = [
+        row for row in report["tables"].get("beside", ())
+        if row["source"] == source and row["criterion"] == ALL
+    ]  # fmt: skip
+    if pairs:
+        best = max(pairs, key=lambda row: row["arm"])
+        low, high = best["patient_low"], best["patient_high"]
+        ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
+        details.append(
+            f"All pieces in the prompt: {source} {100 * best['system']:.0f} %, {best['label']} "
+            f"with as many tokens {100 * best['arm']:.0f} %; difference "
+            f"{100 * best['difference']:+.0f} points{ends}."
+        )
+    for row in report["tables"].get("prompts", ()):
+        if row["source"] == source and row["with_other_patient"]:
+            details.append(
+                f"{row['with_other_patient']:,} of {row['n']:,} prompts hold text of another "
+                "patient's record."
+            )
+    return Conclusion(headline, tuple(details))
