@@ -760,6 +760,20 @@ def import_(call: Namespace) -> None:
 
 
 @command(
+    "import-results",
+    "import the log of another system (Inspect AI, HELM, traces, a table, …), read-only",
+    arg("path", metavar="FILE|DIR"),
+    arg("--name", default="", help="of the run (default: that of the log)"),
+    arg("--format", default="", help="of the log (default: the first that recognises it)"),
+)
+def import_results(call: Namespace) -> None:
+    imported = api.import_results(call.path, call.name, call.format)
+    if not call.json:
+        _warn(imported["warnings"])
+    facts(call, imported, ("warnings",))
+
+
+@command(
     "evaluate-reader",
     "accuracy of the small reader on synthetic patients that it was not trained on",
     arg("--patients", type=_positive, default=20, help="patients to evaluate (default: 20)"),

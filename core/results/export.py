@@ -285,6 +285,7 @@ TEXT_FREE = frozenset({
     "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
     "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
+    "system", "metric",
 })  # fmt: skip
 """Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
 fault, never its text."""
