@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from midchart.core.results.claims import check_claims
     from midchart.core.results.comparison import changed_questions, compare_runs
     from midchart.core.results.export import export_run
+    from midchart.core.results.export_formats import export_to
     from midchart.core.results.importing import import_run
     from midchart.core.results.items import (
         answer,

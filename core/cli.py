@@ -729,8 +729,16 @@ def compare(call: Namespace) -> None:
         },
     ),
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
+    arg(
+        "--to",
+        choices=("every-eval-ever", "inspect"),
+        help="logs of another tool instead, of a run of kind answers; text only --with-text",
+    ),
 )
 def export(call: Namespace) -> None:
+    if call.to:
+        facts(call, api.export_to(call.run, call.to, call.out, bool(call.with_text)))
+        return
     written: dict[str, Any] = {"run": call.run}
     if call.html:
         written["html"] = str(api.export_html(call.run, call.html))

@@ -218,7 +218,7 @@ def _mean(
     values = np.array([row["score"] for row in rows], dtype=np.float64)
     _, member = np.unique(np.array(names), return_inverse=True)
     sizes = np.bincount(member).astype(np.float64)
-    sums = np.bincount(member, weights=values)
+    sums = np.bincount(member, weights=values).astype(np.float64)
     floor = share_floor(sums, sizes) if scale == "share" else None
     interval = _interval(sums, sizes, floor, plan, *place.values(), label)
     binary = bool(np.isin(values, (0.0, 1.0)).all())
@@ -262,7 +262,7 @@ def _differences(
         )
         _, member = np.unique(np.array(names), return_inverse=True)
         sizes = np.bincount(member).astype(np.float64)
-        sums = np.bincount(member, weights=left - right)
+        sums = np.bincount(member, weights=left - right).astype(np.float64)
         binary = bool(np.isin(np.concatenate([left, right]), (0.0, 1.0)).all())
         outcomes = (left * right, left * (1 - right), right * (1 - left), (1 - left) * (1 - right))
         cells = np.column_stack([np.bincount(member, weights=one) for one in outcomes])
