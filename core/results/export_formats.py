@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
+from uuid import UUID
 
 from midchart.core.errors import InputError, missing_package
 from midchart.core.parsing import user_path
@@ -194,7 +194,8 @@ def _write_inspect(system: ExportedSystem, folder: Path) -> None:
 def _write_every_eval_ever(system: ExportedSystem, folder: Path) -> None:
     model = {"name": system.reader, "id": f"midchart/{_plain(system.reader)}"}
     evaluation = f"{_plain(system.task)}/{model['id']}/{system.run}/{_file_name(system)}"
-    identifier = str(uuid5(NAMESPACE_URL, evaluation))
+    # Its validator takes names that are UUIDs of version 4 alone.
+    identifier = str(UUID(bytes=sha256(evaluation.encode()).digest()[:16], version=4))
     place = folder / "data" / _plain(system.task) / model["id"]
     place.mkdir(parents=True, exist_ok=True)
     samples = place / f"{identifier}_samples.jsonl"
