@@ -6,7 +6,7 @@ Rows are written by :mod:`midchart.core.services.import_results`; nothing is jud
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import SpecError
 from midchart.core.results.tables import ends, generator
-from midchart.core.runs.declared import Conclusion, Ends, Measure, View
+from midchart.core.runs.declared import Conclusion, Ends, Measure, Unit, View
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
@@ -63,34 +63,28 @@ BY_CLUSTER = (
     Ends("wilson_low", "wilson_high", "Wilson, questions independent"),
 )
 _HELP = "The mean of the log's own score; by question where the log does not name all patients."
-SHARE = Measure("score", "mean score", "%", _HELP, BY_CLUSTER, better="more")
-NUMBER = Measure("score", "mean score", "", _HELP, BY_CLUSTER, better="more")
 MOST_PAIRED = 10
 """Systems of which each is compared with each; of more, each with the first."""
 _PAIR_HELP = "First minus second on the questions that both answered; p by McNemar, Holm-adjusted."
 _VERSUS = ("first", "second")
 
 
-def _views() -> Iterator[View]:
-    for scale, measure, unit in (("share", SHARE, "points"), ("number", NUMBER, "")):
-        suffix = "" if scale == "share" else "_numbers"
-        what = "share" if scale == "share" else "number"
-        yield View(
-            f"scores{suffix}", "Which system scores best?"
-            if scale == "share" else "Which system scores best by metrics that are no shares?",
-            "scores", (measure,), "forest", choose=("task", "metric"), where={"scale": (scale,)},
-            more=("model", "system", "patients", "cut_off", "read_tokens", "output_tokens",
-                  "cost_usd"),
-        )  # fmt: skip
-        yield View(
-            f"differences{suffix}",
-            f"Do two systems differ on the same questions (a {what})?", "differences",
-            (Measure("difference", "first minus second", unit, _PAIR_HELP, BY_CLUSTER[:2],
-                     p="p_holm"),),
-            "forest", rows=_VERSUS, choose=("task", "metric"), where={"scale": (scale,)},
-            more=("patients", "only_first", "only_second"), zero=True,
-            about=f"Of more than {MOST_PAIRED} systems each is compared with the first.",
-        )  # fmt: skip
+def _views(scale: str, suffix: str, by: str, unit: Unit, points: Unit) -> tuple[View, View]:
+    """The scores and the differences of the metrics of a scale."""
+    where = {"scale": (scale,)}
+    score = Measure("score", "mean score", unit, _HELP, BY_CLUSTER, better="more")
+    difference = Measure(
+        "difference", "first minus second", points, _PAIR_HELP, BY_CLUSTER[:2], p="p_holm"
+    )
+    return (
+        View(f"scores{suffix}", f"Which system scores best{by}?", "scores", (score,), "forest",
+             rows=("answered_by",), choose=("task", "metric"), where=where,
+             more=("patients", "cut_off", "read_tokens", "output_tokens", "cost_usd")),
+        View(f"differences{suffix}", f"Do two systems differ on the same questions{by}?",
+             "differences", (difference,), "forest", rows=_VERSUS, choose=("task", "metric"),
+             where=where, more=("patients", "only_first", "only_second"), zero=True,
+             about=f"Of more than {MOST_PAIRED} systems each is compared with the first."),
+    )  # fmt: skip
 
 
 @EXPERIMENTS.register("other_results")
@@ -106,7 +100,10 @@ class OtherResults(Experiment):
     main = "samples"
     makes_records = True
     has_evidence = False
-    views = tuple(_views())
+    views = (
+        *_views("share", "", "", "%", "points"),
+        *_views("number", "_numbers", " by metrics that are no shares", "", ""),
+    )
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         """Raises SpecError: a log is imported, not run."""
@@ -132,7 +129,7 @@ class OtherResults(Experiment):
             for label, rows in sorted(systems.items()):
                 facts = {name: rows[0][name] for name in ("model", "system")}
                 counted = {
-                    "label": label,
+                    "answered_by": label,
                     **facts,
                     **place,
                     **_mean(rows, scale, plan, place, label),
@@ -161,7 +158,7 @@ class OtherResults(Experiment):
             f"p {row['p_holm']:.3f} after Holm."
             for row in shown
         ]
-        systems = len({row["label"] for row in rows})
+        systems = len({row["answered_by"] for row in rows})
         return Conclusion(
             f"{systems} {'system' if systems == 1 else 'systems'}, scored by another program; "
             f"{len(shown) or 'no'} {'difference is' if len(shown) == 1 else 'differences are'} "
@@ -299,7 +296,7 @@ def _best(task: str, metric: str, rows: Table) -> str:
     best = max(rows, key=lambda row: row["score"])
     named = f"{task}, {metric}" if task else metric
     return (
-        f"{named}: highest {_text(best['score'], best['scale'])} by {best['label']} "
+        f"{named}: highest {_text(best['score'], best['scale'])} by {best['answered_by']} "
         f"({best['n']} answers; {len(rows)} {'system' if len(rows) == 1 else 'systems'})."
     )
 

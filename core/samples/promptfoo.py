@@ -80,7 +80,7 @@ def _sample(row: dict[str, Any], place: str, trouble: Trouble) -> Iterator[Sampl
         return
     variables = fields_of(_object(row, "vars"))
     tokens = _object(response, "tokenUsage") or _object(row, "tokenUsage")
-    number = count_of(row.get("promptIdx"))  # a prompt's label is its text by default
+    template = id_of(row.get("promptId"))  # its label is its text by default
     scores = numbers_of({"pass": row.get("success"), "score": row.get("score")})
     yield Sample(
         id=id_of(row.get("id")) or place,
@@ -94,7 +94,7 @@ def _sample(row: dict[str, Any], place: str, trouble: Trouble) -> Iterator[Sampl
         reference=texts_of(variables.get("reference")),
         evidence=texts_of(variables.get("evidence")),
         model=id_of(provider.get("label")) or id_of(provider.get("id")),
-        system=f"prompt {number + 1}" if number is not None else "",
+        system=f"prompt {template[:8]}" if template else "",
         scores={**scores, **numbers_of(_object(row, "namedScores"))},
         ended=ended_of(response.get("finishReason")),
         input_tokens=count_of(tokens.get("prompt")),

@@ -53,7 +53,12 @@ def test_a_log_is_a_finished_run_with_its_scores_by_patient(tmp_path):
     report = api.report(imported["run"])
     assert (report["kind"], report["status"], report["name"]) == ("other_results", "done", "ward")
     first, second = report["tables"]["scores"]
-    assert (first["label"], first["score"], first["n"], first["patients"]) == ("a", 1.0, 40, 10)
+    assert (first["answered_by"], first["score"], first["n"], first["patients"]) == (
+        "a",
+        1.0,
+        40,
+        10,
+    )
     assert (second["score"], second["cut_off"], second["read_tokens"]) == (0.5, 3, 400)
     assert second["cost_usd"] == pytest.approx(20)
     assert second["patient_low"] < 0.5 < second["patient_high"]
