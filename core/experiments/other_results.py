@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, islice
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.stats.intervals import Interval, cluster_totals, ratio, wilson_interval
 from midchart.core.stats.paired import (
+    FEWEST_CLUSTERS,
     holm_adjust,
     mcnemar_exact,
     paired_floor,
@@ -63,6 +64,8 @@ BY_CLUSTER = (
     Ends("wilson_low", "wilson_high", "Wilson, questions independent"),
 )
 _HELP = "The mean of the log's own score; by question where the log does not name all patients."
+MOST_STATED = 20
+"""Tasks and metrics, and differences, that a conclusion states; the tables have all."""
 MOST_PAIRED = 10
 """Systems of which each is compared with each; of more, each with the first."""
 _PAIR_HELP = "First minus second on the questions that both answered; p by McNemar, Holm-adjusted."
@@ -149,14 +152,15 @@ class OtherResults(Experiment):
         tasks: dict[tuple[str, str], Table] = defaultdict(list)
         for row in rows:
             tasks[row["task"], row["metric"]].append(row)
-        details = [_best(task, metric, group) for (task, metric), group in tasks.items()]
+        stated = islice(tasks.items(), MOST_STATED)
+        details = [_best(task, metric, group) for (task, metric), group in stated]
         shown = [row for row in report["tables"]["differences"] if _is_shown(row)]
         details += [
             f"{row['first']} and {row['second']} differ in {row['metric']}"
             + (f" ({row['task']})" if row["task"] else "")
             + f": {_text(row['difference'], row['scale'], True)}, {row['n']} questions, "
             f"p {row['p_holm']:.3f} after Holm."
-            for row in shown
+            for row in shown[:MOST_STATED]
         ]
         systems = len({row["answered_by"] for row in rows})
         return Conclusion(
@@ -201,7 +205,10 @@ def _clusters(rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
 def _interval(
     sums: Floats, sizes: Floats, floor: Interval | None, plan: Plan, *name: object
 ) -> tuple[float, float] | None:
-    """The interval of a mean from sums and numbers of rows of each cluster, [clusters]."""
+    """The interval of a mean from sums and numbers of rows of each cluster, [clusters]; None for
+    too few."""
+    if len(sums) < FEWEST_CLUSTERS:
+        return None
     totals = cluster_totals(
         np.column_stack([sums, sizes]), plan.protocol.resamples, generator(plan, *name)
     )
