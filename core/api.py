@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from midchart.core.results.claims import check_claims
     from midchart.core.results.comparison import changed_questions, compare_runs
     from midchart.core.results.export import export_run
+    from midchart.core.results.export_formats import export_to
     from midchart.core.results.importing import import_run
     from midchart.core.results.items import (
         answer,
@@ -160,6 +161,7 @@ if TYPE_CHECKING:
         forecast_sequences,
     )
     from midchart.core.services.import_cohort import cohort_name, import_cohort, remove_cohort
+    from midchart.core.services.import_results import import_results
     from midchart.core.services.other_values import RULE as OTHER_VALUES_RULE
     from midchart.core.services.other_values import OtherValue, other_values
     from midchart.core.services.permissions import may, role_needed

@@ -729,8 +729,16 @@ def compare(call: Namespace) -> None:
         },
     ),
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
+    arg(
+        "--to",
+        choices=("every-eval-ever", "inspect"),
+        help="logs of another tool instead, of a run of kind answers; text only --with-text",
+    ),
 )
 def export(call: Namespace) -> None:
+    if call.to:
+        facts(call, api.export_to(call.run, call.to, call.out, bool(call.with_text)))
+        return
     written: dict[str, Any] = {"run": call.run}
     if call.html:
         written["html"] = str(api.export_html(call.run, call.html))
@@ -757,6 +765,20 @@ def export(call: Namespace) -> None:
 )
 def import_(call: Namespace) -> None:
     facts(call, api.import_run(call.file))
+
+
+@command(
+    "import-results",
+    "import the log of another system (Inspect AI, HELM, traces, a table, …), read-only",
+    arg("path", metavar="FILE|DIR"),
+    arg("--name", default="", help="of the run (default: that of the log)"),
+    arg("--format", default="", help="of the log (default: the first that recognises it)"),
+)
+def import_results(call: Namespace) -> None:
+    imported = api.import_results(call.path, call.name, call.format)
+    if not call.json:
+        _warn(imported["warnings"])
+    facts(call, imported, ("warnings",))
 
 
 @command(

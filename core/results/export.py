@@ -285,6 +285,7 @@ TEXT_FREE = frozenset({
     "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
     "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
+    "system", "metric",
 })  # fmt: skip
 """Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
 fault, never its text."""
@@ -313,6 +314,15 @@ def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
     return tag.external_services_allowed or bool(tag.synthetic and then["synthetic"])
 
 
+def check_text_allowed(folder: RunDirectory, plan: Plan) -> None:
+    """Raise DataUseError where an export may not include text of records."""
+    if not text_allowed(folder, plan):
+        raise DataUseError(
+            f"run {folder.id} holds text of records, and the data-use tag of {cohort_name(plan)} "
+            "allows no external services; export it without text, or change the tag with a reason"
+        )
+
+
 def export_run(
     run: str,
     out: str | Path | None = None,
@@ -330,14 +340,10 @@ def export_run(
     run finished.
     """
     folder = find_run(run)
-    plan = _finished(folder)
-    allowed = text_allowed(folder, plan)
-    if with_text and not allowed:
-        raise DataUseError(
-            f"run {run} holds text of records, and the data-use tag of {cohort_name(plan)} allows "
-            "no external services; export it without text, or change the tag with a reason"
-        )
-    keep = allowed if with_text is None else with_text
+    plan = finished_plan(folder)
+    if with_text:
+        check_text_allowed(folder, plan)
+    keep = text_allowed(folder, plan) if with_text is None else with_text
     target = user_path(out) if out is not None else Path(f"{run}.zip")
     if target.exists():
         raise InputError(f"{target}: is there already; name a file or folder that is not")
@@ -365,7 +371,8 @@ def html_of(run: str) -> str:
     return report_html(report(run), _facts(find_run(run).plan()))
 
 
-def _finished(folder: RunDirectory) -> Plan:
+def finished_plan(folder: RunDirectory) -> Plan:
+    """The plan of a finished run; raises InputError for another."""
     state = state_of(folder)
     if state != "done":
         raise InputError(f"run {folder.id} is {state}; only a finished run can be exported")

@@ -164,10 +164,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 DIGESTS: row_digests(fresh),
             },
         )
-        for one in fresh.path.rglob("*"):
-            one.chmod(0o700 if one.is_dir() else 0o400)
-        fresh.lock.touch()
-        fresh.path.chmod(0o700)
+        make_read_only(fresh)
         audit.run_action("run imported", run=run, file=path.name)
         fresh.path.rename(final.path)
         sync_folder(runs)
@@ -175,6 +172,14 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         shutil.rmtree(hidden, ignore_errors=True)
     taken = [name for name, lines in reviews.items() if write_lines(run, name, lines)]
     return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
+
+
+def make_read_only(folder: RunDirectory) -> None:
+    """Let nobody change the files of an imported run."""
+    for one in folder.path.rglob("*"):
+        one.chmod(0o700 if one.is_dir() else 0o400)
+    folder.lock.touch()
+    folder.path.chmod(0o700)
 
 
 def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from midchart.core.errors import DataError
@@ -17,6 +18,8 @@ ORDER = (
 )
 """The formats in the order in which they are asked: a table may hold any columns."""
 MOST_SAMPLES = 5_000_000
+MOST_SCORES = 100
+"""Scores of a sample that are read; HELM has some tens."""
 
 
 def format_of(path: Path, name: str = "") -> SampleFormat:
@@ -46,6 +49,11 @@ def read_samples(path: Path, trouble: Callable[[str], None], name: str = "") -> 
         if number > MOST_SAMPLES:
             limit = f"holds more than {MOST_SAMPLES:,} samples"
             raise DataError(str(path), None, limit, "split it")
+        if len(sample.scores) > MOST_SCORES:
+            reason = f"has more than {MOST_SCORES} scores; the first are read"
+            trouble(str(DataError(sample.place, None, reason, "export the metrics of interest")))
+            first = dict(islice(sample.scores.items(), MOST_SCORES))
+            sample = replace(sample, scores=first)
         times[sample.id] += 1
         identifier = f"{sample.id} ({times[sample.id]})" if times[sample.id] > 1 else sample.id
         while identifier != sample.id and times[identifier]:

@@ -42,9 +42,9 @@ FUNCTIONS = {
         withdraw_question withdraw_question_set""",
     "researcher": """
         benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html
-        export_run import_run label_run make_calibration make_gate open_examples open_shipped
-        prepare_demo prepare_first_start probe replicate resume share_cards start wait
-        write_tables""",
+        export_run export_to import_results import_run label_run make_calibration make_gate
+        open_examples open_shipped prepare_demo prepare_first_start probe replicate resume
+        share_cards start wait write_tables""",
     "owner": """
         audit_lines import_cohort remove_cohort remove_run set_data_use settle_columns
         verify_audit""",

@@ -573,6 +573,37 @@ def page_calls(rng: Rng, folder: Path) -> None:
     safely(pick(rng, calls))
 
 
+# Logs of other systems.
+
+
+LOGS = Path(__file__).parents[1] / "core/samples/logs"
+
+
+@cache
+def _logs() -> dict[str, Files]:
+    """The files of each system's logs that need no package, without its README."""
+    names = [p.name for p in LOGS.iterdir() if p.is_dir() and p.name != "inspect"]
+    return {
+        name: {
+            path.relative_to(LOGS / name).as_posix(): path.read_bytes()
+            for path in sorted((LOGS / name).rglob("*"))
+            if path.is_file()
+        }
+        for name in sorted(names)
+    }
+
+
+def sample_logs(rng: Rng, folder: Path) -> None:
+    """Import a changed log by its format or by the first that recognises it; report, remove it."""
+    name = pick(rng, list(_logs()))
+    place = write(folder / "log", change_files(rng, _logs()[name]))
+    sample_format = pick(rng, ("", name, "table"))
+    imported = safely(lambda: api.import_results(place, text(rng), sample_format))
+    if not isinstance(imported, Exception):
+        safely(lambda: json.dumps(api.report(imported["run"]), allow_nan=False))
+        safely(lambda: api.remove_run(imported["run"]))
+
+
 TARGETS: dict[str, Callable[[Rng, Path], None]] = {
     "fhir": Cohorts((seeds.fhir_lines, seeds.fhir_lines, seeds.fhir_bundle)).run,
     "squad": Cohorts((seeds.squad,)).run,
@@ -589,6 +620,7 @@ TARGETS: dict[str, Callable[[Rng, Path], None]] = {
     "notes": Cohorts((seeds.notes, seeds.note_lines, seeds.note_files)).run,
     "manifest": Manifests((seeds.squad,), _only("midchart.toml")).run,
     "questions": Questions((seeds.kept_questions,), _only("midchart.questions")).run,
+    "sample_logs": sample_logs,
     "spec": specs,
     "run_folder": run_folders,
     "run_import": run_imports,

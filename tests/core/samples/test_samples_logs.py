@@ -130,3 +130,75 @@ def test_a_broken_span_is_named_and_the_rest_of_the_traces_load(tmp_path):
     troubles: list[str] = []
     assert len(list(read_samples(tmp_path / "spans.jsonl", troubles.append))) == 2
     assert [one.split(" ")[0] for one in troubles] == ["spans.jsonl:2:", "spans.jsonl:3:"]
+
+
+def test_scores_of_lm_eval_are_those_that_it_printed():
+    read = samples(LOGS / "lm_eval")
+    results = json.loads(next((LOGS / "lm_eval").glob("results_*.json")).read_text())["results"]
+    for task, metric in (("ward", "exact_match"), ("ward_choice", "acc")):
+        scores = [one.scores[metric] for one in read if one.task == task]
+        assert len(scores) == 6
+        assert fmean(scores) == pytest.approx(results[task][f"{metric},none"])
+    first = read[0]
+    assert first.question == "What dose of warfarin was given in May?"
+    assert (first.patient, first.answer, first.reference) == ("p1", "5 mg", ("5 mg",))
+    assert first.messages[0].text.endswith(
+        "Question: What dose of warfarin was given in May?\nAnswer:"
+    )
+    choice = next(one for one in read if one.task == "ward_choice")
+    assert (choice.options, choice.answer, choice.reference) == (
+        ("5 mg", "2 mg"),
+        "5 mg",
+        ("5 mg",),
+    )
+
+
+def test_scores_of_helm_are_those_of_its_stats():
+    read = samples(LOGS / "helm")
+    stats = json.loads((LOGS / "helm/simple_mcqa/stats.json").read_text())
+    means = {stat["name"]["name"]: stat.get("mean") for stat in stats}
+    assert len(read) == 4
+    for metric in ("exact_match", "quasi_exact_match"):
+        assert fmean(one.scores[metric] for one in read) == pytest.approx(means[metric])
+    assert fmean(one.input_tokens or 0 for one in read) == pytest.approx(means["num_prompt_tokens"])
+    assert "num_references" not in read[0].scores
+    assert read[0].question == "Is 70 even or odd?" and read[0].messages[0].text.endswith("Answer:")
+    assert (read[0].model, read[0].task) == ("simple/model1", "simple_mcqa")
+
+
+@pytest.mark.parametrize("file", ["results.json", "results.jsonl"])
+def test_the_pass_rate_of_promptfoo_is_what_it_printed(file):
+    read = samples(LOGS / "promptfoo" / file)
+    assert len(read) == 8
+    assert mean(read, "short", "pass") == 0.5 and mean(read, "other", "pass") == 1.0
+    assert sum(one.scores["pass"] for one in read) == 6, "6 passed (75.00%)"
+    assert sum(one.input_tokens or 0 for one in read) == 72
+    assert sum(one.output_tokens or 0 for one in read) == 36
+    assert (read[1].ended, read[1].cost_usd, read[1].patient) == ("length", 0.002, "p1")
+    assert read[0].context == "Warfarin 5 mg daily from May 3."
+
+
+def test_instances_of_every_eval_ever_are_samples():
+    read = samples(LOGS / "every_eval_ever")
+    assert mean(read, "ward/mock", "acc") == pytest.approx(4 / 6)
+    assert read[0].answer == "5 mg" and read[0].options == ("5 mg", "2 mg")
+
+
+@pytest.mark.parametrize(
+    "name", ["lm_eval", "helm", "promptfoo", "every_eval_ever", "openinference", "inspect"]
+)
+def test_each_log_is_recognised_by_its_own_format(name):
+    assert format_of(LOGS / name).name == name
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["promptfoo/results.jsonl", "every_eval_ever/ward_samples.jsonl", "openinference/spans.jsonl"],
+)
+def test_a_broken_line_is_named_and_the_rest_loads(tmp_path, file):
+    lines = (LOGS / file).read_text().splitlines()
+    (tmp_path / "log.jsonl").write_text("\n".join([*lines[:1], lines[1][:50], "7", *lines[1:]]))
+    troubles: list[str] = []
+    read = list(read_samples(tmp_path / "log.jsonl", troubles.append))
+    assert len(read) == len(samples(LOGS / file))
+    assert [one.split(" ")[0] for one in troubles] == ["log.jsonl:2:", "log.jsonl:3:"]

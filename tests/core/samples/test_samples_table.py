@@ -100,6 +100,15 @@ def test_an_id_that_is_there_again_gets_a_number(tmp_path):
     assert rows[0].id == "a" and len({one.id for one in rows}) == 4
 
 
+def test_of_too_many_scores_the_first_are_read_and_it_says_so(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    scores = {f"score_{n}": 1 for n in range(300)}
+    path.write_text(json.dumps({"question": "?", "answer": "x", **scores}) + "\n")
+    (one,), troubles = read(path)
+    assert len(one.scores) == 100
+    assert len(troubles) == 1 and troubles[0].startswith("answers.jsonl:1: has more than 100")
+
+
 def test_what_no_format_knows_is_refused_in_one_line(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     for path in (tmp_path / "x.csv", tmp_path / "absent.csv"):

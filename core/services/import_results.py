@@ -1,0 +1,184 @@
+"""Opening the log of another system as a finished run that is only read here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, one_line
+from midchart.core.experiments.other_results import PROMPTS, SAMPLES, SCORES
+from midchart.core.identity import person
+from midchart.core.parsing import user_path
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest, now, versions
+from midchart.core.results.importing import make_read_only
+from midchart.core.runs.directory import DIGESTS, make_run, row_digests, write_json
+from midchart.core.samples.open import format_of, read_samples
+from midchart.core.samples.sample import Sample
+from midchart.core.storage.files import writing
+from midchart.core.storage.rows import RowStore
+from midchart.core.types import Manifest
+
+KIND = "other_results"
+MOST_NAMED = 20
+"""Parts of a log that could not be read, by name; the others are counted."""
+
+
+def import_results(path: str | Path, name: str = "", sample_format: str = "") -> dict[str, Any]:
+    """Open a log (a file or folder of a format of :mod:`midchart.core.samples`) as a finished run.
+
+    ``name``: of the run, else the log's. Gives ``run``, ``folder``, ``format``, ``samples``,
+    ``scores``, ``patients`` (None where the log names none) and ``warnings``: what could not be
+    read, and what the figures lack. Raises DataError where nothing can be read, UnknownName for a
+    format that is not known, MissingModel where its package is not installed; then nothing is left
+    of it.
+    """
+    place = user_path(path)
+    read_format = format_of(place, sample_format)
+    runs = settings.runs_folder()
+    with writing(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+    hidden = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
+    schemas = {"samples": SAMPLES, "scores": SCORES, "prompts": PROMPTS}
+    store = RowStore(hidden, schemas)
+    troubles: list[str] = []
+    count = unread = scores = unnamed = 0
+    patients: set[str] = set()
+    total = sha256()
+
+    def trouble(line: str) -> None:
+        nonlocal unread
+        unread += 1
+        if len(troubles) < MOST_NAMED:
+            troubles.append(one_line(line))
+
+    try:
+        # The rows, before the run's folder is made: the run appears complete or not at all.
+        for sample in read_samples(place, trouble, sample_format):
+            count += 1
+            total.update(_append(store, sample).encode())
+            scores += len(sample.scores)
+            patients.add(sample.patient)
+            unnamed += not sample.patient
+        if not count:
+            reason = troubles[0] if troubles else f"{place.name}: holds no sample"
+            raise DataError(place.name, None, f"nothing can be read ({reason})", "check the format")
+        store.compact()
+        warnings = [*troubles, *_doubts(count, unread, scores, unnamed)]
+        facts = {"format": read_format.name, "warnings": warnings}
+        run_name = name or f"{place.name} ({read_format.name})"
+        folder = make_run(_document(run_name, place.name, total.hexdigest(), count, facts))
+        try:
+            for table in hidden.glob("*.parquet"):
+                table.rename(folder.items / table.name)
+            finished = {"run": folder.id, "finished": now(), "seconds": 0.0, "planned": count}
+            digests = row_digests(folder)
+            write_json(folder.imported, {
+                "cohort": "absent", "data": "", "imported": now(), "by": person().name,
+                "with_text": True, DIGESTS: digests,
+            })  # fmt: skip
+            write_json(folder.done, {**finished, "done": count, "failed": 0, DIGESTS: digests})
+            audit.run_action("run imported", run=folder.id, file=place.name)
+            make_read_only(folder)
+        except BaseException:
+            shutil.rmtree(folder.path, ignore_errors=True)
+            raise
+    finally:
+        store.close()
+        shutil.rmtree(hidden, ignore_errors=True)
+    return {
+        "run": folder.id,
+        "folder": str(folder.path),
+        "format": read_format.name,
+        "samples": count,
+        "scores": scores,
+        "patients": None if unnamed else len(patients),
+        "warnings": warnings,
+    }
+
+
+def _append(store: RowStore, sample: Sample) -> str:
+    """Write a sample's rows; gives a hash of them."""
+    messages = json.dumps([[one.role, one.text] for one in sample.messages], ensure_ascii=False)
+    prompt = digest(messages, sample.context)
+    shared: dict[str, Any] = {
+        "item": sample.id,
+        "status": "ok",
+        "reason": None,
+    }
+    asked = sample.question or messages
+    common = {
+        **shared,
+        "record": sample.patient,
+        "instruction": digest(sample.patient, sample.task, asked),
+        "task": sample.task,
+        "system": sample.system,
+        "model": sample.model,
+        "ended": sample.ended or None,
+    }
+    row: dict[str, Any] = {
+        **common,
+        "prompt_hash": prompt,
+        "read_tokens": sample.input_tokens,
+        "output_tokens": sample.output_tokens,
+        "cost_usd": sample.cost_usd,
+        "question": sample.question,
+        "answer": sample.answer,
+        "place": sample.place,
+        "reference": list(sample.reference),
+    }
+    content = json.dumps([row, dict(sample.scores)], sort_keys=True, ensure_ascii=False)
+    key = digest(sample.id, content)
+    store.append("samples", {"key": key, **row})
+    for metric, score in sample.scores.items():
+        scored = {**common, "metric": metric, "score": float(score)}
+        store.append("scores", {"key": digest(key, metric), **scored})
+    if not store.has("prompts", prompt):
+        texts = {"messages": messages, "context": sample.context}
+        store.append("prompts", {"key": prompt, **shared, **texts})
+    return key
+
+
+def _doubts(count: int, unread: int, scores: int, unnamed: int) -> list[str]:
+    doubts: list[str] = []
+    if unread > MOST_NAMED:
+        doubts.append(f"{unread - MOST_NAMED:,} further parts of the log could not be read")
+    if not scores:
+        doubts.append("the log holds no score, so there is nothing to compare")
+    if unnamed:
+        doubts.append(
+            f"{unnamed:,} of {count:,} samples name no patient: where one of them counts, "
+            "intervals are by question, and too narrow if questions share a patient"
+        )
+    return doubts
+
+
+def _document(
+    name: str, source: str, content: str, count: int, facts: Mapping[str, Any]
+) -> dict[str, Any]:
+    """``spec.json`` of an imported log; its texts may not leave this machine."""
+    return {
+        "spec": {
+            "name": name, "kind": KIND, "data": source, "arms": [], "readers": [], "judges": [],
+            "limit": None, "part": "", "options": {}, "allow_hosts": [],
+        },
+        "protocol": Protocol().as_dict(),
+        "position": None,
+        "cohort": {
+            "path": source, "format": facts["format"], "digest": content,
+            "data_use": asdict(Manifest(name=source)),
+        },
+        "versions": versions(),
+        "weights": {},
+        "instructions": count,
+        "planned": count,
+        "found": dict(facts),
+    }  # fmt: skip
