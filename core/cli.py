@@ -22,8 +22,9 @@ from typing import Any, NoReturn, Protocol
 
 from midchart.core import __version__, api
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
-from midchart.core.format import decimals
+from midchart.core.format import about_left, decimals, duration
 from midchart.core.storage.files import protect_new_files
+from midchart.core.time_left import TimeLeft
 
 # Output: one JSON document, tables in columns, progress on standard error.
 
@@ -70,29 +71,38 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 class Meter(Protocol):
-    """Called with items done, items planned, and how many of the done ones failed."""
+    """Called with items done, items planned, how many of the done ones failed, and the seconds
+    left where the caller knows them."""
 
-    def __call__(self, done: int, planned: int, failed: int = 0) -> None: ...
+    def __call__(
+        self, done: int, planned: int, failed: int = 0, left: float | None = None
+    ) -> None: ...
 
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), [-1]
+    begun, shown = time.monotonic(), -1
+    time_left, timed, counted = TimeLeft(), begun, 0
 
-    def step(done: int, planned: int, failed: int = 0) -> None:
+    def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
+        nonlocal shown, timed, counted
         percent = 100 * done // max(planned, 1)
-        if percent == shown[0]:
+        if percent == shown:
             return
-        shown[0] = percent
-        left = (time.monotonic() - begun) / max(done, 1) * (planned - done)
-        bad = f", {failed} failed" if failed else ""
-        end = "\n" if done >= planned else "\r" if sys.stderr.isatty() else "\n"
-        if sys.stderr.isatty() or percent % 10 == 0:
-            print(
-                f"{what}: {done}/{planned} ({percent} %){bad}, {left:.0f} s left",
-                end=end,
-                file=sys.stderr,
-            )
+        moment = time.monotonic()
+        estimated = time_left.after(done - counted, moment - timed, planned - done)
+        shown, timed, counted = percent, moment, done
+        on_screen = sys.stderr.isatty()
+        if on_screen or percent % 10 == 0:
+            bad = f", {failed} failed" if failed else ""
+            when = about_left(estimated if left is None else left)
+            if done >= planned:
+                when = f" in {duration(moment - begun)}"
+            line = f"{what}: {done}/{planned} ({percent} %){bad}{when}"
+            if on_screen:  # a line that may be shorter than the one it replaces
+                line = f"\r{line}\x1b[K"
+            end = "" if on_screen and done < planned else "\n"
+            print(line, end=end, file=sys.stderr, flush=True)
 
     return step
 
