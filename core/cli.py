@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from midchart.core import __version__, api
+from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration
 from midchart.core.storage.files import protect_new_files
@@ -810,23 +811,129 @@ def bench(call: Namespace) -> None:
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 
+@command(
+    "completion",
+    "print a script that completes commands, cohorts, runs, arms and readers in a shell",
+    arg("shell", choices=("bash", "zsh", "fish")),
+)
+def completion(call: Namespace) -> None:
+    from argcomplete import shellcode
+
+    script = shellcode(["midchart"], shell=call.shell)
+    json_line({"shell": call.shell, "script": script}) if call.json else print(script)
+
+
+# Help by groups, examples, completion.
+
+
+GROUPS = {
+    "Start": "app demo examples completion",
+    "Charts": "check select data-use",
+    "Runs": "run ask replicate benchmark status resume cancel label",
+    "Results": "report answers compare claims paper export import",
+    "Models": "models train-gate calibrate evaluate-reader",
+    "Upkeep": "audit schema bench",
+}
+_INCLUDED = "20261125-202038-6736ca"
+"""A run that is included; ``midchart examples`` opens it."""
+EXAMPLES = {
+    "app": ("midchart app --port 8600",),
+    "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
+    "examples": ("midchart examples",),
+    "completion": ("midchart completion bash > ~/.midchart-completion",),
+    "check": ("midchart check demo",),
+    "select": (
+        "midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'",
+    ),
+    "data-use": ("midchart data-use demo training_allowed yes --reason 'synthetic records'",),
+    "run": ("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
+    "ask": ("midchart ask demo questions.txt --arm bm25 --reader extractive",),
+    "replicate": ("midchart replicate demo --arm bm25 --part test",),
+    "benchmark": ("midchart benchmark suite.toml --out suite.json",),
+    "status": ("midchart status", f"midchart status {_INCLUDED}"),
+    "resume": (f"midchart resume {_INCLUDED}",),
+    "cancel": ("midchart cancel --all",),
+    "label": (f"midchart label {_INCLUDED} --name 'small reader'",),
+    "report": (f"midchart report {_INCLUDED}", f"midchart report {_INCLUDED} --csv tables"),
+    "answers": ("midchart answers 20261125-171954-24d535 --csv answers.csv",),
+    "compare": (f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
+    "claims": ("midchart claims",),
+    "paper": ("midchart paper demo --reader small",),
+    "export": (f"midchart export {_INCLUDED} --out run.zip",),
+    "import": ("midchart import run.zip",),
+    "models": ("midchart models",),
+    "train-gate": ("midchart train-gate demo --plus --out gate",),
+    "calibrate": ("midchart calibrate demo --out calibration.json",),
+    "evaluate-reader": ("midchart evaluate-reader --patients 5",),
+    "audit": ("midchart audit --verify",),
+    "schema": ("midchart schema answers",),
+    "bench": ("midchart bench bm25",),
+}
+
+
+def _names_in(folder: str) -> list[str]:
+    return sorted((one.name for one in Path(folder).glob("[!.]*")), reverse=True)
+
+
+def _component_names(family: str) -> list[str]:
+    return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
+
+
+def _cohorts_and_files(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return [*_names_in(api.folders()["cohorts"]), *FilesCompleter()(prefix)]
+
+
+COMPLETED: dict[str, Callable[..., list[str]]] = {
+    "data": _cohorts_and_files,
+    **dict.fromkeys(("run", "runs"), lambda **_: _names_in(api.folders()["runs"])),
+    **dict.fromkeys(("arm", "arms"), lambda **_: _component_names("arms")),
+    "reader": lambda **_: _component_names("readers"),
+    **dict.fromkeys(("judge", "judges"), lambda **_: _component_names("judges")),
+}
+"""What a shell offers for an argument."""
+
+
 def _parser() -> _Parser:
+    width = max(map(len, COMMANDS))
+    groups = [
+        f"{title}:\n"
+        + "\n".join(f"  {name:{width}}  {COMMANDS[name][0]}" for name in names.split())
+        for title, names in GROUPS.items()
+    ]
     top = _Parser(
-        prog="midchart", description="What a language model misses in the middle of a chart."
+        prog="midchart",
+        usage="midchart COMMAND [--json] …",
+        description="What a language model misses in the middle of a chart.",
+        epilog="\n\n".join([*groups, "midchart COMMAND --help: its arguments, with examples."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"midchart {__version__}")
     commands = top.add_subparsers(
-        dest="command", required=True, parser_class=_Parser, metavar="COMMAND"
+        dest="command",
+        required=True,
+        parser_class=_Parser,
+        metavar="COMMAND",
+        help=argparse.SUPPRESS,
+        prog="midchart",
     )
     for name, (help, arguments, function) in COMMANDS.items():
-        parser = commands.add_parser(name, help=help, description=help)
+        parser = commands.add_parser(
+            name,
+            description=help,
+            epilog="\n  ".join(["examples:", *EXAMPLES[name]]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         parser.set_defaults(does=function)
         parser.add_argument(
             "--json", action="store_true", help="one JSON document on standard output"
         )
         for names, options in arguments:
             if names:
-                parser.add_argument(*names, **options)
+                action = parser.add_argument(*names, **options)
+                if action.dest in COMPLETED:
+                    action.completer = COMPLETED[action.dest]  # pyright: ignore
                 continue
             group = parser.add_mutually_exclusive_group()
             for name, one in options.items():
@@ -841,7 +948,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         require_posix()
         protect_new_files()
-        call = _parser().parse_args(arguments)
+        parser = _parser()
+        if completing():
+            import argcomplete
+
+            argcomplete.autocomplete(parser)  # prints what may follow, and ends the process
+        call = parser.parse_args(arguments)
         call.does(call)
     except MidchartError as error:
         print(f"midchart: {error}", file=sys.stderr)
