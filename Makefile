@@ -148,4 +148,4 @@ sbom: $(VENV)/.app
 	$(BIN)/python -m tests.sbom > sbom.json
 
 clean:
-	rm -rf cache/* site build .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf cache/* site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Stages the documents of the site in ``build/docs``; ``make docs`` then builds ``site/`` of them.
+"""Stages the documents of the site in ``.tools/site``; ``make docs`` then builds ``site/`` of them.
 
 Documents keep their links for a git host. Here a link that leaves ``docs/`` points at the copy of
 its file. The command line is written from its parser, the reference from the names of the API.
@@ -16,7 +16,7 @@ from pathlib import Path
 from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCS, STAGED, PACKAGE = ROOT / "docs", ROOT / "build" / "docs", ROOT / "build" / "package"
+DOCS, STAGED, PACKAGE = ROOT / "docs", ROOT / ".tools/site/docs", ROOT / ".tools/site/package"
 OUTSIDE = {
     "CHANGELOG.md": "CHANGELOG.md",
     "CONTRIBUTING.md": "CONTRIBUTING.md",
