@@ -875,22 +875,26 @@ def _names_in(folder: str) -> list[str]:
     return sorted((one.name for one in Path(folder).glob("[!.]*")), reverse=True)
 
 
-def _component_names(family: str) -> list[str]:
-    return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
-
-
 def _cohorts_and_files(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
     return [*_names_in(api.folders()["cohorts"]), *FilesCompleter()(prefix)]
 
 
+def _runs(**_: Any) -> list[str]:
+    return _names_in(api.folders()["runs"])
+
+
+def _components(family: str, **_: Any) -> list[str]:
+    return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
+
+
 COMPLETED: dict[str, Callable[..., list[str]]] = {
     "data": _cohorts_and_files,
-    **dict.fromkeys(("run", "runs"), lambda **_: _names_in(api.folders()["runs"])),
-    **dict.fromkeys(("arm", "arms"), lambda **_: _component_names("arms")),
-    "reader": lambda **_: _component_names("readers"),
-    **dict.fromkeys(("judge", "judges"), lambda **_: _component_names("judges")),
+    **dict.fromkeys(("run", "runs"), _runs),
+    **dict.fromkeys(("arm", "arms"), partial(_components, "arms")),
+    "reader": partial(_components, "readers"),
+    **dict.fromkeys(("judge", "judges"), partial(_components, "judges")),
 }
 """What a shell offers for an argument."""
 

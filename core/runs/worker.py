@@ -54,7 +54,7 @@ def do_run(folder: RunDirectory) -> str:
     events = LineWriter(folder.events)
     start = time.monotonic()
     notified = [float("-inf"), -1.0]  # time and number of rows of the last progress event
-    timed = [start, 0]  # the same of the last estimate of the time left
+    timed = start, 0  # the same of the last estimate of the time left
 
     def notify(event: str, **facts: Any) -> None:
         events.append({"time": now(), "event": event, **facts})
@@ -63,12 +63,13 @@ def do_run(folder: RunDirectory) -> str:
         return {"done": done, "failed": failed, "planned": plan.planned}
 
     def progress(done: int, failed: int) -> bool:
+        nonlocal timed
         moment, total = time.monotonic(), done + failed
         patience = NOTIFY_S if total != notified[1] else UNCHANGED_S
         if moment - notified[0] > patience or plan.planned == total != notified[1]:
             notified[:] = moment, total
             left = time_left.after(total - timed[1], moment - timed[0], plan.planned - total)
-            timed[:] = moment, total
+            timed = moment, total
             seconds = round(moment - start, 2)
             notify("progress", **counts(done, failed), seconds=seconds, seconds_left=left)
         return not folder.cancel.exists()
