@@ -12,7 +12,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
 .PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
-	lock sbom clean
+	lock sbom clean docs
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
 # that runs and tests start. Most modules of the packages are never imported: pip compiles none.
@@ -55,7 +55,7 @@ test: $(VENV)/.test
 	@$(MAKE) --no-print-directory lint contracts unit
 
 # The rest: browsers and servers are waited for at times, so that others use the processor meanwhile.
-check: test
+check: test docs
 	@$(MAKE) --no-print-directory browser
 	@$(MAKE) --no-print-directory -j 3 screens slow types
 	@$(MAKE) --no-print-directory planted
@@ -125,6 +125,16 @@ bench-pages: $(VENV)/.test browser
 screenshots: $(VENV)/.test browser
 	$(BIN)/python -m tests.browser.screenshots
 
+# The documents as a site, `site/index.html`: links and anchors are checked, external ones listed.
+DOCS := .tools/docs
+$(DOCS)/.done: docs/site/requirements.txt
+	$(PYTHON) -m venv $(DOCS) && $(DOCS)/bin/pip install --quiet -r docs/site/requirements.txt
+	@touch $@
+
+docs: $(VENV)/.app $(DOCS)/.done
+	$(BIN)/python docs/site/build.py
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet --strict -f docs/site/mkdocs.yml
+
 # Both locks, for every platform and Python 3.11 and newer; versions change only with a pin.
 lock:
 	$(PYTHON) -m venv .tools/lock && .tools/lock/bin/pip install --quiet uv==0.13.9
@@ -138,4 +148,4 @@ sbom: $(VENV)/.app
 	$(BIN)/python -m tests.sbom > sbom.json
 
 clean:
-	rm -rf cache/* .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf cache/* site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

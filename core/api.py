@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from midchart.core.figures.views import alt as figure_alt
     from midchart.core.figures.views import figure
     from midchart.core.format import (
+        about_left,
         duration,
         inert,
         p_number,
@@ -218,6 +219,7 @@ if TYPE_CHECKING:
     from midchart.core.text.choices import chosen_option, correct_option
     from midchart.core.text.evidence import band_of, evidence_parts, evidence_sentences
     from midchart.core.text.prompt import context_lines, option_text, was_cut
+    from midchart.core.time_left import TimeLeft
     from midchart.core.types import (
         BANDS,
         Answer,

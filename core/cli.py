@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from midchart.core import __version__, api
+from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
-from midchart.core.format import decimals
+from midchart.core.format import about_left, decimals, duration
 from midchart.core.storage.files import protect_new_files
+from midchart.core.time_left import TimeLeft
 
 # Output: one JSON document, tables in columns, progress on standard error.
 
@@ -70,29 +72,38 @@ def _warn(warnings: Iterable[str]) -> None:
 
 
 class Meter(Protocol):
-    """Called with items done, items planned, and how many of the done ones failed."""
+    """Called with items done, items planned, how many of the done ones failed, and the seconds
+    left where the caller knows them."""
 
-    def __call__(self, done: int, planned: int, failed: int = 0) -> None: ...
+    def __call__(
+        self, done: int, planned: int, failed: int = 0, left: float | None = None
+    ) -> None: ...
 
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), [-1]
+    begun, shown = time.monotonic(), -1
+    time_left, timed, counted = TimeLeft(), begun, 0
 
-    def step(done: int, planned: int, failed: int = 0) -> None:
+    def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
+        nonlocal shown, timed, counted
         percent = 100 * done // max(planned, 1)
-        if percent == shown[0]:
+        if percent == shown:
             return
-        shown[0] = percent
-        left = (time.monotonic() - begun) / max(done, 1) * (planned - done)
-        bad = f", {failed} failed" if failed else ""
-        end = "\n" if done >= planned else "\r" if sys.stderr.isatty() else "\n"
-        if sys.stderr.isatty() or percent % 10 == 0:
-            print(
-                f"{what}: {done}/{planned} ({percent} %){bad}, {left:.0f} s left",
-                end=end,
-                file=sys.stderr,
-            )
+        moment = time.monotonic()
+        estimated = time_left.after(done - counted, moment - timed, planned - done)
+        shown, timed, counted = percent, moment, done
+        on_screen = sys.stderr.isatty()
+        if on_screen or percent % 10 == 0:
+            bad = f", {failed} failed" if failed else ""
+            when = about_left(estimated if left is None else left)
+            if done >= planned:
+                when = f" in {duration(moment - begun)}"
+            line = f"{what}: {done}/{planned} ({percent} %){bad}{when}"
+            if on_screen:  # a line that may be shorter than the one it replaces
+                line = f"\r{line}\x1b[K"
+            end = "" if on_screen and done < planned else "\n"
+            print(line, end=end, file=sys.stderr, flush=True)
 
     return step
 
@@ -822,23 +833,133 @@ def bench(call: Namespace) -> None:
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 
+@command(
+    "completion",
+    "print a script that completes commands, cohorts, runs, arms and readers in a shell",
+    arg("shell", choices=("bash", "zsh", "fish")),
+)
+def completion(call: Namespace) -> None:
+    from argcomplete import shellcode
+
+    script = shellcode(["midchart"], shell=call.shell)
+    json_line({"shell": call.shell, "script": script}) if call.json else print(script)
+
+
+# Help by groups, examples, completion.
+
+
+GROUPS = {
+    "Start": "app demo examples completion",
+    "Charts": "check select data-use",
+    "Runs": "run ask replicate benchmark status resume cancel label",
+    "Results": "report answers compare claims paper export import",
+    "Models": "models train-gate calibrate evaluate-reader",
+    "Upkeep": "audit schema bench",
+}
+_INCLUDED = "20261125-202038-6736ca"
+"""A run that is included; ``midchart examples`` opens it."""
+EXAMPLES = {
+    "app": ("midchart app --port 8600",),
+    "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
+    "examples": ("midchart examples",),
+    "completion": ("midchart completion bash > ~/.midchart-completion",),
+    "check": ("midchart check demo",),
+    "select": (
+        "midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'",
+    ),
+    "data-use": ("midchart data-use demo training_allowed yes --reason 'synthetic records'",),
+    "run": ("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
+    "ask": ("midchart ask demo questions.txt --arm bm25 --reader extractive",),
+    "replicate": ("midchart replicate demo --arm bm25 --part test",),
+    "benchmark": ("midchart benchmark suite.toml --out suite.json",),
+    "status": ("midchart status", f"midchart status {_INCLUDED}"),
+    "resume": (f"midchart resume {_INCLUDED}",),
+    "cancel": ("midchart cancel --all",),
+    "label": (f"midchart label {_INCLUDED} --name 'small reader'",),
+    "report": (f"midchart report {_INCLUDED}", f"midchart report {_INCLUDED} --csv tables"),
+    "answers": ("midchart answers 20261125-171954-24d535 --csv answers.csv",),
+    "compare": (f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
+    "claims": ("midchart claims",),
+    "paper": ("midchart paper demo --reader small",),
+    "export": (f"midchart export {_INCLUDED} --out run.zip",),
+    "import": ("midchart import run.zip",),
+    "models": ("midchart models",),
+    "train-gate": ("midchart train-gate demo --plus --out gate",),
+    "calibrate": ("midchart calibrate demo --out calibration.json",),
+    "evaluate-reader": ("midchart evaluate-reader --patients 5",),
+    "audit": ("midchart audit --verify",),
+    "schema": ("midchart schema answers",),
+    "bench": ("midchart bench bm25",),
+}
+
+
+def _names_in(folder: str) -> list[str]:
+    return sorted((one.name for one in Path(folder).glob("[!.]*")), reverse=True)
+
+
+def _cohorts_and_files(prefix: str, **_: Any) -> list[str]:
+    from argcomplete.completers import FilesCompleter
+
+    return [*_names_in(api.folders()["cohorts"]), *FilesCompleter()(prefix)]
+
+
+def _runs(**_: Any) -> list[str]:
+    return _names_in(api.folders()["runs"])
+
+
+def _components(family: str, **_: Any) -> list[str]:
+    return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
+
+
+COMPLETED: dict[str, Callable[..., list[str]]] = {
+    "data": _cohorts_and_files,
+    **dict.fromkeys(("run", "runs"), _runs),
+    **dict.fromkeys(("arm", "arms"), partial(_components, "arms")),
+    "reader": partial(_components, "readers"),
+    **dict.fromkeys(("judge", "judges"), partial(_components, "judges")),
+}
+"""What a shell offers for an argument."""
+
+
 def _parser() -> _Parser:
+    width = max(map(len, COMMANDS))
+    groups = [
+        f"{title}:\n"
+        + "\n".join(f"  {name:{width}}  {COMMANDS[name][0]}" for name in names.split())
+        for title, names in GROUPS.items()
+    ]
     top = _Parser(
-        prog="midchart", description="What a language model misses in the middle of a chart."
+        prog="midchart",
+        usage="midchart COMMAND [--json] …",
+        description="What a language model misses in the middle of a chart.",
+        epilog="\n\n".join([*groups, "midchart COMMAND --help: its arguments, with examples."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"midchart {__version__}")
     commands = top.add_subparsers(
-        dest="command", required=True, parser_class=_Parser, metavar="COMMAND"
+        dest="command",
+        required=True,
+        parser_class=_Parser,
+        metavar="COMMAND",
+        help=argparse.SUPPRESS,
+        prog="midchart",
     )
     for name, (help, arguments, function) in COMMANDS.items():
-        parser = commands.add_parser(name, help=help, description=help)
+        parser = commands.add_parser(
+            name,
+            description=help,
+            epilog="\n  ".join(["examples:", *EXAMPLES[name]]),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         parser.set_defaults(does=function)
         parser.add_argument(
             "--json", action="store_true", help="one JSON document on standard output"
         )
         for names, options in arguments:
             if names:
-                parser.add_argument(*names, **options)
+                action = parser.add_argument(*names, **options)
+                if action.dest in COMPLETED:
+                    action.completer = COMPLETED[action.dest]  # pyright: ignore
                 continue
             group = parser.add_mutually_exclusive_group()
             for name, one in options.items():
@@ -853,7 +974,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         require_posix()
         protect_new_files()
-        call = _parser().parse_args(arguments)
+        parser = _parser()
+        if completing():
+            import argcomplete
+
+            argcomplete.autocomplete(parser)  # prints what may follow, and ends the process
+        call = parser.parse_args(arguments)
         call.does(call)
     except MidchartError as error:
         print(f"midchart: {error}", file=sys.stderr)

@@ -41,6 +41,11 @@ def data_folder() -> Path:
     return _folder("MIDCHART_DATA", _of_user("data", "XDG_DATA_HOME", ".local/share"))
 
 
+def completing() -> bool:
+    """Whether a shell asks what may follow on the command line (argcomplete)."""
+    return "_ARGCOMPLETE" in os.environ
+
+
 def cohorts_folder() -> Path:
     """Folder of cohorts, a folder each."""
     return data_folder() / "cohorts"

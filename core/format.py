@@ -114,6 +114,11 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def about_left(seconds: float | None, of: str = "") -> str:
+    """A time left as the end of a sentence, ", about 12 min left"; "" where it is not known."""
+    return "" if seconds is None else f", about {duration(seconds)} left {of}".rstrip()
+
+
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _INVISIBLE = re.compile(
     r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"

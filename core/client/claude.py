@@ -50,8 +50,10 @@ from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.config import Secret
 from midchart.core.egress import Address, EgressCheck, Permit, key_at, read_address
 from midchart.core.errors import InputError, MidchartError, MissingKey
+from midchart.core.format import about_left
 from midchart.core.options import Options
 from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.time_left import TimeLeft
 from midchart.core.types import Ended, Usage
 
 CLAUDE_URL = "https://api.anthropic.com"
@@ -570,12 +572,16 @@ class Batches:
         self.state.note("collected", claim=claim, batch=batch)
 
     def _wait(self, batch: str, n: int) -> None:
-        start, pause = time.monotonic(), min(_FIRST_POLL_S, self.poll_s)
+        start = before = time.monotonic()
+        pause, done, time_left = min(_FIRST_POLL_S, self.poll_s), 0, TimeLeft()
         while True:
             status = self.caller.call(lambda: self._status(batch))
             if status.processing_status == "ended":
                 return
-            self.watch(_progress_text(status, n, time.monotonic() - start))
+            moment, counted = time.monotonic(), _done(status, n)
+            left = time_left.after(counted - done, moment - before, n - counted)
+            before, done = moment, counted
+            self.watch(_progress_text(status, n, done, moment - start, left))
             until = time.monotonic() + pause
             while (rest := until - time.monotonic()) > 0:
                 time.sleep(min(rest, 0.5))
@@ -646,18 +652,20 @@ def _left(wanted: _Wanted) -> list[int]:
     return sorted(index for waiting in wanted.values() for index in waiting)
 
 
-def _progress_text(status: Any, n: int, seconds: float) -> str:
-    """A batch's progress, with the time left as far as it is known."""
+def _done(status: Any, n: int) -> int:
+    """Prompts of a batch of ``n`` that are no longer processed; 0 where it does not say."""
     waiting = getattr(getattr(status, "request_counts", None), "processing", n)
-    waiting = waiting if type(waiting) is int else n
-    done = max(n - waiting, 0)
-    if done and seconds > 1:
-        left = f"about {seconds / done * waiting / 60:.0f} min left"
-    else:
-        expires = getattr(status, "expires_at", None)
-        at = expires.strftime("%d %b %H:%M UTC") if isinstance(expires, datetime) else "a day"
-        left = f"most batches end within an hour, all by {at}"
-    return f"batch of {n:,} prompts: {done:,} done after {seconds / 60:.0f} min; {left}"
+    return max(n - waiting, 0) if type(waiting) is int else 0
+
+
+def _progress_text(status: Any, n: int, done: int, seconds: float, left: float | None) -> str:
+    """A batch's progress, with the time left as far as it is known."""
+    text = f"batch of {n:,} prompts: {done:,} done after {seconds / 60:.0f} min"
+    if left is not None:
+        return text + about_left(left)
+    expires = getattr(status, "expires_at", None)
+    at = expires.strftime("%d %b %H:%M UTC") if isinstance(expires, datetime) else "a day"
+    return f"{text}; most batches end within an hour, all by {at}"
 
 
 _LARGEST_GROUP = 10_000

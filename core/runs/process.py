@@ -379,8 +379,8 @@ def cancel_runs(runs: Iterable[str]) -> list[str]:
     return cancelled
 
 
-def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> None:
-    """Wait for a run's end; calls ``progress(items done, items planned, items failed)``.
+def wait(run: str, progress: Callable[[int, int, int, float | None], None] | None = None) -> None:
+    """Wait for a run's end; ``progress`` is called with items done, planned, failed, seconds left.
 
     Raises WorkFailed when its worker died or it was cancelled. Ctrl-C cancels the run, waits for
     the current item, and is raised again.
@@ -394,7 +394,8 @@ def wait(run: str, progress: Callable[[int, int, int], None] | None = None) -> N
             _reap()
             now = state.status(run)
             if progress is not None:
-                progress(now["done"] + now["failed"], now["planned"], now["failed"])
+                finished = now["done"] + now["failed"]
+                progress(finished, now["planned"], now["failed"], now["seconds_left"])
             if now["status"] not in ("queued", *BUSY):
                 break
             time.sleep(POLL_S)

@@ -151,6 +151,7 @@ class EventLine(_RunDocument):
     failed: Count = 0
     planned: Count = 0
     seconds: Seconds = 0.0
+    seconds_left: Seconds | None = None
     text: str = ""
     reason: str = ""
     versions: _Versions | None = None

@@ -191,7 +191,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
         "rate": per_second,
-        "seconds_left": (raw["planned"] - done - failed) / per_second if per_second else None,
+        "seconds_left": _last(events, "progress").get("seconds_left") if working else None,
     }
 
 
@@ -210,9 +210,10 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
     ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
     ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
-    smoothed over about a minute, with ``seconds_left`` (null: unknown). ``cohort_here``: whether
-    this installation's cohort of an imported run's name is the "same" (then ``data`` is that one),
-    an "other", or "absent".
+    smoothed over about a minute; ``seconds_left``: null before a tenth of the items
+    (:mod:`midchart.core.time_left`). ``cohort_here``: whether this
+    installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
+    "other", or "absent".
     """
     if run is not None:
         return _status(find_run(run))
@@ -308,8 +309,11 @@ def _entry(rows: Sequence[Row]) -> Row:
     status = next(name for name in MOST_URGENT if any(row["status"] == name for row in rows))
     at_work = next((row for row in rows if row["status"] == status), first)
     totals = {name: sum(row[name] for row in rows) for name in SUMMED}
-    rate = sum(row["rate"] or 0 for row in rows) or None
     missing = totals["planned"] - totals["done"] - totals["failed"]
+    known = [row for row in rows if row["seconds_left"]]
+    pace = sum(
+        (row["planned"] - row["done"] - row["failed"]) / row["seconds_left"] for row in known
+    )
     numbers = [row["queue_number"] for row in rows if row["queue_number"]]
     return {
         **at_work,
@@ -319,8 +323,8 @@ def _entry(rows: Sequence[Row]) -> Row:
         "name": f"{first['group']} ({len(rows)} runs)",
         "created": first["created"],
         "queue_number": min(numbers, default=None) if status == "queued" else None,
-        "rate": rate,
-        "seconds_left": missing / rate if rate else None,
+        "rate": sum(row["rate"] or 0 for row in rows) or None,
+        "seconds_left": missing / pace if pace else None,
     }
 
 

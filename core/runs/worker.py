@@ -38,9 +38,12 @@ from midchart.core.runs.process import GPU, tick, wanted
 from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
+from midchart.core.time_left import TimeLeft
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""
+LEAST_ROUNDS = 12
+"""Rounds of the estimate of time left, where a run has fewer patients."""
 
 
 def do_run(folder: RunDirectory) -> str:
@@ -51,6 +54,7 @@ def do_run(folder: RunDirectory) -> str:
     events = LineWriter(folder.events)
     start = time.monotonic()
     notified = [float("-inf"), -1.0]  # time and number of rows of the last progress event
+    timed = start, 0  # the same of the last estimate of the time left
 
     def notify(event: str, **facts: Any) -> None:
         events.append({"time": now(), "event": event, **facts})
@@ -59,11 +63,15 @@ def do_run(folder: RunDirectory) -> str:
         return {"done": done, "failed": failed, "planned": plan.planned}
 
     def progress(done: int, failed: int) -> bool:
+        nonlocal timed
         moment, total = time.monotonic(), done + failed
         patience = NOTIFY_S if total != notified[1] else UNCHANGED_S
         if moment - notified[0] > patience or plan.planned == total != notified[1]:
             notified[:] = moment, total
-            notify("progress", **counts(done, failed), seconds=round(moment - start, 2))
+            left = time_left.after(total - timed[1], moment - timed[0], plan.planned - total)
+            timed = moment, total
+            seconds = round(moment - start, 2)
+            notify("progress", **counts(done, failed), seconds=seconds, seconds_left=left)
         return not folder.cancel.exists()
 
     try:
@@ -80,6 +88,7 @@ def do_run(folder: RunDirectory) -> str:
         receiver = named_cluster(cluster)
         egress = permit(listed, cohort.manifest, plan.allow_hosts, receiver)
         patients = kind.patients(cohort, asked)
+        time_left = TimeLeft(plan.planned / max(patients, LEAST_ROUNDS))
         audit_destinations(folder.id, cohort.manifest.name, listed, patients)
 
         def note(text: str) -> None:

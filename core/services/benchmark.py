@@ -40,7 +40,7 @@ _SAME = ("spec", "protocol", "versions", "weights")
 LARGEST_RESULT = 1 << 20
 _REMEDY = "write it again with midchart benchmark"
 _Row = dict[str, Any]
-_Progress = Callable[[int, int, int], None]
+_Progress = Callable[[int, int, int, float | None], None]
 
 
 class BenchmarkSpec(Options):

@@ -15,8 +15,8 @@ from midchart.core.identity import ROLES, person, require
 ANYBODY = ""
 FUNCTIONS = {
     ANYBODY: """
-        account acting_as acting_person answers_csv band_of can_validate chosen_option columns_of
-        conclusion_of correct_option default_primary duration event_text evidence_parts
+        about_left account acting_as acting_person answers_csv band_of can_validate chosen_option
+        columns_of conclusion_of correct_option default_primary duration event_text evidence_parts
         evidence_sentences figure figure_alt gold_ids in_order in_words inert known_measures listed
         may neutralise only_quotes option_text options p_number p_value parse percent points
         progress protect_new_files read_questions read_toml resolve_person role_needed rows_of

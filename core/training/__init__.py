@@ -27,19 +27,6 @@ class Aborted(Exception):
     """The progress callback stopped the training; the checkpoint, if one is kept, is up to date."""
 
 
-class TimeLeft:
-    """Estimates remaining seconds from the mean duration of the steps done so far."""
-
-    def __init__(self) -> None:
-        self._steps, self._seconds = 0, 0.0
-
-    def after(self, steps: int, seconds: float, remaining: int) -> float:
-        """Seconds that ``remaining`` steps may take, now that ``steps`` more took ``seconds``."""
-        self._steps += steps
-        self._seconds += seconds
-        return remaining * self._seconds / self._steps
-
-
 def history_rows(history: Sequence[DataclassInstance]) -> list[dict[str, float | None]]:
     """The history of a training as rows; null for numbers that are not finite."""
     return [

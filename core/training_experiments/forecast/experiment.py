@@ -20,14 +20,15 @@ from numpy.typing import NDArray
 from midchart.core.cohorts.labelled import labelled
 from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.errors import UnknownName
-from midchart.core.format import duration, finite
+from midchart.core.format import about_left, finite
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.training import TimeLeft, history_rows
+from midchart.core.time_left import TimeLeft
+from midchart.core.training import history_rows
 from midchart.core.training_experiments.forecast import tables as forecast_tables
 from midchart.core.training_experiments.forecast import views
 from midchart.core.training_experiments.forecast.evaluation import (
@@ -214,7 +215,7 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
             left = self._time_left.after(1, epoch.seconds, of - epoch.epoch + models * of)
             self.job.watch(
                 f"{item.task}, {item.label}, seed {item.seed}: epoch {epoch.epoch} of {of}, tuning "
-                f"AUROC {epoch.tuning_auroc:.3f}; about {duration(left)} left for this run"
+                f"AUROC {epoch.tuning_auroc:.3f}{about_left(left, 'for this run')}"
             )
             return True
 

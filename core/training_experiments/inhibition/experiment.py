@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.format import duration, finite
+from midchart.core.format import about_left, finite
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
@@ -21,7 +21,8 @@ from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.training import TimeLeft, history_rows
+from midchart.core.time_left import TimeLeft
+from midchart.core.training import history_rows
 from midchart.core.training_experiments.inhibition import tables as inhibition_tables
 from midchart.core.training_experiments.inhibition import views
 from midchart.core.training_experiments.inhibition.spec import (
@@ -100,10 +101,11 @@ class InhibitionJobs(TrainingJobs[DecoderItem]):
             steps = stage.step % recipe.save_every or recipe.save_every
             remaining = of - stage.step + len(later) * of
             left = self._time_left.after(steps, stage.seconds, remaining)
-            left += (len(later) + 1) * self._evaluation_seconds
+            if left is not None:
+                left += (len(later) + 1) * self._evaluation_seconds
             self.job.watch(
                 f"{one}: step {stage.step} of {of}, {100 * stage.accuracy:.0f} % correct in "
-                f"training; about {duration(left)} left for this run"
+                f"training{about_left(left, 'for this run')}"
             )
             return True
 

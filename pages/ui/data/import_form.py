@@ -115,17 +115,17 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         words = f"Copying: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
         meter.progress(min(share, 1.0), words if share < 1 else "Opening the files")
 
-    started = shown = time.monotonic()
+    shown, counted, time_left = time.monotonic(), 0, api.TimeLeft()
 
     def read(done: int, planned: int) -> None:
-        nonlocal shown
-        if time.monotonic() - shown < 0.3:
+        nonlocal shown, counted
+        moment = time.monotonic()
+        if moment - shown < 0.3:
             return
-        shown = time.monotonic()
-        left = (time.monotonic() - started) / max(done, 1) * (planned - done)
-        share = done / max(planned, 1)
-        words = f"Reading every record: {done:,} of {planned:,}, about {left:,.0f} s left"
-        meter.progress(min(share, 1.0), words)
+        left = time_left.after(done - counted, moment - shown, planned - done)
+        shown, counted = moment, done
+        words = f"Reading every record: {done:,} of {planned:,}{api.about_left(left)}"
+        meter.progress(min(done / max(planned, 1), 1.0), words)
 
     files: Path | Iterable[Any] = (
         Path(source) if isinstance(source, str) else [(file.name, file) for file in source]

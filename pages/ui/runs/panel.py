@@ -59,9 +59,7 @@ def progress_text(now: dict[str, Any]) -> str:
         parts.append(f"{now['failed']:,} failed")
     if rate := now["rate"]:
         parts.append(f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute")
-    if now["seconds_left"] is not None:
-        parts.append(f"about {formats.duration(now['seconds_left'])} left")
-    texts = [", ".join(parts)] if parts else []
+    texts = [", ".join(parts) + api.about_left(now["seconds_left"])] if parts else []
     texts += [f"{queued:,} queued"] if queued else []
     texts += [plain(entry["note"]) for entry in now["active"] if entry["note"]]
     return " · ".join(texts)

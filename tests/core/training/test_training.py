@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from midchart.core.errors import DataError, WorkFailed
-from midchart.core.training import Aborted, TimeLeft, require_finite
+from midchart.core.training import Aborted, require_finite
 from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
 
@@ -106,12 +106,6 @@ def test_a_trainer_without_an_identity_keeps_no_checkpoint(tmp_path: Path) -> No
 
     with pytest.raises(TypeError, match="Plain defines no identity"):
         Plain().run(checkpoint=tmp_path / "line.safetensors")
-
-
-def test_time_left_is_the_mean_pace_times_what_remains() -> None:
-    time_left = TimeLeft()
-    assert time_left.after(10, 5.0, 30) == 15.0
-    assert time_left.after(30, 5.0, 8) == 2.0  # 40 steps in 10 s
 
 
 def test_the_number_of_threads_is_restored_and_orders_are_reproducible() -> None:

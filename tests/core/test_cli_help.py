@@ -1,0 +1,89 @@
+"""Help of the command line: groups, examples that work, and completion in a shell."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser, main
+from tests.support.run_helpers import set_workspace
+
+ROOT = Path(__file__).parents[2]
+UNTESTED = {"app", "bench", "benchmark", "claims", "replicate", "resume"}
+"""Examples that serve, take minutes, or need an interrupted run: they are only parsed."""
+
+
+def words_of(example: str) -> list[str]:
+    """The arguments of an example, without a redirection."""
+    return shlex.split(example.partition(" > ")[0])[1:]
+
+
+def test_every_command_is_in_one_group_and_its_help_ends_with_examples(capsys) -> None:
+    grouped = [name for names in GROUPS.values() for name in names.split()]
+    assert sorted(grouped) == sorted(COMMANDS)
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = capsys.readouterr().out
+    assert all(f"\n{title}:\n  " in shown for title in GROUPS)
+    for name in COMMANDS:
+        with pytest.raises(SystemExit):
+            main([name, "--help"])
+        assert capsys.readouterr().out.endswith(f"{EXAMPLES[name][-1]}\n")
+        for example in EXAMPLES[name]:
+            assert _parser().parse_args(words_of(example)).command == name
+
+
+@pytest.mark.slow
+def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
+    set_workspace(monkeypatch, tmp_path / "place")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "questions.txt").write_text("Which drugs does the patient take?\n")
+    for name in dict.fromkeys(("demo", "examples", *EXAMPLES)):
+        for example in EXAMPLES[name] if name not in UNTESTED else ():
+            # An installation refuses a run that it has.
+            set_workspace(monkeypatch, tmp_path / ("other" if name == "import" else "place"))
+            status = main(words_of(example))
+            assert status == 0, f"{example}: {capsys.readouterr().err[-500:]}"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("midchart rep", {"report", "replicate"}),
+        ("midchart check de", {"demo", "demo-letters"}),
+        ("midchart report 2026", {"20260101-000000-abcdef"}),
+        ("midchart select demo --arm bm25_r", {"bm25_ranked"}),
+        ("midchart ask demo q.txt --reader ext", {"extractive"}),
+    ],
+)
+def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offered: set[str]):
+    for folder in ("cohorts/demo", "cohorts/demo-letters", "runs/20260101-000000-abcdef"):
+        (tmp_path / "data" / folder).mkdir(parents=True)
+    program = tmp_path / "bin" / "midchart"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m midchart.core "$@"\n')
+    program.chmod(0o755)
+    script = f"""
+        source <(midchart completion bash)
+        COMP_LINE={shlex.quote(typed)} COMP_POINT={len(typed)} COMP_TYPE=9
+        COMP_WORDS=($COMP_LINE) COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
+        _python_argcomplete midchart
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PATH": path, "MIDCHART_DATA": str(tmp_path / "data")},
+    )
+    assert {line.strip() for line in done.stdout.splitlines()} == offered, done.stderr
