@@ -53,7 +53,8 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Weights on this machine. ``how`` is program, models folder, package or hub cache."""
+    """Weights on this machine: ``folder`` their folder, or a GGUF file. ``how`` is program, models
+    folder, package or hub cache."""
 
     model: Model
     folder: Path
@@ -144,9 +145,9 @@ def gguf_parts(name: str) -> list[Path]:
     return [files[0] for files in pieces] if complete else []
 
 
-def converted_folder(name: str) -> Path:
-    """Where the program writes a model that it converts from a GGUF file."""
-    return settings.cache_folder() / "models" / name
+def gguf_file(name: str) -> Path:
+    """Where the program writes the GGUF file of a model that packages carry in pieces."""
+    return settings.cache_folder() / "models" / f"{name}.gguf"
 
 
 def _in_hub_cache(model: Model) -> Path | None:
@@ -168,6 +169,9 @@ def _known(name: str) -> Model:
 def find(name: str) -> Found | None:
     """Where the weights called ``name`` are, None where they are missing; raises UnknownName."""
     model = _known(name)
+    if model.parts:
+        there = gguf_parts(name) and importlib.util.find_spec("xllamacpp")
+        return Found(model, gguf_file(name), "package") if there else None
     places = (
         ("models folder", lambda: settings.models_folder() / name),
         ("program", lambda: Path(__file__).parent / model.shipped if model.shipped else None),
@@ -178,8 +182,6 @@ def find(name: str) -> Found | None:
         folder = place()
         if folder is not None and _is_model(folder):
             return Found(model, folder, how)
-    if gguf_parts(name) and importlib.util.find_spec("gguf"):
-        return Found(model, converted_folder(name), "package")
     return None
 
 
@@ -199,10 +201,10 @@ def problem(name: str) -> str:
     model = _known(name)
     if find(name) is not None:
         return ""
+    place = "" if model.parts else f"they go to {settings.models_folder() / name}; "
     return (
         f"the weights of {name} ({model.size_mb:,} MB, for {model.used_by}) are not on this "
-        f"machine; they go to {settings.models_folder() / name}; get them with: "
-        f"{fetch_command(model)}"
+        f"machine; {place}get them with: {fetch_command(model)}"
     )
 
 
@@ -318,16 +320,16 @@ ENDS = 1 << 20
 """Bytes at either end of a weights file that :func:`mark` reads."""
 
 
-def mark(folder: Path) -> str:
-    """A hash that identifies a folder's weights without reading gigabytes of them.
+def mark(place: Path) -> str:
+    """A hash that identifies weights, a folder or a GGUF file, without reading gigabytes of them.
 
     Of config, tokenizer and shard index all bytes; of each weights file its name, its size, and a
     megabyte at either end (the header, which lists every tensor, is first).
     """
     total = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
+    for path in [place] if place.is_file() else sorted(place.iterdir()):
         named = path.name in ("config.json", "tokenizer.json", "model.safetensors.index.json")
-        if not named and path.suffix != ".safetensors":
+        if not named and path.suffix not in (".safetensors", ".gguf"):
             continue
         size = path.stat().st_size
         total.update(f"{path.name}:{size}:".encode())

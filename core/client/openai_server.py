@@ -216,7 +216,9 @@ class OpenAIServer:
         if not isinstance(models, list):
             raise broken_response(self.service)
         for model in models:
-            length = getattr(model, "max_model_len", None)
+            meta: Any = getattr(model, "meta", None)
+            reported = meta.get("n_ctx") if isinstance(meta, dict) else None  # llama.cpp's
+            length = getattr(model, "max_model_len", reported)
             if getattr(model, "id", None) == self.model and type(length) is int and length > 0:
                 return length
         raise InputError(

@@ -39,9 +39,7 @@ from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
 
 _DEFAULT = "Qwen2.5-7B-Instruct"
-_TRAINED_LENGTH_ONLY = frozenset(
-    (weights.GEMMA, *(f"Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B")))
-)
+_TRAINED_LENGTH_ONLY = frozenset(f"Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B"))
 """Models whose cards promise only their trained length; the others reach four times it."""
 _STRETCH = 4
 ENDS = ("<|im_end|>", "<|endoftext|>")
@@ -100,8 +98,6 @@ class Qwen(Configurable):
     first one ends each of a list of allowed answers."""
     stretch: ClassVar[int] = _STRETCH
     """How far YaRN stretches the trained length."""
-    lead: ClassVar[str] = ""
-    """What separates a prompt from its answer."""
 
     def __init__(self, protocol: Protocol, **options: Any) -> None:
         self.check(protocol, **options)
@@ -210,7 +206,7 @@ class Qwen(Configurable):
         lists = [allowed[i] if allowed else None for i in range(len(prompts))]
         for i, prompt in enumerate(prompts):
             if prompt.options:
-                lists[i] = tuple(f"{self.lead}{x}" for x in LETTERS[: len(prompt.options)])
+                lists[i] = tuple(LETTERS[: len(prompt.options)])
         likely = [i for i, p in enumerate(prompts) if p.options and choose == "likelihood"]
         written = [i for i in range(len(prompts)) if i not in set(likely)]
         for at, answer in self._likeliest([prompts[i] for i in likely]):
@@ -229,7 +225,7 @@ class Qwen(Configurable):
         engine = shared_engine(self.folder, self.options.dtype)
         for index, prompt in enumerate(prompts):
             ids = np.array(self._ids(prompt.text), dtype=np.int64)
-            options = [self._ids(f"{self.lead}{one_line(text)}") for text in prompt.options]
+            options = [self._ids(one_line(text)) for text in prompt.options]
             if len(ids) + max(map(len, options)) > min(self._longest, self.trained):
                 yield index, self._too_long(len(ids))
                 continue

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,26 +47,36 @@ def template_frame(folder: Path) -> Frame:
     tokenizer = transformers.PreTrainedTokenizerFast.from_pretrained(
         str(folder), local_files_only=True
     )
+    ends = tuple(token for token in (tokenizer.eos_token,) if token)
+    start = tokenizer.bos_token or ""
+    if tokenizer("x").input_ids[:1] != [tokenizer.bos_token_id]:
+        start = ""
+    name = digest(str(tokenizer.get_chat_template()))
+    frame = frame_of_template(lambda messages: _rendered(tokenizer, messages), folder, name)
+    return replace(frame, ends=ends, start=start if frame.head.startswith(start) else "")
+
+
+def frame_of_template(
+    render: Callable[[list[dict[str, str]]], str], model: Path, name: str
+) -> Frame:
+    """The frame of the template that ``render`` applies ("" where it refuses the messages).
+
+    ``model``: its place, for errors. Raises SpecError as :func:`template_frame` does.
+    """
     user = REQUEST + _CONTEXT + MIDDLE + _QUESTION
-    text = _rendered(
-        tokenizer, [{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}]
-    )
+    text = render([{"role": "system", "content": SYSTEM}, {"role": "user", "content": user}])
     if SYSTEM not in text:
-        text = _rendered(tokenizer, [{"role": "user", "content": f"{SYSTEM}\n\n{user}"}])
+        text = render([{"role": "user", "content": f"{SYSTEM}\n\n{user}"}])
     head, _, rest = text.partition(_CONTEXT)
     middle, _, tail = rest.partition(_QUESTION)
     if not (
         head.endswith(REQUEST) and SYSTEM in head and middle == MIDDLE and text.count("[[") == 2
     ):
         raise SpecError(
-            f"{folder}: the chat template does not write messages as they are, so a context cannot "
+            f"{model}: the chat template does not write messages as they are, so a context cannot "
             "be cut to its tokens"
         )
-    name = digest(str(tokenizer.get_chat_template()))
-    ends = tuple(token for token in (tokenizer.eos_token,) if token)
-    start = tokenizer.bos_token or ""
-    twice = head.startswith(start) and tokenizer("x").input_ids[:1] == [tokenizer.bos_token_id]
-    return Frame(head, middle, tail, name, ends, start if twice else "")
+    return Frame(head, middle, tail, name)
 
 
 def _rendered(tokenizer: Any, messages: list[dict[str, str]]) -> str:

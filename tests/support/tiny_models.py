@@ -224,3 +224,70 @@ def make_other(
         chat_template=template,
     ).save_pretrained(folder)
     return folder
+
+
+_GGUF_NAMES = {
+    "model.embed_tokens": "token_embd",
+    "model.norm": "output_norm",
+    "lm_head": "output",
+    "input_layernorm": "attn_norm",
+    "self_attn.q_proj": "attn_q",
+    "self_attn.k_proj": "attn_k",
+    "self_attn.v_proj": "attn_v",
+    "self_attn.o_proj": "attn_output",
+    "post_attention_layernorm": "ffn_norm",
+    "mlp.gate_proj": "ffn_gate",
+    "mlp.up_proj": "ffn_up",
+    "mlp.down_proj": "ffn_down",
+}
+
+
+def make_gguf(folder: Path, file: Path, template: str = OTHER_TEMPLATE) -> Path:
+    """The Llama that :func:`make_other` wrote into ``folder`` as a GGUF file, in float32.
+
+    ``template`` "" leaves the chat template out. llama.cpp rotates neighbouring rows of queries and
+    keys, transformers the two halves of a head: rows are reordered as by llama.cpp's converter.
+    """
+    import gguf
+    from safetensors.numpy import load_file
+
+    config = json.loads((folder / "config.json").read_text())
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    heads = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+    vocabulary = sorted(tokenizer["model"]["vocab"], key=tokenizer["model"]["vocab"].__getitem__)
+    special = {token["content"] for token in tokenizer["added_tokens"]}
+    writer = gguf.GGUFWriter(file, "llama")
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads["attn_q"])
+    writer.add_head_count_kv(heads["attn_k"])
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_rope_freq_base(config["rope_parameters"]["rope_theta"])
+    writer.add_vocab_size(len(vocabulary))
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list(vocabulary)
+    writer.add_token_types([3 if token in special else 1 for token in vocabulary])
+    writer.add_token_merges([" ".join(merge) for merge in tokenizer["model"]["merges"]])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(4)
+    writer.add_add_bos_token(False)
+    if template:
+        writer.add_chat_template(template)
+    for name, values in load_file(folder / "model.safetensors").items():
+        stem, layer = name.removesuffix(".weight"), ""
+        if stem.startswith("model.layers."):
+            number, _, stem = stem.removeprefix("model.layers.").partition(".")
+            layer = f"blk.{number}."
+        target = _GGUF_NAMES[stem]
+        if target in heads:
+            rows = values.reshape(heads[target], 2, -1, values.shape[1])
+            values = rows.swapaxes(1, 2).reshape(values.shape)
+        writer.add_tensor(f"{layer}{target}.weight", values.copy())
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return file

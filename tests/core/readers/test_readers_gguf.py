@@ -1,0 +1,172 @@
+"""The reader gguf gives transformers' answers, and a real llama.cpp server those of the reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from midchart.core.errors import MissingModel, SpecError
+from midchart.core.protocol import parse
+from midchart.core.readers import READERS
+from midchart.core.readers.gemma import FRAME, Gemma
+from midchart.core.readers.gguf import Gguf
+from midchart.core.text.prompt import NOT_DOCUMENTED, SYSTEM, build_prompt
+from midchart.core.types import ContextLine, Prompt, Selection
+from tests.support.tiny_models import OTHER_TEMPLATE, make_gguf, make_other
+
+xllamacpp = pytest.importorskip("xllamacpp", reason="needs tests/requirements.lock")
+pytest.importorskip("gguf", reason="needs tests/requirements.lock")
+
+PROTOCOL = parse({"answer_tokens": 12})
+MODEL, WINDOW = "tiny.gguf", 4096
+WITHOUT_SYSTEM = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}" + OTHER_TEMPLATE
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory):
+    models = tmp_path_factory.mktemp("gguf-models")
+    make_other(models / "tiny", "llama")
+    make_gguf(models / "tiny", models / MODEL)
+    make_gguf(models / "tiny", models / "bare.gguf", "")
+    make_gguf(models / "tiny", models / "quiet.gguf", WITHOUT_SYSTEM)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_MODELS", str(models))
+        patch.setenv("MIDCHART_SECRETS", str(models / "none.toml"))
+        yield models
+
+
+def built(model: str = MODEL, **options) -> Gguf:
+    return READERS.build("gguf", PROTOCOL, model=model, window=WINDOW, threads=1, **options)
+
+
+def prompt(number: int, reader, frame=None, **more) -> Prompt:
+    things = ("Glucose", "left foot", "HBA1C %", "refill: none", "omeprazole")
+    texts = [f"[2020-01-0{i}] {i * things[number]} {90 + 7 * i} mg" for i in range(1, 8)]
+    lines = tuple(ContextLine(f"e{i}", text) for i, text in enumerate(texts))
+    selection = Selection("", "", "full", (), 0, lines=lines)
+    asked = f"What dose of warfarin? {things[number]}"
+    count, frame = reader.count_tokens, frame or reader.frame
+    return build_prompt(asked, selection, PROTOCOL, WINDOW, count, frame, **more)
+
+
+def test_its_prompts_and_answers_are_those_of_transformers() -> None:
+    reader = built()
+    local = READERS.build("transformers", PROTOCOL, model="tiny", dtype="float32")
+    prompts = [prompt(number, reader) for number in range(5)]
+    assert prompts == [prompt(number, local) for number in range(5)]  # the template's digest too
+    assert prompts[0].text.startswith(f"<bos><|start|>system<|sep|>{SYSTEM}<|end|><|start|>user")
+    expected, answers = dict(local.read_many(prompts)), dict(reader.read_many(prompts))
+    for i in range(5):
+        assert (answers[i].text, answers[i].ended) == (expected[i].text, expected[i].ended)
+        assert answers[i].prompt_tokens == expected[i].prompt_tokens == prompts[i].tokens
+    assert len({answer.text for answer in answers.values()}) > 1
+
+
+def test_what_a_prompt_shares_with_the_one_before_is_read_once() -> None:
+    reader, first = built(), prompt(4, built())
+    second = build_prompt(
+        "And when?",
+        Selection("", "", "full", (), 0, lines=first.context),
+        PROTOCOL,
+        WINDOW,
+        reader.count_tokens,
+        reader.frame,
+    )
+    one, two = (answer for _, answer in sorted(reader.read_many([first, second])))
+    assert max(one.reused_tokens, two.reused_tokens) > first.tokens // 2
+    assert reader.read(second).text == two.text
+
+
+def test_a_real_server_gives_its_answers_by_the_model_s_own_template(folder: Path) -> None:
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path, parameters.model_alias = str(folder / MODEL), {"tiny"}
+    parameters.n_ctx, parameters.n_parallel, parameters.verbosity = WINDOW, 1, -1
+    parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = 1
+    server = xllamacpp.Server(parameters)
+    local = built()
+    prompts = [prompt(number, local) for number in range(5)]
+    expected = dict(local.read_many(prompts))
+    served = READERS.build(
+        "served", PROTOCOL, url=f"{server.listening_address}/v1", model="tiny", concurrency=1
+    )
+    assert served.window == WINDOW - 128  # as the server reports it
+    answers = dict(served.read_many(prompts))
+    for i in range(5):
+        assert (answers[i].status, answers[i].how) == ("ok", "chat"), answers[i].reason
+        # Random weights may end within a character, which the server leaves out.
+        texts = {one.text.rstrip("\N{REPLACEMENT CHARACTER} ") for one in (answers[i], expected[i])}
+        assert len(texts) == 1
+        assert answers[i].ended == expected[i].ended
+        # The server reads the rendered text that the reader reads here, token for token.
+        assert answers[i].prompt_tokens == prompts[i].tokens
+
+
+def test_a_template_that_refuses_a_system_message_gets_it_in_the_user_s() -> None:
+    frame = built("quiet.gguf").frame
+    # llama.cpp joins the two by one line break.
+    assert frame.head.startswith(f"<bos><|start|>user<|sep|>{SYSTEM}\nBased ONLY on")
+
+
+def test_a_quote_is_a_line_with_its_source_or_that_none_answers() -> None:
+    reader = built(quote=True)
+    assert reader.identity != built().identity
+    for number in range(5):
+        asked = prompt(number, reader)
+        answer = reader.read(asked)
+        assert answer.quotes and answer.ended == "stop"
+        if answer.text != NOT_DOCUMENTED:
+            (source,) = answer.sources
+            line = next(line.text for line in asked.context if line.sentence_id == source)
+            date, text = line[1:11], line[13:]
+            assert answer.text.endswith(f" [{date}]") and text.startswith(answer.text[:-13])
+
+
+@pytest.mark.parametrize("choose", ["letter", "likelihood"])
+def test_a_choice_is_that_of_transformers(choose: str) -> None:
+    options = ("90 mg", "glucose", "twice daily")
+    reader = built(choose=choose)
+    local = READERS.build("transformers", PROTOCOL, model="tiny", dtype="float32", choose=choose)
+    for number in range(5):
+        asked = prompt(number, reader, options=options)
+        assert reader.read(asked).text == local.read(asked).text
+
+
+def test_gemma_s_answer_is_the_first_line_of_a_completion(folder: Path, monkeypatch) -> None:
+    monkeypatch.setattr(Gemma, "model_file", classmethod(lambda cls, model: folder / MODEL))
+    monkeypatch.setattr("midchart.core.readers.gemma.prepare", lambda model, watch: None)
+    assert Gemma.ends == ("\n",)
+    # Random weights write no line break, but another letter often.
+    monkeypatch.setattr(Gemma, "ends", ("m",))
+    reader = READERS.build("gemma", PROTOCOL, window=WINDOW, threads=1)
+    ended: list[bool] = []
+    for number in range(5):
+        asked = prompt(number, reader, FRAME)
+        text = built().read(asked).text
+        assert reader.read(asked).text == text.split("m")[0].strip()
+        ended.append("m" in text)
+    assert any(ended)
+
+
+def test_a_prompt_longer_than_the_window_fails_with_its_length() -> None:
+    reader = built()
+    answer = reader.read(Prompt("x " * WINDOW, "x", (), 0))
+    assert answer.status == "failed" and f"window of {WINDOW:,}" in answer.reason
+
+
+def test_it_refuses_what_it_cannot_read(folder: Path) -> None:
+    (folder / "text.gguf").write_text("no model")
+    for model, error, words in (
+        ("", SpecError, "needs 'model'"),
+        ("../tiny.gguf", SpecError, "names a file"),
+        ("tiny", SpecError, "names a file"),
+        ("missing.gguf", MissingModel, "put the GGUF file there"),
+        ("text.gguf", SpecError, "not a GGUF file with a chat template"),
+        ("bare.gguf", SpecError, "not a GGUF file with a chat template"),
+    ):
+        with pytest.raises(error, match=words) as refused:
+            Gguf.check(PROTOCOL, model=model)
+        assert "\n" not in str(refused.value)
