@@ -20,7 +20,7 @@ from midchart.core.samples.fields import (
     messages_of,
     number_of,
     prompt_and_answer,
-    stages_of,
+    steps_of,
     text_of,
     texts_of,
 )
@@ -81,7 +81,7 @@ def _sample(row: dict[str, Any], place: str) -> Sample:
         patient=id_of(facts.get("patient")),
         messages=messages,
         context=text_of(facts.get("context")),
-        stages=stages_of(facts),
+        steps=steps_of(facts),
         options=texts_of(given_input.get("choices")),
         reference=texts_of(given_input.get("reference")),
         evidence=texts_of(facts.get("evidence")),

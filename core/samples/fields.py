@@ -1,5 +1,5 @@
 """Fields that logs of other systems have under many names: which column means what, and the texts,
-pieces, messages and numbers that their values hold."""
+chunks, messages and numbers that their values hold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, cast
 from midchart.core.cohorts.columns import MISSING, MISSING_TYPED, known_names
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_json, valid_unicode
-from midchart.core.samples.sample import Message, Piece, Stage
+from midchart.core.samples.sample import Chunk, Message, Step
 
 COLUMNS: Mapping[str, Sequence[str]] = {
     "id": ("sample_id", "question_id", "qid", "item_id", "instruction_id"),
@@ -184,28 +184,28 @@ def texts_of(value: Any) -> tuple[str, ...]:
     return (text,) if (text := text_of(value)) else ()
 
 
-def pieces_of(value: Any) -> tuple[Piece, ...]:
-    """The pieces of a list of texts, or of objects with text, identifier and score."""
+def chunks_of(value: Any) -> tuple[Chunk, ...]:
+    """The chunks of a list of texts, or of objects with text, identifier and score."""
     value = unpacked(value)
     listed = cast("Sequence[Any]", value if isinstance(value, list | tuple) else [value])
-    pieces = [_piece(one) for one in listed]
-    return tuple(piece for piece in pieces if piece.text or piece.identifier)
+    chunks = [_chunk(one) for one in listed]
+    return tuple(chunk for chunk in chunks if chunk.text or chunk.identifier)
 
 
-def _piece(value: Any) -> Piece:
+def _chunk(value: Any) -> Chunk:
     if not isinstance(value, dict):
-        return Piece(text_of(value))
+        return Chunk(text_of(value))
     members = cast("dict[str, Any]", value)
     identifiers = (id_of(members.get(name)) for name in ("id", "identifier", "chunk_id", "doc_id"))
     scores = (members.get(name) for name in ("score", "similarity", "relevance_score"))
     score = next((one for one in scores if one is not None), None)
-    return Piece(text_of(members), next(filter(None, identifiers), ""), number_of(score))
+    return Chunk(text_of(members), next(filter(None, identifiers), ""), number_of(score))
 
 
-def stages_of(fields: Mapping[str, Any]) -> tuple[Stage, ...]:
-    """The stages in a row's fields ``retrieved`` and ``reranked``."""
-    stages = [Stage(name, pieces_of(fields.get(name))) for name in ("retrieved", "reranked")]
-    return tuple(stage for stage in stages if stage.pieces)
+def steps_of(fields: Mapping[str, Any]) -> tuple[Step, ...]:
+    """The steps in a row's fields ``retrieved`` and ``reranked``."""
+    steps = [Step(name, chunks_of(fields.get(name))) for name in ("retrieved", "reranked")]
+    return tuple(step for step in steps if step.chunks)
 
 
 def messages_of(value: Any) -> tuple[Message, ...]:

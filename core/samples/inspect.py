@@ -20,7 +20,7 @@ from midchart.core.samples.fields import (
     messages_of,
     number_of,
     prompt_and_answer,
-    stages_of,
+    steps_of,
     text_of,
     texts_of,
 )
@@ -143,7 +143,7 @@ def _sample(sample: Any, header: Any, place: str) -> Sample:
         patient=id_of(fields.get("patient")),
         messages=prompt,
         context=text_of(fields.get("context")),
-        stages=stages_of(fields),
+        steps=steps_of(fields),
         options=texts_of(sample.choices),
         reference=texts_of(sample.target),
         evidence=texts_of(fields.get("evidence")),

@@ -38,7 +38,7 @@ from midchart.core.samples.files import (
     place_name,
     suffix_of,
 )
-from midchart.core.samples.sample import Message, Piece, Sample, Stage
+from midchart.core.samples.sample import Chunk, Message, Sample, Step
 
 _SUFFIXES = (*LINES, ".json", ".parquet")
 MOST_SPANS = 2_000_000
@@ -307,12 +307,12 @@ def _sample(trace: str, one: _CallsOfTrace) -> Sample | None:
     models = [span for span in spans if span.kind == "LLM" or _model(span)]
     last = models[-1] if models else None
     messages = _prompt(last.attributes) if last else ()
-    stages = tuple(stage for span in spans if (stage := _stage(span)).pieces)
+    steps = tuple(step for span in spans if (step := _step(span)).chunks)
     question = _input(root.attributes)
     for span in spans if not question else ():
         question = question or (_query(span) if span.kind in ("RETRIEVER", "RERANKER") else "")
     question = question or last_question(messages)
-    if not question and not messages and not stages:
+    if not question and not messages and not steps:
         return None
     answer = _answer(last.attributes) if last else ""
     answer = answer or text_of(unpacked(_at(root.attributes, "output.value")))
@@ -324,7 +324,7 @@ def _sample(trace: str, one: _CallsOfTrace) -> Sample | None:
         answer=answer,
         patient=_patient(root, spans),
         messages=messages,
-        stages=stages,
+        steps=steps,
         model=_model(last) if last else "",
         system=id_of(_first(root.attributes, "agent.name", "gen_ai.agent.name")),
         ended=_ended(usage),
@@ -368,24 +368,24 @@ def _query(span: _Call) -> str:
     return text_of(_first(span.attributes, *names)) or _input(span.attributes)
 
 
-def _stage(span: _Call) -> Stage:
+def _step(span: _Call) -> Step:
     """The documents that a span gives, in its order; without any for other spans."""
     reranked = _items(_at(span.attributes, "reranker.output_documents"))
     names = ("retrieval.documents", "gen_ai.retrieval.documents")
     retrieved = _items(_first(span.attributes, *names))
-    pieces = [_piece(one) for one in reranked or retrieved]
-    return Stage("reranked" if reranked else "retrieved", tuple(pieces))
+    chunks = [_chunk(one) for one in reranked or retrieved]
+    return Step("reranked" if reranked else "retrieved", tuple(chunks))
 
 
-def _piece(value: Any) -> Piece:
+def _chunk(value: Any) -> Chunk:
     value = unpacked(value)
     if not isinstance(value, dict):
-        return Piece(text_of(value))
+        return Chunk(text_of(value))
     members = cast("Tree", value)
     inner = members.get("document")
     members = cast("Tree", inner) if isinstance(inner, dict) else members
     score = number_of(members.get("score"))
-    return Piece(text_of(members), id_of(members.get("id")), score)
+    return Chunk(text_of(members), id_of(members.get("id")), score)
 
 
 def _prompt(tree: Tree) -> tuple[Message, ...]:

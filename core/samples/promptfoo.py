@@ -17,7 +17,7 @@ from midchart.core.samples.fields import (
     messages_of,
     number_of,
     numbers_of,
-    stages_of,
+    steps_of,
     text_of,
     texts_of,
 )
@@ -90,7 +90,7 @@ def _sample(row: dict[str, Any], place: str, trouble: Trouble) -> Iterator[Sampl
         patient=id_of(variables.get("patient")),
         messages=messages,
         context=text_of(variables.get("context")),
-        stages=stages_of(variables),
+        steps=steps_of(variables),
         reference=texts_of(variables.get("reference")),
         evidence=texts_of(variables.get("evidence")),
         model=id_of(provider.get("label")) or id_of(provider.get("id")),

@@ -13,8 +13,8 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A piece of text that a system retrieved: a chunk, a sentence, a document.
+class Chunk:
+    """A text that a system retrieved: a part of a document, a sentence, a whole document.
 
     ``identifier`` is the system's own name of it; ``score`` what it was ranked by (None: unsaid).
     """
@@ -25,12 +25,12 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
-    """What a system had after one step: ``name`` is "retrieved", "reranked" or the step's own
-    name; ``pieces`` are in the system's order. Several rounds of retrieval are several stages."""
+class Step:
+    """What a system had after one step: ``name`` is "retrieved", "reranked" or its own
+    name; ``chunks`` are in the system's order. Several rounds of retrieval are several steps."""
 
     name: str
-    pieces: tuple[Piece, ...]
+    chunks: tuple[Chunk, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +48,8 @@ class Sample:
     ``id`` is unique among the samples of a file; ``place`` the file and line or index it was read
     from, for messages. ``messages`` is the prompt exactly as the model got it (a completion's is
     one user message); ``context`` the part of it that a log gives apart as the record's text
-    ("": only the prompt is known). ``stages`` come in the order of the system's work. ``reference``
-    holds the accepted answers, ``evidence`` the annotated pieces of evidence. ``scores`` are the
+    ("": only the prompt is known). ``steps`` come in the order of the system's work. ``reference``
+    holds the accepted answers, ``evidence`` the annotated chunks of evidence. ``scores`` are the
     log's own, by the name of its metric, of which larger is better unless the log says otherwise.
     ``ended`` is how the answer ended, as :data:`midchart.core.types.Answer` has it ("": unsaid).
     ``input_tokens`` and ``output_tokens`` are counted by the system (None: unsaid).
@@ -62,7 +62,7 @@ class Sample:
     patient: str = ""
     messages: tuple[Message, ...] = ()
     context: str = ""
-    stages: tuple[Stage, ...] = ()
+    steps: tuple[Step, ...] = ()
     options: tuple[str, ...] = ()
     reference: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ from midchart.core.samples.fields import (
     number_of,
     prompt_and_answer,
     scores_of,
-    stages_of,
+    steps_of,
     text_of,
     texts_of,
     unpacked,
@@ -100,9 +100,9 @@ def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
     if not question and not messages:
         return None
     context = unpacked(fields.get("context"))
-    stages = stages_of(fields)
+    steps = steps_of(fields)
     if isinstance(context, list):
-        stages = stages or stages_of({"retrieved": cast("list[Any]", context)})
+        steps = steps or steps_of({"retrieved": cast("list[Any]", context)})
         context = "\n\n".join(texts_of(cast("list[Any]", context)))
     return Sample(
         id=id_of(fields.get("id")) or number,
@@ -112,7 +112,7 @@ def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
         patient=id_of(fields.get("patient")),
         messages=messages,
         context=text_of(context),
-        stages=stages,
+        steps=steps,
         options=texts_of(fields.get("options")),
         reference=texts_of(fields.get("reference")),
         evidence=texts_of(fields.get("evidence")),

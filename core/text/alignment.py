@@ -64,17 +64,17 @@ class Passage:
     altered: tuple[str, str] = ("", "")
 
 
-class RecordWords:
+class WordIndex:
     """A record's words in order, with the places of every :data:`_SEED` of them."""
 
     def __init__(self, record: Record) -> None:
         texts = [event_text(event) for event in record.events]
-        found = [word_spans(text) for text in texts]
+        words_of_events = [word_spans(text) for text in texts]
         self.texts = texts
-        self.event = np.repeat(np.arange(len(texts)), [len(words) for words in found])
-        self.start = np.array([a for words in found for _, a, _ in words], dtype=np.int64)
-        self.end = np.array([b for words in found for _, _, b in words], dtype=np.int64)
-        self.codes = _codes(word for words in found for word, _, _ in words)
+        self.event = np.repeat(np.arange(len(texts)), [len(words) for words in words_of_events])
+        self.start = np.array([a for words in words_of_events for _, a, _ in words], dtype=np.int64)
+        self.end = np.array([b for words in words_of_events for _, _, b in words], dtype=np.int64)
+        self.codes = _codes(word for words in words_of_events for word, _, _ in words)
         self.dates = [None if e.time is None else e.time.date() for e in record.events]
         seeds = _seeds(self.codes)
         # A seed lies within one event.
@@ -116,12 +116,12 @@ class RecordWords:
         return length
 
 
-_recent: LRU[RecordWords] = LRU(4)
+_recent: LRU[WordIndex] = LRU(4)
 
 
-def words_of(record: Record) -> RecordWords:
+def words_of(record: Record) -> WordIndex:
     """A record's words; those of the last records are kept."""
-    return _recent.get(record.digest, lambda: RecordWords(record))
+    return _recent.get(record.digest, lambda: WordIndex(record))
 
 
 def _codes(words: Iterable[str]) -> NDArray[np.uint64]:
@@ -199,13 +199,13 @@ def aligned(text: str, record: Record, protocol: Protocol) -> list[Passage]:
     return passages
 
 
-def _passage(read: _Text, chart: RecordWords, run: _Run) -> Passage:
+def _passage(read: _Text, chart: WordIndex, run: _Run) -> Passage:
     spans = tuple(chart.span(place, run.count) for place in run.places)
     start, end = read.words[run.at][1], read.words[run.at + run.count - 1][2]
     return Passage(start, end, "same", spans, 1.0)
 
 
-def _runs(read: _Text, chart: RecordWords) -> list[_Run]:
+def _runs(read: _Text, chart: WordIndex) -> list[_Run]:
     """The runs of a text, from its beginning: at each word the longest one that begins there."""
     first, end = chart.seeded(_seeds(read.codes))
     runs: list[_Run] = []
@@ -240,7 +240,7 @@ def _whole_line(read: _Text, at: int, count: int) -> bool:
 
 
 def _dated(
-    read: _Text, chart: RecordWords, at: int, places: Sequence[int], following: int
+    read: _Text, chart: WordIndex, at: int, places: Sequence[int], following: int
 ) -> tuple[int, ...]:
     """Of equal places: the one that follows the run before, else those of a stated date, else all
     (the first :data:`_MOST_PLACES`)."""
@@ -257,7 +257,7 @@ def _between(
     protocol: Protocol,
     first: int,
     end: int,
-    chart: RecordWords,
+    chart: WordIndex,
     runs: Sequence[_Run],
     number: int,
 ) -> Iterator[Passage]:
@@ -284,10 +284,10 @@ def _between(
         yield Passage(start, stop, "changed", tuple((on_date or spans)[:_MOST_PLACES]), score)
 
 
-def _change(read: _Text, chart: RecordWords, before: _Run, after: _Run) -> Passage | None:
+def _change(read: _Text, chart: WordIndex, before: _Run, after: _Run) -> Passage | None:
     """The gap between two runs as a changed passage; None where it is none."""
-    here = after.at - (before.at + before.count)
-    if here > _GAP:
+    inserted = after.at - (before.at + before.count)
+    if inserted > _GAP:
         return None
     for place in before.places:
         begin = place + before.count
@@ -369,8 +369,8 @@ class Shingles:
 
     def elsewhere(self, text: str, patient: str) -> bool:
         """Whether a part of one of the texts has a shingle that a record of another patient has."""
-        found = np.searchsorted(self._all, _shingles(text))
-        numbers = np.concatenate([self._first[found], self._other[found]])
+        at = np.searchsorted(self._all, _shingles(text))
+        numbers = np.concatenate([self._first[at], self._other[at]])
         return any(self._patients[number] != patient for number in numbers[numbers >= 0].tolist())
 
 

@@ -19,7 +19,7 @@ from midchart.core.experiments.audit.joining import (
     audited,
     is_frame,
     prompt_text,
-    stage_text,
+    step_text,
 )
 from midchart.core.experiments.audit.views import VIEWS, conclusion
 from midchart.core.options import Options, Text
@@ -164,11 +164,11 @@ def _system_row(job: Job, question: Question) -> Row:
     with outcome(row):
         record = question.record()
         # Each step's pieces in the record; of several rounds, what any of them brought.
-        rounds = [stage for stage in sample.stages if stage.name != RERANKED]
-        reranked = [stage for stage in sample.stages if stage.name == RERANKED][-1:]
+        rounds = [stage for stage in sample.steps if stage.name != RERANKED]
+        reranked = [stage for stage in sample.steps if stage.name == RERANKED][-1:]
         for step, stages in (("retrieved", rounds), (RERANKED, reranked)):
             if stages:
-                texts = (stage_text(stage) for stage in stages)
+                texts = (step_text(stage) for stage in stages)
                 passages = chain.from_iterable(aligned(t, record, job.protocol) for t in texts)
                 row |= _evidence(question, step, shown(passages))
         # The prompt.
@@ -181,7 +181,7 @@ def _system_row(job: Job, question: Question) -> Row:
             row |= _chances(question, row["context_tokens"])
             row |= {
                 "prompt_from": "context" if sample.context else "prompt" if sample.messages
-                else sample.stages[-1].name,
+                else sample.steps[-1].name,
                 "prompt_band": _band_in_prompt(text, passages, question),
                 "altered": [
                     {"here": p.altered[0], "record": p.altered[1]} for p in passages

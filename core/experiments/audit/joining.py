@@ -20,7 +20,7 @@ from midchart.core.experiments.documents import LazyValues
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.samples.open import read_samples
-from midchart.core.samples.sample import Sample, Stage
+from midchart.core.samples.sample import Sample, Step
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
 from midchart.core.text.alignment import Shingles
@@ -108,7 +108,7 @@ def _join(
     names = _ids(table) if table else {}
     shingles = _compared(samples, cohort, progress)
     # The record and the question of each sample.
-    own = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
+    of_cohort = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
     records_of = _records_of(cohort)
     asked: dict[str, Instruction] = {}
     by_content: set[str] = set()
@@ -120,7 +120,7 @@ def _join(
             record = shingles.record_of(number, LEAST_SHARE, FEWEST)
             by_content.add(sample.id)
         if record:
-            known = own.get((record, _folded(sample.question)))
+            known = of_cohort.get((record, _folded(sample.question)))
             asked[sample.id] = known or Instruction(sample.id, record, sample.question)
         else:
             why = f"names a patient {NOT_THERE}" if sample.patient else "names no patient"
@@ -169,7 +169,7 @@ def _compared(
     samples: Sequence[Sample], cohort: Cohort, progress: Callable[[str], None]
 ) -> Shingles:
     """What the text of each sample shares with every patient's records, in one pass over them."""
-    texts = ("\n".join([prompt_text(s), *map(stage_text, s.stages)]) for s in samples)
+    texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in samples)
     shingles = Shingles(texts)
     for number, record in enumerate(cohort.records):
         progress(f"comparing with record {number + 1:,} of {len(cohort.records):,}")
@@ -187,12 +187,12 @@ def prompt_text(sample: Sample) -> str:
         return sample.context
     if sample.messages:
         return "\n".join(message.text for message in sample.messages)
-    return stage_text(sample.stages[-1]) if sample.stages else ""
+    return step_text(sample.steps[-1]) if sample.steps else ""
 
 
-def stage_text(stage: Stage) -> str:
-    """The pieces of a step, one after another."""
-    return "\n".join(piece.text for piece in stage.pieces)
+def step_text(step: Step) -> str:
+    """The chunks of a step, one after another."""
+    return "\n".join(chunk.text for chunk in step.chunks)
 
 
 def _ids(path: Path) -> dict[str, str]:

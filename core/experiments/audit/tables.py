@@ -64,7 +64,7 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     failed = store.select("audited", "source, instruction, place, reason", "status = 'failed'")
     return {
         "ledger": ledger(rows, plan),
-        "beside": beside(rows),
+        "beside": differences(rows),
         "prompt_positions": prompt_positions(systems),
         "types": types(systems),
         "prompts": prompts(systems),
@@ -81,9 +81,7 @@ def reached(row: Mapping[str, Any], step: str, criterion: str) -> bool | None:
     if step == "chart":
         return True
     if step == "read":
-        return (
-            None if row["judged"] in (None, "failed", "unparsed") else row["judged"] == "correct"
-        )
+        return None if row["judged"] in (None, "failed", "unparsed") else row["judged"] == "correct"
     return row[f"{step}{CRITERIA[criterion]}"]
 
 
@@ -184,7 +182,7 @@ def _null(
     }
 
 
-def beside(rows: Sequence[Mapping[str, Any]]) -> Table:
+def differences(rows: Sequence[Mapping[str, Any]]) -> Table:
     """The system minus each arm at the same tokens: a row each system × arm × criterion, on the
     questions of which both are known; the interval is Newcombe's paired one by patient
     (:func:`midchart.core.stats.paired.paired_floor`), null for fewer than five patients."""

@@ -83,11 +83,11 @@ def test_traces_have_stages_prompt_and_patient_in_every_form(file):
     assert (first.input_tokens, first.output_tokens) == (31, 4)
     assert [one.role for one in first.messages] == ["system", "user"]
     assert first.messages[1].text.startswith("Warfarin stopped on June 9.\nAllergy")
-    assert [stage.name for stage in first.stages] == ["retrieved", "reranked"]
-    assert [piece.identifier for piece in first.stages[0].pieces] == ["n1", "n2", "n3"]
-    assert [piece.identifier for piece in first.stages[1].pieces] == ["n3", "n2"]
-    assert first.stages[0].pieces[1].score == pytest.approx(0.9)
-    assert [stage.name for stage in second.stages] == ["retrieved"]
+    assert [step.name for step in first.steps] == ["retrieved", "reranked"]
+    assert [chunk.identifier for chunk in first.steps[0].chunks] == ["n1", "n2", "n3"]
+    assert [chunk.identifier for chunk in first.steps[1].chunks] == ["n3", "n2"]
+    assert first.steps[0].chunks[1].score == pytest.approx(0.9)
+    assert [step.name for step in second.steps] == ["retrieved"]
     assert (first.patient, second.patient) == ("p1", "p2"), "metadata goes before the session"
 
 

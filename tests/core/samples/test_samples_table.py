@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.errors import DataError
-from midchart.core.samples.fields import messages_of, pieces_of, texts_of
+from midchart.core.samples.fields import chunks_of, messages_of, texts_of
 from midchart.core.samples.open import format_of, read_samples
-from midchart.core.samples.sample import Message, Piece, Sample
+from midchart.core.samples.sample import Chunk, Message, Sample
 
 RAGAS = {
     "user_input": "Which dose?",
@@ -55,8 +55,8 @@ def test_a_table_of_ragas_is_the_same_sample_in_every_form(tmp_path, ending):
     (one,), troubles = read(path)
     assert troubles == []
     assert (one.question, one.answer, one.patient) == ("Which dose?", "5 mg", "p1")
-    assert [stage.name for stage in one.stages] == ["retrieved"]
-    assert [piece.text for piece in one.stages[0].pieces] == RAGAS["retrieved_contexts"]
+    assert [step.name for step in one.steps] == ["retrieved"]
+    assert [chunk.text for chunk in one.steps[0].chunks] == RAGAS["retrieved_contexts"]
     assert (one.reference, one.evidence) == (("5 mg daily",), ("Warfarin 5 mg.",))
     assert one.scores == {"faithfulness": 0.5, "score_style": 1.0}
     assert (one.ended, one.input_tokens, one.output_tokens) == ("length", 40, None)
@@ -77,7 +77,7 @@ def test_a_prompt_is_text_or_messages_and_an_answer_may_end_it(tmp_path):
     assert troubles == []
     assert text.messages == (Message("user", "The chart. Which dose?"),)
     assert text.context == "The chart."
-    assert text.stages[0].pieces == (Piece("a", "7", 2.0),)
+    assert text.steps[0].chunks == (Chunk("a", "7", 2.0),)
     assert messages.messages == (Message("user", "Which?"),) and messages.answer == "This."
 
 
@@ -141,5 +141,5 @@ JSON = st.recursive(
 @given(JSON)
 def test_any_value_of_a_cell_is_read(value):
     assert all(isinstance(text, str) for text in texts_of(value))
-    assert all(isinstance(piece, Piece) for piece in pieces_of(value))
+    assert all(isinstance(chunk, Chunk) for chunk in chunks_of(value))
     assert all(isinstance(message, Message) for message in messages_of(value))
