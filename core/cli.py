@@ -534,10 +534,47 @@ def data_use(call: Namespace) -> None:
 
 @command(
     "audit",
+    "where another system lost the evidence: its log, read back against the charts (a run)",
+    arg("data", metavar="DATA", nargs="?"),
+    arg("log", metavar="LOG", nargs="?", help="traces, a log or a table of answers"),
+    arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
+    arg("--arm", action="append", metavar="NAME", help="beside it; default: bm25 and hybrid"),
+    arg("--judge", default="exact_else_overlap", metavar="NAME"),
+    arg("--name", default="", help="of the run (default: that of the log)"),
+    DETACH,
+    flag("--verify", "without DATA: check the audit log (command audit-log)"),
+)
+def audit(call: Namespace) -> None:
+    if not call.data:  # the name of the command audit-log until version 0.1
+        audit_log(call)
+        return
+    if not call.log:
+        raise InputError("audit: name the log too: midchart audit DATA LOG")
+    path = api.open_data(call.data).path
+    files = {"log": call.log, "ids": call.ids}
+    run = api.start(
+        {
+            "name": call.name or f"audit of {Path(call.log).name}",
+            "kind": "audit",
+            "data": path,
+            "arms": call.arm or ["bm25", "hybrid"],
+            "judges": [call.judge],
+            **{name: str(Path(file).resolve()) for name, file in files.items() if file},
+        }
+    )
+    _finish(run, call)
+    if not call.json and not call.detach:
+        shown = api.report(run)["conclusion"]
+        for text in (shown["headline"], *shown["details"]):
+            print(f"\n{text}")
+
+
+@command(
+    "audit-log",
     "the audit log: what left this machine, imports, and changes of data-use tags",
     flag("--verify", "check that no line was changed, added or removed"),
 )
-def audit(call: Namespace) -> None:
+def audit_log(call: Namespace) -> None:
     verified = api.verify_audit() if call.verify else None
     broken = verified and verified["broken"]
     if call.json:
@@ -851,10 +888,10 @@ def completion(call: Namespace) -> None:
 GROUPS = {
     "Start": "app demo examples completion",
     "Charts": "check select data-use",
-    "Runs": "run ask replicate benchmark status resume cancel label",
-    "Results": "report answers compare claims paper export import",
+    "Runs": "run ask audit replicate benchmark status resume cancel label",
+    "Results": "report answers compare claims paper export import import-results",
     "Models": "models train-gate calibrate evaluate-reader",
-    "Upkeep": "audit schema bench",
+    "Upkeep": "audit-log schema bench",
 }
 _INCLUDED = "20261125-202038-6736ca"
 """A run that is included; ``midchart examples`` opens it."""
@@ -883,11 +920,13 @@ EXAMPLES = {
     "paper": ("midchart paper demo --reader small",),
     "export": (f"midchart export {_INCLUDED} --out run.zip",),
     "import": ("midchart import run.zip",),
+    "import-results": ("midchart import-results answers.jsonl",),
     "models": ("midchart models",),
     "train-gate": ("midchart train-gate demo --plus --out gate",),
     "calibrate": ("midchart calibrate demo --out calibration.json",),
     "evaluate-reader": ("midchart evaluate-reader --patients 5",),
-    "audit": ("midchart audit --verify",),
+    "audit": ("midchart audit demo answers.jsonl",),
+    "audit-log": ("midchart audit-log --verify",),
     "schema": ("midchart schema answers",),
     "bench": ("midchart bench bm25",),
 }

@@ -1,0 +1,174 @@
+"""The audit of systems with known losses says what they lost, and names what it could not join."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+from midchart.core import api
+from midchart.core.cli import main
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.errors import MidchartError
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.items import rows
+from tests.simulations.audited_systems import Losses, outcomes, questions_of, write_log
+from tests.support.run_helpers import finished_run, workspace_at
+
+STEPS = ("retrieved", "reranked", "prompt")
+LOSSY = Losses(retrieval=0.3, middle=0.6, reranking=0.2, sentences=10, shuffled=True, foreign=1,
+               invented=1)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A workspace with a small demo cohort, and the cohort with its evidence located."""
+    with workspace_at(tmp_path_factory.mktemp("audit")) as home:
+        api.prepare_demo(patients=8, events_per_patient=80)
+        path = home / "data" / "cohorts" / "demo"
+        yield path, gold_under(open_cohort(str(path)), Protocol())
+
+
+def audit(path, log, **fields) -> str:
+    return finished_run(
+        {"name": "audited", "kind": "audit", "data": str(path), "log": str(log),
+         "judges": ["exact_else_overlap"], "arms": ["bm25"], **fields}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lossy(demo, tmp_path_factory):
+    """A run on the log of a lossy system, and what it lost."""
+    path, cohort = demo
+    log = tmp_path_factory.mktemp("log") / "answers.jsonl"
+    truth = write_log(cohort, questions_of(cohort), LOSSY, log, np.random.default_rng(1))
+    return audit(path, log), truth
+
+
+def test_each_question_has_its_evidence_where_the_system_had_it(lossy):
+    run, truth = lossy
+    systems = {row["instruction"]: row for row in rows(run, "audited") if row["role"] == "system"}
+    assert systems.keys() == truth.parts.keys()
+    for step in STEPS:
+        for every, column in ((False, step), (True, f"{step}_all")):
+            expected = outcomes(truth, step, every)
+            assert {id: systems[id][column] for id in expected} == expected, column
+    lost = [sum(not v for v in outcomes(truth, step, True).values()) for step in STEPS]
+    assert 0 < lost[0] < lost[1] < lost[2], "every step of the simulated system loses some"
+
+
+def test_the_ledger_and_its_conclusion_count_these_losses(lossy):
+    run, truth = lossy
+    report = api.report(run)
+    ledger = {
+        row["step"]: row for row in report["tables"]["ledger"]
+        if (row["role"], row["criterion"], row["band"]) == ("system", "all pieces", "overall")
+    }  # fmt: skip
+    hits = [sum(outcomes(truth, step, True).values()) for step in STEPS]
+    assert [ledger[step]["hits"] for step in STEPS] == hits
+    assert [ledger[step]["lost"] for step in STEPS] == [
+        len(truth.parts) - hits[0], hits[0] - hits[1], hits[1] - hits[2],
+    ]  # fmt: skip
+    losses = [ledger[step]["lost"] for step in (*STEPS, "read")]
+    assert f"({max(losses):,})" in report["conclusion"]["headline"]
+    assert ledger["prompt"]["chance"] < ledger["prompt"]["share"]
+
+
+def test_foreign_invented_and_own_lines_are_told_apart(lossy):
+    run, _ = lossy
+    systems = [row for row in rows(run, "audited") if row["role"] == "system"]
+    assert all(row["foreign_tokens"] >= 9 for row in systems), "each prompt has an invented line"
+    assert sum(row["other_patient_tokens"] > 0 for row in systems) > len(systems) / 3
+    assert all(row["frame_tokens"] >= 10 for row in systems), "two lines of the system's own"
+    assert all(row["record_tokens"] > row["changed_tokens"] for row in systems)
+
+
+def test_an_arm_has_as_many_tokens_as_the_prompt(lossy):
+    run, _ = lossy
+    pairs: dict[str, dict[str, int]] = {}
+    for row in rows(run, "audited"):
+        pairs.setdefault(row["instruction"], {})[row["role"]] = row["context_tokens"]
+    assert all(pair["arm"] <= pair["system"] for pair in pairs.values())
+    assert any(pair["arm"] > 0.6 * pair["system"] for pair in pairs.values())
+
+
+def test_samples_without_a_name_are_joined_by_their_text(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "nameless.jsonl"
+    asked = questions_of(cohort)
+    losses = Losses(fillers=30)
+    write_log(cohort, asked, losses, log, np.random.default_rng(2), named=False)
+    run = audit(path, log, arms=[])
+    joined = {row["instruction"]: row["record"] for row in rows(run, "audited")}
+    records = {question.id: question.record_id for question in asked}
+    assert len(joined) > 0.9 * len(records)
+    assert all(records[id] == record for id, record in joined.items())
+
+
+def test_what_joins_no_record_is_named_and_the_rest_is_audited(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "mixed.jsonl"
+    write_log(cohort, questions_of(cohort)[:3], Losses(), log, np.random.default_rng(3))
+    stranger = {"patient": "nobody", "question": "Which drug?", "context": "x", "answer": "y"}
+    log.write_text(log.read_text() + "\n" + json.dumps(stranger) + "\n{broken")
+    report = api.report(audit(path, log, arms=[]))
+    assert report["items"]["done"] == 3
+    assert any("mixed.jsonl:4" in line and "no single record" in line for line in
+               report["warnings"])  # fmt: skip
+    assert any("mixed.jsonl:5" in line for line in report["warnings"])
+
+
+def test_a_log_of_nobody_in_the_cohort_is_refused_in_one_line(demo, tmp_path):
+    path, _ = demo
+    log = tmp_path / "strangers.csv"
+    log.write_text("patient,question,context,answer\nnobody,Which drug?,none,none\n")
+    with pytest.raises(MidchartError, match=r"strangers\.csv.*belongs to a record") as refusal:
+        audit(path, log)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_table_of_ids_joins_other_names(demo, tmp_path):
+    path, cohort = demo
+    question = questions_of(cohort)[0]
+    log, ids = tmp_path / "renamed.csv", tmp_path / "ids.csv"
+    log.write_text(f'patient,question,context,answer\nMRN-1,"{question.question}",none,none\n')
+    ids.write_text(f"MRN-1,{question.record_id}\n")
+    [row] = rows(audit(path, log, ids=str(ids), arms=[]), "audited")
+    assert (row["record"], row["evidence_from"]) == (question.record_id, "cohort")
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_conclusion(demo, tmp_path, capsys):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(4))
+    assert main(["audit", str(path), str(log), "--arm", "bm25"]) == 0
+    printed = capsys.readouterr().out
+    run = printed.split()[0]
+    assert api.report(run)["conclusion"]["headline"] in printed
+
+
+@pytest.mark.slow
+def test_the_ledgers_intervals_hold_the_rates_of_200_systems(demo, tmp_path):
+    path, cohort = demo
+    asked = questions_of(cohort)
+    rng = np.random.default_rng(5)
+    held = []
+    for number in range(200):
+        chance = float(rng.uniform(0.1, 0.7))
+        losses = Losses(retrieval=chance, middle=chance, shuffled=bool(number % 2), fillers=6)
+        log = tmp_path / f"{number}.jsonl"
+        truth = write_log(cohort, asked, losses, log, rng)
+        report = api.report(audit(path, log, arms=[], judges=[]))
+        [row] = [
+            row for row in report["tables"]["ledger"]
+            if (row["step"], row["criterion"], row["band"]) == ("prompt", "all pieces", "overall")
+        ]  # fmt: skip
+        assert row["hits"] == sum(outcomes(truth, "prompt", True).values()), asdict(losses)
+        # A question keeps all of its pieces with the chance of keeping each.
+        rate = np.mean([(1 - chance) ** len(parts) for parts in truth.parts.values()])
+        held.append(row["patient_low"] <= rate <= row["patient_high"])
+    assert np.mean(held) >= 0.93
