@@ -37,8 +37,8 @@ STEP_TITLES = {
     "read": "answered correctly",
 }
 ANY, ALL = "any piece", "all pieces"
-CRITERIA = {ANY: "", ALL: "_all"}
-"""At least one sentence with evidence, or every one → the end of the column's name."""
+CRITERIA = {ALL: "_all", ANY: ""}
+"""Every sentence with evidence, or at least one → the end of the column's name."""
 TOKENS = (
     *("context_tokens", "record_tokens", "changed_tokens", "other_patient_tokens"),
     *("foreign_tokens", "frame_tokens"),
@@ -106,10 +106,11 @@ def ledger(rows: Iterable[Mapping[str, Any]], plan: Plan) -> Table:
                 if not known:
                     continue
                 null = _null(known, step, criterion, plan, source) if step != "chart" else {}
-                for band in ALL_BANDS:
+                # All of the evidence is in the chart, in every band.
+                for band in ALL_BANDS if step != "chart" else ("overall",):
                     named = {
                         "source": source, "role": role, "criterion": criterion, "step": step,
-                        "title": STEP_TITLES[step], "band": band, "before": before or None,
+                        "after_step": STEP_TITLES[step], "band": band, "before": before or None,
                     }  # fmt: skip
                     inside = [row for row in known if band in bands_of(row)]
                     table.append(

@@ -30,14 +30,14 @@ BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 
 VIEWS = (
     View("ledger", "Where did the evidence get lost?", "ledger", (THERE,), "forest",
-         rows=("source", "title"), choose=("criterion",), where={"band": ("overall",)},
+         rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
          more=("lost", "regained", "chance"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
     View("beside", "Would another selection keep more?", "beside", (DIFFERENCE,), "forest",
          rows=("source", "label"), choose=("criterion",), zero=True,
          more=("system", "arm", "only_system", "only_arm")),
     View("position", "Where in the chart is it lost?", "ledger", (BY_BAND,), "line",
-         rows=("source",), across="band", choose=("criterion", "title"),
+         rows=("source",), across="band", choose=("criterion", "after_step"),
          where={"band": BANDS}, more=("lost", "null_low", "null_high")),
     View("prompt", "Does the place in the prompt matter?", "prompt_positions", (CORRECT,), "line",
          rows=("source",), across="prompt_band"),
@@ -68,8 +68,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         before = STEP_TITLES[most["before"]]
         headline = (
             f"{source}: of {most['n']:,} questions with located evidence, most are lost between "
-            f"“{before}” and “{most['title']}” ({most['lost']:,}); {last['hits']:,} are "
-            f"{last['title']}."
+            f"“{before}” and “{most['after_step']}” ({most['lost']:,}); {last['hits']:,} are "
+            f"{last['after_step']}."
         )
     else:
         headline = f"{source}: all evidence is there at every step ({last['n']:,} questions)."
