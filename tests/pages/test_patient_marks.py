@@ -176,6 +176,20 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
 
 
+def test_an_answer_that_did_not_end_by_itself_says_so_beside_its_verdict():
+    def row(label: str, ended: str | None) -> dict[str, object]:
+        return {
+            "label": label, "selection": [{"id": "e0"}], "cut": [], "prompt_tokens": 9,
+            "prompt_cut": False, "verdicts": [], "status": "ok", "answer": "May",
+            "question_survived": True, "failure_kind": None, "ended": ended,
+        }  # fmt: skip
+
+    answers = [row("full", "length"), row("bm25", "stop"), row("mmr", None)]
+    full, bm25, mmr = contexts.arms_html(answers, RECORD, GOLD, PROTOCOL).split("<article")[1:]
+    assert "cut off at its largest number of tokens" in full
+    assert "cut off" not in bm25 and "cut off" not in mmr
+
+
 def test_two_prompts_side_by_side_mark_what_each_kept_cut_and_dropped_in_the_same_words():
     a = prompted(view_of("bm25", "e0", "e1"))
     b = prompted(view_of("full", "e0", "e1", "e2.1", "e3"), "e1", "e2.1")

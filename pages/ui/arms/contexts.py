@@ -110,6 +110,8 @@ def _answer(row: Mapping[str, Any]) -> str:
     answer = f"<p><q>{safe(row['answer'] or '') or '(empty answer)'}</q></p>"
     if row["answer"] is None:
         answer = '<p class="mc-muted">Answer not included: the run was exported without text</p>'
+    if ended := verdicts.ended_html(row.get("ended")):
+        answer += f"<p>{ended}</p>"
     if row["question_survived"] is False:
         answer += '<p><span class="mc-verdict mc-no">question was cut off</span></p>'
     wrong = any(verdict["outcome"] == "incorrect" for verdict in row["verdicts"])

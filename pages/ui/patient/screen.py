@@ -353,8 +353,10 @@ def _answer(
     if answer is None:
         return "<small>Not answered yet.</small>" if view.reader else ""
     if answer.status != "ok" or not answer.text.strip():
-        return f"No answer: {safe(answer.reason or 'the reader wrote nothing')}"
+        reason = safe(answer.reason or "the reader wrote nothing")
+        return f"No answer: {reason} {verdicts.ended_html(answer.ended)}"
     text = f"<q>{safe(marks.shortened(answer.text, MOST_CHARACTERS))}</q>"
+    text += f" {verdicts.ended_html(answer.ended)}"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {marks.mark(marks.CUT_EVIDENCE, 'question was cut off')}"
     if view.weak:

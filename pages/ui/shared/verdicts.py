@@ -17,6 +17,14 @@ CSS = """
 .mc-verdict.mc-open-word{border-style:dotted;font-weight:450}
 .mc-muted{opacity:.78;font-size:.8rem}
 """
+ENDS = {
+    "length": "cut off at its largest number of tokens",
+    "filter": "cut off by a filter of the service",
+    "tool": "ended with the call of a tool",
+    "empty": "no text",
+    "refusal": "marked as a refusal by the service",
+}
+"""How an answer ended, in words, where it did not end by itself."""
 _CLASS = {"correct": "", "incorrect": "mc-no"}
 
 
@@ -26,6 +34,12 @@ def outcome_html(outcome: str, refusal: bool = False) -> str:
     return (
         f'<span class="mc-verdict {_CLASS.get(outcome, "mc-open-word")}">{marks.safe(words)}</span>'
     )
+
+
+def ended_html(ended: str | None) -> str:
+    """How an answer ended; nothing where it ended by itself or that is not known."""
+    words = ENDS.get(ended or "")
+    return f'<span class="mc-verdict mc-open-word">{words}</span>' if words else ""
 
 
 def verdict_html(judge: str, verdict: api.Verdict) -> str:
