@@ -69,7 +69,7 @@ def write_log(
 ) -> Truth:
     """Write the log of a system with these losses, as JSON Lines; what it lost."""
     protocol, truth, lines = Protocol(), Truth(), []
-    records = list(cohort.records)
+    records = list(dict.fromkeys(question.record_id for question in questions))
     for question in questions:
         record = cohort.records[question.record_id]
         gold = cohort.gold[question.id]

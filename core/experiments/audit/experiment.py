@@ -47,7 +47,9 @@ MOST_NAMED = 20
 
 AUDITED: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "time", "source", "role"), "VARCHAR"),
-    **dict.fromkeys(("record", "instruction", "place", "model", "task_type"), "VARCHAR"),
+    **dict.fromkeys(
+        ("record", "instruction", "place", "model", "task_type", "own_question"), "VARCHAR"
+    ),
     **dict.fromkeys(("question", "answer", "ended", "evidence_from", "joined_by"), "VARCHAR"),
     **dict.fromkeys(("order_position", "time_position", "token_position"), "DOUBLE"),
     "band": "VARCHAR",
@@ -66,6 +68,7 @@ AUDITED: Schema = {
 }
 """One row a question of the system, and a question × arm beside it (``role`` "system" or "arm").
 
+``own_question``: the id of the cohort's own question with the same words, null without one.
 ``retrieved``, ``reranked``, ``prompt``: whether at least one sentence with evidence was there after
 the step (``_all``: every one); null where the log does not say or no evidence is located.
 ``prompt_from``: what of the log the prompt was read from. ``prompt_band``: the tenth of the prompt
@@ -203,6 +206,7 @@ def _columns(question: Question, read: AuditedCohort) -> Row:
         **{name: shared[name] for name in shared.keys() & AUDITED.keys()},
         "record": read.patient_of(question.instruction),
         "question": question.instruction.question,
+        "own_question": read.own_questions.get(id),
         "evidence_from": read.evidence_from[id] or None,
         "joined_by": "content" if id in read.by_content else "name",
         "evidence_pieces": len(question.parts) or None,

@@ -47,6 +47,7 @@ class AuditedCohort(Cohort):
 
     samples: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
     evidence_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    own_questions: Mapping[str, str] = field(default_factory=dict[str, str])
     by_content: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
     shingles: Shingles = field(default_factory=lambda: Shingles(()))
@@ -151,6 +152,7 @@ def _join(
             unlocated=located.unlocated,
         )  # fmt: skip
 
+    known_ids = {instruction.id for instruction in of_cohort.values()}
     values = {one.name: getattr(cohort, one.name) for one in fields(Cohort)}
     questions = tuple(replace(question, id=id) for id, question in asked.items())
     values |= {"instructions": questions, "gold": LazyValues(list(asked), gold), "responses": ()}
@@ -158,6 +160,7 @@ def _join(
         **values,
         samples=by_id,
         evidence_from=evidence_from,
+        own_questions={id: one.id for id, one in asked.items() if one.id in known_ids},
         by_content=frozenset(by_content & asked.keys()),
         unread=(*unjoined, *troubles),
         shingles=shingles,

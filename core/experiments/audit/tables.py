@@ -51,9 +51,9 @@ Row = dict[str, Any]
 def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """The tables of a run's report, by name."""
     names = (
-        "source, role, record, instruction, place, question, task_type, band, middle, "
-        "order_position, time_position, token_position, evidence_from, evidence_pieces, judged, "
-        f"prompt_band, in_order, len(altered) AS altered, {', '.join(TOKENS)}, prompt_chance, "
+        "source, role, record, instruction, own_question, place, question, task_type, band, "
+        "middle, order_position, time_position, token_position, evidence_from, evidence_pieces, "
+        f"judged, prompt_band, in_order, len(altered) AS altered, {', '.join(TOKENS)}, prompt_chance, "
         "prompt_all_chance, "
         + ", ".join(f"{step}{of}" for step in LOCATED_STEPS for of in CRITERIA.values())
     )
@@ -306,6 +306,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
             "source": row["source"],
             "record": row["record"],
             "instruction": row["instruction"],
+            "own_question": row["own_question"],
             "place": row["place"],
             "question": row["question"],
             "lost_at": STEP_TITLES.get(lost_at(row), ""),

@@ -44,7 +44,9 @@ VIEWS = (
     View("types", "Which questions lose evidence?", "types", (THERE,), "forest",
          rows=("source", "task_type"), more=("lost",)),
     View("prompts", "What are the prompts made of?", "prompts"),
-    View("worst", "Which questions to look at first?", "worst"),
+    View("worst", "Which questions to look at first?", "worst",
+         opens=("record", "own_question", "question"),
+         about="A click opens the question in its chart, with what Midchart's arms keep."),
     View("log", "What of the log was used?", "log"),
     View("missed", "Which items failed?", "failures"),
 )  # fmt: skip
