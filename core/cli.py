@@ -876,7 +876,7 @@ def bench(call: Namespace) -> None:
     arg("shell", choices=("bash", "zsh", "fish")),
 )
 def completion(call: Namespace) -> None:
-    from argcomplete import shellcode
+    from argcomplete.shell_integration import shellcode
 
     script = shellcode(["midchart"], shell=call.shell)
     json_line({"shell": call.shell, "script": script}) if call.json else print(script)

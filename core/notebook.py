@@ -68,7 +68,7 @@ def select(
     cohort = open(data)
     selected = api.select_report(cohort.path, record, question, arm, k, api.parse(protocol))
     columns = ["id", "event", "time", "kind", "text", "score", "kept_by"]
-    return _frame(selected["sentences"], columns)[columns]
+    return _frame(selected["sentences"], columns).loc[:, columns]
 
 
 def dropped(

@@ -5,9 +5,8 @@ Notes keep their dates and texts; only which are there and their order change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -15,25 +14,6 @@ from midchart.core.text.evidence import place_of
 from midchart.core.types import Event, Gold, Record, Span
 
 T = TypeVar("T")
-
-
-class LazyValues(Mapping[str, T]):
-    """Values by id, computed on access; the last four are cached."""
-
-    def __init__(self, ids: Sequence[str], compute: Callable[[str], T]) -> None:
-        self._ids = dict.fromkeys(ids)
-        self._compute = lru_cache(maxsize=4)(compute)
-
-    def __getitem__(self, id: str) -> T:
-        if id not in self._ids:
-            raise KeyError(id)
-        return self._compute(id)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._ids)
-
-    def __len__(self) -> int:
-        return len(self._ids)
 
 
 def evidence_notes(gold: Gold) -> list[int]:

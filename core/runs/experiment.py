@@ -1,9 +1,10 @@
 """The interface of an experiment: its part of a spec, its work, its rows, its tables.
 
 The engine (:mod:`midchart.core.runs`) provides everything else of a run: folder, worker process,
-lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (or
-to ``core/training_experiments``, if it trains models), or a package with an entry point in the
-group ``midchart.experiments``; ``docs/architecture.md`` has a complete example.
+lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (to
+``core/training_experiments``, if it trains models; to ``core/other_systems``, if it reads logs), or
+a package with an entry point in the group ``midchart.experiments``; ``docs/architecture.md`` has a
+complete example.
 """
 
 from __future__ import annotations
@@ -142,6 +143,9 @@ def need_instructions(spec: Spec, cohort: Cohort, instructions: tuple[Instructio
 
 
 EXPERIMENTS: Registry[Experiment] = Registry(
-    "experiment", "midchart.core.experiments", "midchart.core.training_experiments"
+    "experiment",
+    "midchart.core.experiments",
+    "midchart.core.training_experiments",
+    "midchart.core.other_systems",
 )
 """All experiments, by ``kind``; the engine knows them by this registry alone."""

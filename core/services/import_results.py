@@ -14,8 +14,8 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, one_line
-from midchart.core.experiments.other_results import PROMPTS, SAMPLES, SCORES
 from midchart.core.identity import person
+from midchart.core.other_systems.other_results import PROMPTS, SAMPLES, SCORES
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now, versions

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, SpecError
-from midchart.core.experiments.documents import LazyValues, composed, evidence_notes, moved
+from midchart.core.experiments.documents import composed, evidence_notes, moved
 from midchart.core.protocol import Protocol
 from midchart.core.synthetic.needles import Needle, make_needles, seeded
 from midchart.core.text import count_tokens, cut_event, event_text, sentences, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from midchart.core.experiments.audit.tables import ALL, STEP_TITLES
+from midchart.core.other_systems.audit.tables import ALL, STEP_TITLES
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
 
 THERE = Measure(

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
-from midchart.core.experiments.documents import LazyValues
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.samples.open import read_samples

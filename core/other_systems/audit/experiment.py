@@ -13,16 +13,16 @@ from itertools import chain, pairwise
 from typing import Any, ClassVar, cast
 
 from midchart.core.errors import SpecError
-from midchart.core.experiments.audit import tables
-from midchart.core.experiments.audit.joining import (
+from midchart.core.options import Options, Text
+from midchart.core.other_systems.audit import tables
+from midchart.core.other_systems.audit.joining import (
     AuditedCohort,
     audited,
     is_frame,
     prompt_text,
     step_text,
 )
-from midchart.core.experiments.audit.views import VIEWS, conclusion
-from midchart.core.options import Options, Text
+from midchart.core.other_systems.audit.views import VIEWS, conclusion
 from midchart.core.provenance import digest, now
 from midchart.core.runs.answering import case_of
 from midchart.core.runs.declared import Conclusion
