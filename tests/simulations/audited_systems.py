@@ -131,3 +131,51 @@ def outcomes(truth: Truth, step: str, every: bool) -> Mapping[str, bool]:
         id: (truth.steps[id][step] == parts if every else bool(truth.steps[id][step]))
         for id, parts in truth.parts.items()
     }
+
+
+def as_spans(log: Path, path: Path) -> None:
+    """Write a log of :func:`write_log` as spans with OpenInference's attributes, a trace a line."""
+    spans = []
+    for number, line in enumerate(map(json.loads, log.read_text().splitlines())):
+        documents = {
+            f"{prefix}.documents.{i}.document.content": text
+            for prefix, texts in (
+                ("retrieval", line["retrieved"]), ("reranker.output", line["reranked"]),
+            )
+            for i, text in enumerate(texts)
+        }  # fmt: skip
+        documents = {
+            name.replace("reranker.output.documents", "reranker.output_documents"): text
+            for name, text in documents.items()
+        }
+        [message] = line["prompt"]
+        kinds = {
+            "CHAIN": {"input.value": line["question"], "output.value": line["answer"]},
+            "RETRIEVER": {n: t for n, t in documents.items() if n.startswith("retrieval")},
+            "RERANKER": {n: t for n, t in documents.items() if n.startswith("reranker")},
+            "LLM": {
+                "llm.input_messages.0.message.role": message["role"],
+                "llm.input_messages.0.message.content": message["content"],
+                "llm.output_messages.0.message.role": "assistant",
+                "llm.output_messages.0.message.content": line["answer"],
+            },
+        }
+        for step, (kind, attributes) in enumerate(kinds.items()):
+            spans.append(
+                {
+                    "name": kind.lower(),
+                    "context": {
+                        "trace_id": f"{number:032x}",
+                        "span_id": f"{number * 8 + step:016x}",
+                    },
+                    "parent_id": f"{number * 8:016x}" if step else None,
+                    "start_time": f"2026-01-01T00:00:{step:02}Z",
+                    "end_time": f"2026-01-01T00:00:{step + 1:02}Z",
+                    "attributes": {
+                        "openinference.span.kind": kind,
+                        "metadata": json.dumps({"patient_id": line["patient"]}),
+                        **attributes,
+                    },
+                }
+            )
+    path.write_text("\n".join(map(json.dumps, spans)))

@@ -15,7 +15,13 @@ from midchart.core.errors import MidchartError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
-from tests.simulations.audited_systems import Losses, outcomes, questions_of, write_log
+from tests.simulations.audited_systems import (
+    Losses,
+    as_spans,
+    outcomes,
+    questions_of,
+    write_log,
+)
 from tests.support.run_helpers import finished_run, workspace_at
 
 STEPS = ("retrieved", "reranked", "prompt")
@@ -93,6 +99,23 @@ def test_an_arm_has_as_many_tokens_as_the_prompt(lossy):
         pairs.setdefault(row["instruction"], {})[row["role"]] = row["context_tokens"]
     assert all(pair["arm"] <= pair["system"] for pair in pairs.values())
     assert any(pair["arm"] > 0.6 * pair["system"] for pair in pairs.values())
+
+
+def test_traces_of_a_system_give_the_ledger_of_its_table(demo, lossy, tmp_path):
+    path, cohort = demo
+    table, traces = tmp_path / "answers.jsonl", tmp_path / "spans.jsonl"
+    write_log(cohort, questions_of(cohort), LOSSY, table, np.random.default_rng(1))
+    as_spans(table, traces)
+    shown = ("criterion", "step", "band", "n", "hits", "lost")
+    of_table, of_traces = (
+        [
+            {name: row[name] for name in shown}
+            for row in api.report(run)["tables"]["ledger"]
+            if row["role"] == "system"
+        ]
+        for run in (lossy[0], audit(path, traces, arms=[]))
+    )
+    assert of_traces == of_table
 
 
 def test_samples_without_a_name_are_joined_by_their_text(demo, tmp_path):
