@@ -63,7 +63,7 @@ class GgufOptions(Options):
     """Whether an answer must be a line of the context, without its date, or "Not documented."."""
 
 
-class Engine:
+class LlamaEngine:
     """llama.cpp with one model in memory; raises WorkFailed where it cannot load the file."""
 
     def __init__(self, file: Path, window: int, threads: int) -> None:
@@ -132,9 +132,9 @@ class Engine:
 
 
 @cache
-def shared_engine(file: Path, window: int, threads: int) -> Engine:
+def shared_engine(file: Path, window: int, threads: int) -> LlamaEngine:
     """The engine of a file, loaded once a process however many readers use it."""
-    return Engine(file, window, threads)
+    return LlamaEngine(file, window, threads)
 
 
 def _grammar(texts: Sequence[Sequence[int]]) -> str:
@@ -225,7 +225,7 @@ class Gguf(Configurable):
         return frame if frame.head.startswith(start) else replace(frame, head=start + frame.head)
 
     @cached_property
-    def _engine(self) -> Engine:
+    def _engine(self) -> LlamaEngine:
         return shared_engine(self.file, self.options.window, self.options.threads)
 
     def _length(self, text: str) -> int:
