@@ -275,7 +275,9 @@ def _between(
             continue
         start, stop = read.words[a][1], read.words[b - 1][2]
         left = read.text[start:stop]
-        spans, score = places_of(record, left, protocol) if b - a > 1 else ((), 0.0)
+        # A date or a number alone says nothing of where it is from.
+        named = b - a > 1 and any(map(str.isalpha, left))
+        spans, score = places_of(record, left, protocol) if named else ([], 0.0)
         if not spans:
             yield Passage(start, stop, "other")
             continue

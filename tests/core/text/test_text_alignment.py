@@ -66,6 +66,13 @@ def test_a_value_in_another_layout_is_the_records(line: str):
     assert {event for _, spans in places(line) for event, _ in spans} >= {1, 2}
 
 
+def test_a_date_before_a_line_is_not_taken_for_text_of_the_record():
+    seen = "Seen on 2020-01-02 for pain."
+    record = Record("p3", (Event(0, None, "note", text=seen),), "alignment-p3")
+    [passage] = aligned("[2020-01-02]\n", record, PROTOCOL)
+    assert (passage.source, passage.spans) == ("other", ())
+
+
 def test_invented_text_has_no_place():
     assert places("Seven lanterns were hung along the canal before the regatta began.") == [
         ("other", [])
