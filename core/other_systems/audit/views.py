@@ -9,12 +9,12 @@ from midchart.core.other_systems.audit.tables import ALL, STEP_TITLES
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
 
 THERE = Measure(
-    "share", "% of the questions whose evidence is there", "%",
+    "share", "% with the evidence there", "%",
     "Of the questions whose evidence is located in the record.", (BY_PATIENT, WILSON),
     clusters="patients", chance="chance", better="more",
 )  # fmt: skip
 BY_BAND = Measure(
-    "share", "% of the questions whose evidence is there", "%", "Ribbon: permuted positions.",
+    "share", "% with the evidence there", "%", "Ribbon: permuted positions.",
     (BY_PATIENT, WILSON), clusters="patients", null=("null_low", "null_high"), better="more",
 )  # fmt: skip
 CORRECT = Measure(
