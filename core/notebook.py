@@ -117,21 +117,28 @@ def ask(
     reader: str = "",
     k: int | None = None,
     protocol: str = "corrected",
+    **options: Any,
 ) -> pd.DataFrame:
     """A reader's answer from what an arm keeps, one row.
 
-    Columns ``answer, reader, arm, prompt_tokens, cut`` (whether context was cut from the prompt)
-    and ``prompt``. ``reader``: default the installed one that errs least on the included checks.
-    Raises MissingModel, UnknownName.
+    Columns ``answer, source`` (the lines of the record that the reader names, "" for none),
+    ``ended`` ("stop", "length", "empty", …), ``reason`` (why it failed), ``reader, arm,
+    prompt_tokens, cut`` (whether context was cut from the prompt) and ``prompt``. ``reader``:
+    default the installed one that errs least on the included checks; ``options``: its own
+    (``quote=True`` has ``gemma`` quote a line). Raises MissingModel, UnknownName, SpecError.
     """
     cohort, rules = open(data), api.parse(protocol)
     chart = cohort.records[record]
     instruction = _instruction(cohort, record, question, typed=True)
     name = reader or api.default_reader()
     selection = api.select(cohort, chart, instruction, arm, rules, k)
-    prompt, answer = api.ask(instruction, selection, name, rules)
+    prompt, answer = api.ask(instruction, selection, name, rules, options)
+    lines = {line.sentence_id: line.text for line in prompt.context}
     row = {
         "answer": answer.text,
+        "source": "\n".join(lines[id] for id in answer.sources if id in lines),
+        "ended": answer.ended,
+        "reason": answer.reason,
         "reader": api.title("reader", name),
         "arm": api.title("arm", arm),
         "prompt_tokens": prompt.tokens,

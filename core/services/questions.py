@@ -114,12 +114,16 @@ def explain(
 
 
 def ask(
-    instruction: Instruction, selection: Selection, reader: str, protocol: Protocol
+    instruction: Instruction,
+    selection: Selection,
+    reader: str,
+    protocol: Protocol,
+    options: Mapping[str, Any] | None = None,
 ) -> tuple[Prompt, Answer]:
-    """The prompt for a selection, and the reader's answer."""
+    """The prompt for a selection, and the reader's answer; ``options``: the reader's own."""
     from midchart.core.readers.twice import as_protocol_reads
 
-    built = as_protocol_reads(READERS.build(reader, protocol), protocol)
+    built = as_protocol_reads(READERS.build(reader, protocol, **(options or {})), protocol)
     prompt = build_prompt(
         instruction.question,
         selection,

@@ -34,6 +34,8 @@ def test_the_document_runs_from_a_fhir_file_to_a_figure(
     by_arm = selected[selected["kept_by"] != "recency"]
     assert {str(time)[:4] for time in by_arm["time"]} == {"2019", "2020"}
     assert "metformin" in names["answer"]["prompt"][0].lower()
+    assert names["answer"]["ended"][0] == "stop"
+    assert names["answer"]["source"][0] in names["answer"]["prompt"][0]
     assert {"text", "kept"} <= set(names["evidence"])
     assert len(names["figure"].data) >= 1
     assert (workspace / "evidence.html").stat().st_size > 10_000
@@ -57,6 +59,14 @@ def test_names_are_refused_with_what_there_is() -> None:
         midchart.demo(patients=5)
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         midchart.nothing  # noqa: B018
+
+
+def test_a_reader_takes_its_options_and_no_other(workspace: Path) -> None:
+    midchart.demo(1, workspace / "demo")
+    chart = midchart.open(workspace / "demo")
+    record = next(iter(chart.records))
+    with pytest.raises(UnknownName, match="nonsense"):
+        midchart.ask(chart, record, "Which drugs?", reader="extractive", nonsense=1)
 
 
 def test_a_notebook_shows_an_error_in_one_line() -> None:
