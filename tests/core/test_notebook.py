@@ -65,7 +65,7 @@ def test_a_reader_takes_its_options_and_no_other(workspace: Path) -> None:
     midchart.demo(1, workspace / "demo")
     chart = midchart.open(workspace / "demo")
     record = next(iter(chart.records))
-    with pytest.raises(UnknownName, match="nonsense"):
+    with pytest.raises(InputError, match="nonsense"):
         midchart.ask(chart, record, "Which drugs?", reader="extractive", nonsense=1)
 
 
