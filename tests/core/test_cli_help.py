@@ -44,6 +44,10 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "questions.txt").write_text("Which drugs does the patient take?\n")
+    (tmp_path / "answers.jsonl").write_text(
+        '{"patient": "124190252", "question": "Which drugs?", "context": "Takes apixaban.", '
+        '"answer": "Apixaban.", "score": 1}'
+    )
     for name in dict.fromkeys(("demo", "examples", *EXAMPLES)):
         for example in EXAMPLES[name] if name not in UNTESTED else ():
             # An installation refuses a run that it has.

@@ -60,8 +60,14 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         if row["band"] == "overall" and row["criterion"] == ALL and row["n"]
     ]  # fmt: skip
     steps = [row for row in ledger if row["role"] == "system" and row["lost"] is not None]
+    made_of = {row["source"]: row for row in report["tables"].get("prompts", ())}
     if not steps:
-        return Conclusion()
+        return Conclusion(*(
+            f"{source}: no evidence is known, so no loss; "
+            f"{100 * (row['record_share'] + row['changed_share']):.0f} % of the prompts' text is "
+            f"the patient's record ({row['n']:,} prompt{'s' * (row['n'] != 1)})."
+            for source, row in list(made_of.items())[:1]
+        ))  # fmt: skip
     source = steps[0]["source"]
     steps = [row for row in steps if row["source"] == source]
     most = max(steps, key=lambda row: row["lost"])
@@ -90,10 +96,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
             f"with as many tokens {100 * best['arm']:.0f} %; difference "
             f"{100 * best['difference']:+.0f} points{ends}."
         )
-    for row in report["tables"].get("prompts", ()):
-        if row["source"] == source and row["with_other_patient"]:
-            details.append(
-                f"{row['with_other_patient']:,} of {row['n']:,} prompts hold text of another "
-                "patient's record."
-            )
+    if source in made_of and (others := made_of[source]["with_other_patient"]):
+        details.append(
+            f"{others:,} of {made_of[source]['n']:,} prompts hold text of another patient's record."
+        )
     return Conclusion(headline, tuple(details))

@@ -15,6 +15,7 @@ from midchart.core.errors import MidchartError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
+from midchart.core.text import event_text
 from tests.simulations.audited_systems import (
     Losses,
     as_spans,
@@ -161,6 +162,20 @@ def test_a_table_of_ids_joins_other_names(demo, tmp_path):
     ids.write_text(f"MRN-1,{question.record_id}\n")
     [row] = rows(audit(path, log, ids=str(ids), arms=[]), "audited")
     assert (row["record"], row["evidence_from"]) == (question.record_id, "cohort")
+
+
+def test_without_known_evidence_the_conclusion_says_what_prompts_are_made_of(demo, tmp_path):
+    path, cohort = demo
+    record = next(iter(cohort.records))
+    text = event_text(next(e for e in cohort.records[record].events if len(e.text) > 200))
+    log = tmp_path / "new.jsonl"
+    line = {"patient": record, "question": "What else?", "context": text, "answer": "Nothing."}
+    log.write_text(json.dumps(line))
+    report = api.report(audit(path, log, arms=[]))
+    assert report["conclusion"]["headline"].endswith(
+        "no evidence is known, so no loss; 100 % of the prompts' text is the patient's record "
+        "(1 prompt)."
+    )
 
 
 @pytest.mark.slow
