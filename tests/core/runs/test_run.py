@@ -326,7 +326,7 @@ def test_ctrl_c_on_a_waiting_call_cancels(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
 
-    def stop(done: int, planned: int, failed: int):
+    def stop(done: int, planned: int, failed: int, seconds_left: float | None):
         if done > 3:
             raise KeyboardInterrupt
 

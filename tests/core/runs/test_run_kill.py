@@ -130,7 +130,7 @@ def test_a_waiting_call_ends_with_the_workers_death(cohort: Path, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.2")
     run = start(spec(cohort))
 
-    def stop(done: int, planned: int, failed: int):
+    def stop(done: int, planned: int, failed: int, seconds_left: float | None):
         if done > 10 and run in children:
             kill(run)
 

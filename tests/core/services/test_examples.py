@@ -28,7 +28,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_kind_of_run_has_an_example_on_the_demo_as_it_is_made_now(installation: Path) -> None:
     runs = api.status(None)
     elsewhere = {run["run"] for run in api.shipped_runs() if run["folder"] == "cross_fitted"}
-    assert {run["kind"] for run in runs} == {kind["name"] for kind in api.kinds()}
+    of_logs = {"audit", "other_results"}  # these need another system's log
+    assert {run["kind"] for run in runs} == {kind["name"] for kind in api.kinds()} - of_logs
     for run in runs:
         assert run["status"] == "done" and run["imported"] and not run["failed"]
         without = run["kind"] == "inhibition" or run["run"] in elsewhere  # real text is not here
