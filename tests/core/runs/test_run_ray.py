@@ -101,7 +101,7 @@ def test_a_worker_and_a_node_killed_lose_nothing_and_double_nothing(cluster, coh
     run = start(spec(cohort), on=on(cluster))
     seen = []
 
-    def watch(done: int, planned: int):
+    def watch(done: int, planned: int, *_: object):
         seen.append(done)
         if len(killed) == 0 and done > planned * 0.1 and (pids := workers() - before):
             os.kill(min(pids), signal.SIGKILL)
