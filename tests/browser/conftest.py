@@ -41,19 +41,6 @@ DRAWN = (
 """Whether the page's script has ended and nothing is a placeholder."""
 IDLE = f"{DRAWN} && !document.querySelector('.st-key-patient_at_work')"
 """Whether moreover no arm of page Patient is still at work in a thread."""
-COUNTED = """() => {
-    if (window.scriptRuns === undefined) {
-        window.scriptRuns = 0
-        const state = () => document.querySelector('[data-testid=stApp]').dataset.testScriptState
-        let last = state()
-        new MutationObserver(() => {
-            window.scriptRuns += last === 'notRunning' && state() !== 'notRunning'
-            last = state()
-        }).observe(document.querySelector('[data-testid=stApp]'), {attributes: true})
-    }
-    return window.scriptRuns
-}"""
-"""How many runs of the page's script have begun since this was first asked in the page."""
 LOOKS = ((1360, "light"), (390, "dark"))
 """Widths in px and colours that every page is looked at in."""
 WIDER = "document.documentElement.scrollWidth - window.innerWidth"
@@ -202,17 +189,6 @@ class Watch:
         self.looked, (width, scheme) = number, LOOKS[number]
         self.page.set_viewport_size({"width": width, "height": 900})
         self.page.emulate_media(color_scheme=scheme)
-
-    @contextmanager
-    def rerun(self) -> Iterator[None]:
-        """Wait until what is done in the block has run the page's script again, to its end.
-
-        Just after a click the page still shows the end of the run before, as if it had settled.
-        """
-        before = self.page.evaluate(COUNTED)
-        yield
-        self.page.wait_for_function(f"window.scriptRuns > {before}")
-        self.settled()
 
     def looks(self) -> Iterator[str]:
         """The look that the page has, then the other, the page drawn in it; it stays so."""
