@@ -86,11 +86,14 @@ def meter(what: str) -> Meter:
     time_left, timed, counted = TimeLeft(), begun, 0
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
-        nonlocal shown, timed, counted
+        nonlocal begun, shown, time_left, timed, counted
         percent = 100 * done // max(planned, 1)
         if percent == shown:
             return
         moment = time.monotonic()
+        if done < counted:  # the next of several pieces of work, such as another demo cohort
+            begun = timed
+            time_left, counted = TimeLeft(), 0
         estimated = time_left.after(done - counted, moment - timed, planned - done)
         shown, timed, counted = percent, moment, done
         on_screen = sys.stderr.isatty()

@@ -48,6 +48,8 @@ class TimeLeft:
             return None
         # The mean pace, then that of the latest stretch.
         (start, before), (end, done) = self._ends[0], self._ends[-1]
+        if done <= before:
+            return None
         pace = (end - start) / (done - before)
         if self._now - end > LATE * least * pace:  # it got slower, or waits
             end, done = self._now, self._done

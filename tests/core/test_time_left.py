@@ -2,6 +2,7 @@
 
 import pytest
 
+from midchart.core.cli import meter
 from midchart.core.time_left import TimeLeft
 
 
@@ -46,3 +47,12 @@ def test_the_time_left_of_work_that_waits_grows():
 def test_many_steps_are_estimated_as_few_are():
     stated = estimates(1, [(1, 0.5)] * 20_000, 20_000)
     assert stated[2_000:] == [pytest.approx(0.5 * (20_000 - n)) for n in range(2_001, 20_001)]
+
+
+def test_a_meter_of_several_pieces_of_work_begins_again_with_each(capsys) -> None:
+    step = meter("demo")
+    for planned in (40, 10, 300):
+        for done in range(1, planned + 1):
+            step(done, planned)
+    shown = capsys.readouterr().err
+    assert [line for line in shown.splitlines() if "(100 %)" in line and " in " in line][2:]
