@@ -26,7 +26,7 @@ class TimeLeft:
 
     def __init__(self, each: float = 1.0) -> None:
         self._each = each
-        self._begun = self._now = 0.0
+        self._now = 0.0
         self._done = 0
         self._ends: list[tuple[float, int]] = []  # seconds and steps at the ends of rounds
 

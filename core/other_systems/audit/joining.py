@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
@@ -63,7 +63,6 @@ def audited(
     ids: str,
     protocol: Protocol,
     base: str = "",
-    progress: Callable[[str], None] = lambda _: None,
 ) -> AuditedCohort:
     """The samples of a log (a file or folder) joined to a cohort; the last results are kept.
 
@@ -78,7 +77,7 @@ def audited(
         str(path), _stamp(path), table and str(table), table and _stamp(table), cohort.path,
         id(cohort.records), repr(protocol),
     )  # fmt: skip
-    return _audited.get(repr(stamp), lambda: _join(cohort, path, table, protocol, progress))
+    return _audited.get(repr(stamp), lambda: _join(cohort, path, table, protocol))
 
 
 def _resolved(name: str, base: str) -> Path:
@@ -98,7 +97,6 @@ def _join(
     path: Path,
     table: Path | None,
     protocol: Protocol,
-    progress: Callable[[str], None],
 ) -> AuditedCohort:
     cohort = gold_under(cohort, protocol)
     troubles: list[str] = []
@@ -107,11 +105,12 @@ def _join(
         why = f": {troubles[0]}" if troubles else ""
         raise DataError(str(path), None, f"holds no sample that can be read{why}", "check the file")
     names = _ids(table) if table else {}
-    shingles = _compared(samples, cohort, progress)
+    shingles = _compared(samples, cohort)
     # The record and the question of each sample.
     of_cohort = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
     records_of = _records_of(cohort)
     asked: dict[str, Instruction] = {}
+    own_questions: dict[str, str] = {}
     by_content: set[str] = set()
     unjoined: list[str] = []
     for number, sample in enumerate(samples):
@@ -123,6 +122,8 @@ def _join(
         if record:
             known = of_cohort.get((record, _folded(sample.question)))
             asked[sample.id] = known or Instruction(sample.id, record, sample.question)
+            if known is not None:  # else an id of the log may equal that of another question
+                own_questions[sample.id] = known.id
         else:
             why = f"names a patient {NOT_THERE}" if sample.patient else "names no patient"
             unjoined.append(f"{sample.place} {why}, and no single record has its text")
@@ -133,14 +134,15 @@ def _join(
             "or give a table of ids (CSV: name in the log, record id)"
         )
     by_id = {sample.id: sample for sample in samples if sample.id in asked}
-    evidence_from = {id: _evidence_from(cohort, asked[id], by_id[id]) for id in asked}
+    evidence_from = {id: _evidence_from(cohort, own_questions.get(id), by_id[id]) for id in asked}
 
     def gold(id: str) -> Gold:
         """The cohort's own gold of a sample's question, else what the log says of it."""
         sample, question = by_id[id], asked[id]
         if evidence_from[id] == "cohort":
-            return replace(cohort.gold[question.id], instruction_id=id)
-        reference = cohort.gold[question.id].answer if question.id in cohort.gold else ""
+            return replace(cohort.gold[own_questions[id]], instruction_id=id)
+        own_id = own_questions.get(id)
+        reference = cohort.gold[own_id].answer if own_id in cohort.gold else ""
         answer = reference or next(iter(sample.reference), "")
         evidence = sample.evidence
         located = locate(cohort.records[question.record_id], evidence, protocol)
@@ -152,7 +154,6 @@ def _join(
             unlocated=located.unlocated,
         )  # fmt: skip
 
-    known_ids = {instruction.id for instruction in of_cohort.values()}
     values = {one.name: getattr(cohort, one.name) for one in fields(Cohort)}
     questions = tuple(replace(question, id=id) for id, question in asked.items())
     values |= {"instructions": questions, "gold": LazyValues(list(asked), gold), "responses": ()}
@@ -160,7 +161,7 @@ def _join(
         **values,
         samples=by_id,
         evidence_from=evidence_from,
-        own_questions={id: one.id for id, one in asked.items() if one.id in known_ids},
+        own_questions=own_questions,
         by_content=frozenset(by_content & asked.keys()),
         unread=(*unjoined, *troubles),
         shingles=shingles,
@@ -168,14 +169,11 @@ def _join(
     )
 
 
-def _compared(
-    samples: Sequence[Sample], cohort: Cohort, progress: Callable[[str], None]
-) -> Shingles:
+def _compared(samples: Sequence[Sample], cohort: Cohort) -> Shingles:
     """What the text of each sample shares with every patient's records, in one pass over them."""
     texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in samples)
     shingles = Shingles(texts)
-    for number, record in enumerate(cohort.records):
-        progress(f"comparing with record {number + 1:,} of {len(cohort.records):,}")
+    for record in cohort.records:
         try:
             shingles.compare(cohort.records[record], cohort.patient.get(record, record))
         except DataError:
@@ -222,8 +220,8 @@ def _records_of(cohort: Cohort) -> dict[str, str]:
     return {patient: of[0] for patient, of in records.items() if len(of) == 1}
 
 
-def _evidence_from(cohort: Cohort, question: Instruction, sample: Sample) -> str:
-    if question.id in cohort.gold and cohort.gold[question.id].snippets:
+def _evidence_from(cohort: Cohort, own_question: str | None, sample: Sample) -> str:
+    if own_question in cohort.gold and cohort.gold[own_question].snippets:
         return "cohort"
     return "log" if sample.evidence else ""
 
@@ -254,4 +252,5 @@ def is_frame(text: str, question: str, lines: frozenset[str]) -> bool:
     folded = _folded(text)
     if not any(map(str.isalpha, folded)):
         return True
-    return folded in lines or folded in _folded(question) or _folded(question) in folded
+    asked = _folded(question)
+    return folded in lines or (bool(asked) and (folded in asked or asked in folded))

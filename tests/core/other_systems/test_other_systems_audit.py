@@ -164,6 +164,20 @@ def test_a_table_of_ids_joins_other_names(demo, tmp_path):
     assert (row["record"], row["evidence_from"]) == (question.record_id, "cohort")
 
 
+def test_an_id_of_the_log_that_equals_another_questions_takes_nothing_of_it(demo, tmp_path):
+    path, cohort = demo
+    taken = questions_of(cohort)[0]
+    record = next(id for id in cohort.records if id != taken.record_id)
+    log = tmp_path / "ids.jsonl"
+    line = {"id": taken.id, "patient": record, "question": "What else?", "context": "x y",
+            "answer": "Nothing."}  # fmt: skip
+    log.write_text(json.dumps(line))
+    [row] = rows(audit(path, log, arms=[]), "audited")
+    assert (row["record"], row["instruction"]) == (record, taken.id)
+    assert row["evidence_from"] is row["evidence_pieces"] is row["own_question"] is None
+    assert row["judged"] is None
+
+
 def test_without_known_evidence_the_conclusion_says_what_prompts_are_made_of(demo, tmp_path):
     path, cohort = demo
     record = next(iter(cohort.records))
