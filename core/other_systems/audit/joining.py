@@ -134,14 +134,16 @@ def _join(
             "or give a table of ids (CSV: name in the log, record id)"
         )
     by_id = {sample.id: sample for sample in samples if sample.id in asked}
-    evidence_from = {id: _evidence_from(cohort, own_questions.get(id), by_id[id]) for id in asked}
+    evidence_from = {
+        id: _evidence_from(cohort, own_questions.get(id, ""), by_id[id]) for id in asked
+    }
 
     def gold(id: str) -> Gold:
         """The cohort's own gold of a sample's question, else what the log says of it."""
         sample, question = by_id[id], asked[id]
         if evidence_from[id] == "cohort":
             return replace(cohort.gold[own_questions[id]], instruction_id=id)
-        own_id = own_questions.get(id)
+        own_id = own_questions.get(id, "")
         reference = cohort.gold[own_id].answer if own_id in cohort.gold else ""
         answer = reference or next(iter(sample.reference), "")
         evidence = sample.evidence
@@ -220,7 +222,7 @@ def _records_of(cohort: Cohort) -> dict[str, str]:
     return {patient: of[0] for patient, of in records.items() if len(of) == 1}
 
 
-def _evidence_from(cohort: Cohort, own_question: str | None, sample: Sample) -> str:
+def _evidence_from(cohort: Cohort, own_question: str, sample: Sample) -> str:
     if own_question in cohort.gold and cohort.gold[own_question].snippets:
         return "cohort"
     return "log" if sample.evidence else ""
