@@ -541,7 +541,7 @@ def data_use(call: Namespace) -> None:
     arg("data", metavar="DATA", nargs="?"),
     arg("log", metavar="LOG", nargs="?", help="traces, a log or a table of answers"),
     arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
-    arg("--arm", action="append", metavar="NAME", help="beside it; default: bm25 and hybrid"),
+    arg("--arm", action="append", metavar="NAME", help="to compare with; default: bm25 and hybrid"),
     arg("--judge", default="exact_else_overlap", metavar="NAME"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     DETACH,

@@ -7,7 +7,7 @@ alone. Prompts are read one after another in the order of their text, so that th
 are neighbours: what a prompt shares with the one before is not read again.
 
 llama.cpp runs in this process. Tokens are counted and templates rendered over its HTTP interface,
-which listens on the loopback address, at a port of its own choice, for holders of a random key.
+which listens on the loopback address, at a free port, for holders of a random key.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finds the format of a log and reads its samples, each with an identifier of its own."""
+"""Finds the format of a log and reads its samples, each with a unique identifier."""
 
 from __future__ import annotations
 

@@ -62,11 +62,11 @@ AUDITED: Schema = {
     "prompt_band": "VARCHAR",
     "judged": "VARCHAR",
     **dict.fromkeys(tables.TOKENS, "BIGINT"),
-    "altered": "STRUCT(here VARCHAR, record VARCHAR)[]",
+    "altered": "STRUCT(prompt VARCHAR, record VARCHAR)[]",
     "in_order": "DOUBLE",
     "kept": "STRUCT(event BIGINT, first BIGINT, last BIGINT)[]",
 }
-"""One row a question of the system, and a question × arm beside it (``role`` "system" or "arm").
+"""One row a question of the system, and one a question × arm (``role`` "system" or "arm").
 
 ``own_question``: the id of the cohort's own question with the same words, null without one.
 ``retrieved``, ``reranked``, ``prompt``: whether at least one sentence with evidence was there after
@@ -167,13 +167,13 @@ def _system_row(job: Job, question: Question) -> Row:
     with outcome(row):
         record = question.record()
         # Each step's pieces in the record; of several rounds, what any of them brought.
-        rounds = [stage for stage in sample.steps if stage.name != RERANKED]
-        reranked = [stage for stage in sample.steps if stage.name == RERANKED][-1:]
-        for step, stages in (("retrieved", rounds), (RERANKED, reranked)):
-            if stages:
-                texts = (step_text(stage) for stage in stages)
+        rounds = [step for step in sample.steps if step.name != RERANKED]
+        reranked = [step for step in sample.steps if step.name == RERANKED][-1:]
+        for name, steps in (("retrieved", rounds), (RERANKED, reranked)):
+            if steps:
+                texts = (step_text(step) for step in steps)
                 passages = chain.from_iterable(aligned(t, record, job.protocol) for t in texts)
-                row |= _evidence(question, step, shown(passages))
+                row |= _evidence(question, name, shown(passages))
         # The prompt.
         text = prompt_text(sample)
         if text:
@@ -187,7 +187,7 @@ def _system_row(job: Job, question: Question) -> Row:
                 else sample.steps[-1].name,
                 "prompt_band": _band_in_prompt(text, passages, question),
                 "altered": [
-                    {"here": p.altered[0], "record": p.altered[1]} for p in passages
+                    {"prompt": p.altered[0], "record": p.altered[1]} for p in passages
                     if p.altered[0] or p.altered[1]
                 ],
                 "in_order": _in_order(passages),

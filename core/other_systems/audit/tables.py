@@ -1,7 +1,7 @@
-"""Tables of runs of kind ``audit``: the loss ledger, arms beside it, what prompts hold.
+"""Tables of runs of kind ``audit``: the loss ledger, the comparison with arms, what prompts hold.
 
 Shares count questions whose evidence is located. A step that the log does not tell is left out, so
-each row has its own ``n``. Intervals are by patient, with Wilson's beside them for fewer than five
+each row has its own ``n``. Intervals are by patient, and Wilson's for fewer than five
 (docs/methods.md, Audit).
 """
 
@@ -65,7 +65,7 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     failed = store.select("audited", "source, instruction, place, reason", "status = 'failed'")
     return {
         "ledger": ledger(rows, plan),
-        "beside": differences(rows),
+        "against_arms": differences(rows),
         "prompt_positions": prompt_positions(systems),
         "types": types(systems),
         "prompts": prompts(systems),

@@ -33,8 +33,8 @@ VIEWS = (
          rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
          more=("lost", "regained", "chance"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
-    View("beside", "Would another selection keep more?", "beside", (DIFFERENCE,), "forest",
-         rows=("source", "label"), choose=("criterion",), zero=True,
+    View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
+         "forest", rows=("source", "label"), choose=("criterion",), zero=True,
          more=("system", "arm", "only_system", "only_arm")),
     View("position", "Where in the chart is it lost?", "ledger", (BY_BAND,), "line",
          rows=("source",), across="band", choose=("criterion", "after_step"),
@@ -53,7 +53,7 @@ VIEWS = (
 
 
 def conclusion(report: Mapping[str, Any]) -> Conclusion:
-    """The step that loses most, the best arm beside it, and what prompts hold that the chart does
+    """The step that loses most, the best arm, and what prompts hold that the chart does
     not."""
     ledger = [
         row for row in report["tables"].get("ledger", ())
@@ -62,12 +62,14 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
     steps = [row for row in ledger if row["role"] == "system" and row["lost"] is not None]
     made_of = {row["source"]: row for row in report["tables"].get("prompts", ())}
     if not steps:
-        return Conclusion(*(
-            f"{source}: no evidence is known, so no loss; "
-            f"{100 * (row['record_share'] + row['changed_share']):.0f} % of the prompts' text is "
-            f"the patient's record ({row['n']:,} prompt{'s' * (row['n'] != 1)})."
-            for source, row in list(made_of.items())[:1]
-        ))  # fmt: skip
+        if not made_of:
+            return Conclusion()
+        source, row = next(iter(made_of.items()))
+        share = row["record_share"] + row["changed_share"]
+        return Conclusion(
+            f"{source}: no evidence is known, so no loss; {100 * share:.0f} % of the prompts' text "
+            f"is the patient's record ({row['n']:,} prompt{'s' * (row['n'] != 1)})."
+        )
     source = steps[0]["source"]
     steps = [row for row in steps if row["source"] == source]
     most = max(steps, key=lambda row: row["lost"])
@@ -84,7 +86,7 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
     # The arm that keeps most, and what is not the patient's.
     details: list[str] = []
     pairs = [
-        row for row in report["tables"].get("beside", ())
+        row for row in report["tables"].get("against_arms", ())
         if row["source"] == source and row["criterion"] == ALL
     ]  # fmt: skip
     if pairs:
