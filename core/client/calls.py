@@ -10,7 +10,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
 from pathlib import Path
@@ -179,6 +179,10 @@ class _Abandoned(WorkFailed):
     """The caller was stopped before the call succeeded."""
 
 
+_NEVER = threading.Event()
+"""The event of calls that nothing stops."""
+
+
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """Retries after the first try, and seconds between tries.
@@ -199,25 +203,19 @@ class Caller:
 
     def __init__(self, policy: RetryPolicy, seed: int = 0) -> None:
         self.policy = policy
-        self.stop = threading.Event()
         self._random = Random(seed)  # jitter only: it changes no result
         self._lock = threading.Lock()
         self._wait_until = 0.0
         self._unreachable = 0
 
-    def begin(self) -> threading.Event:
-        """Start a new round of calls; returns the event that ends it."""
-        self.stop = threading.Event()
-        return self.stop
-
-    def call(self, ask: Callable[[], B]) -> B:
+    def call(self, ask: Callable[[], B], stop: threading.Event = _NEVER) -> B:
         """The result of ``ask()``, which raises CallFailed as :func:`call_failure` words it.
 
-        Raises CallFailed after the last try, Abandoned on stop.
+        Raises CallFailed after the last try, Abandoned once ``stop`` is set.
         """
         tried, retries = 0, self.policy.retries
         while True:
-            self._pause(self._wait_until - time.monotonic())
+            _pause(self._wait_until - time.monotonic(), stop)
             try:
                 result = ask()
                 self._unreachable = 0
@@ -235,7 +233,7 @@ class Caller:
                     raise CallFailed(f"{failed}{tries}", billed=failed.billed) from None
                 if failed.wait_s is not None:
                     self._delay_all(failed, failed.wait_s)
-                self._pause(self._backoff(tried))
+                _pause(self._backoff(tried), stop)
                 tried += 1
 
     def _delay_all(self, failed: CallFailed, seconds: float) -> None:
@@ -254,13 +252,14 @@ class Caller:
         with self._lock:
             return self._random.uniform(0.0, longest)
 
-    def _pause(self, seconds: float) -> None:
-        if self.stop.wait(max(seconds, 0.0)):
-            raise _Abandoned("the run was stopped")
+
+def _pause(seconds: float, stop: threading.Event) -> None:
+    if stop.wait(max(seconds, 0.0)):
+        raise _Abandoned("the run was stopped")
 
 
 def map_concurrently(
-    items: Sequence[A],
+    items: Iterable[A],
     work: Callable[[A], B],
     workers: int,
     stop: threading.Event,
@@ -268,35 +267,52 @@ def map_concurrently(
 ) -> Generator[tuple[int, B | MidchartError]]:
     """``work`` on every item, ``workers`` at a time: (index, result) in order of completion.
 
-    A MidchartError is the result of its item; any other error of ``work`` is raised here.
-    ``poll`` is called every second while nothing finishes and may raise to end the wait. Closing
-    the iterator sets ``stop``; calls under way are left to end by themselves.
+    Items are taken as workers are free, by one thread at a time, so that ``items`` may wait for
+    its next one. A MidchartError is the result of its item; any other error of ``work`` or of
+    ``items`` is raised here. ``poll`` is called every second while nothing finishes and may raise
+    to end the wait. Closing the iterator sets ``stop``; calls under way are left to end by
+    themselves.
     """
-    todo: queue.SimpleQueue[tuple[int, A]] = queue.SimpleQueue()
-    ready: queue.SimpleQueue[tuple[int, Any, BaseException | None]] = queue.SimpleQueue()
-    for pair in enumerate(items):
-        todo.put(pair)
+    source, taking = iter(enumerate(items)), threading.Lock()
+    ready: queue.SimpleQueue[tuple[int, Any, BaseException | None] | None] = queue.SimpleQueue()
+    started = ended = 0
+
+    def begin() -> None:
+        nonlocal started
+        started += 1
+        # A daemon: a call that hangs must not keep a stopped worker process alive.
+        threading.Thread(target=worker, name="call", daemon=True).start()
+
+    def taken() -> tuple[int, A] | None:
+        with taking:
+            pair = None if stop.is_set() else next(source, None)
+            if pair is not None and started < workers:
+                begin()
+            return pair
 
     def worker() -> None:
-        while not stop.is_set():
-            try:
-                index, item = todo.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                ready.put((index, work(item), None))
-            except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
-                ready.put((index, None, error))
+        try:
+            while (pair := taken()) is not None:
+                index, item = pair
+                try:
+                    ready.put((index, work(item), None))
+                except MidchartError as error:
+                    ready.put((index, None, error))
+        except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
+            ready.put((-1, None, error))
+        ready.put(None)  # the end of this thread
 
-    # Daemons: a call that hangs must not keep a stopped worker process alive.
-    for _ in range(min(workers, len(items))):
-        threading.Thread(target=worker, name="call", daemon=True).start()
+    begin()
     try:
-        for _ in items:
-            index, result, error = _next(ready, poll)
-            if error is not None and not isinstance(error, MidchartError):
+        while ended < started:
+            finished = _next(ready, poll)
+            if finished is None:
+                ended += 1
+                continue
+            index, result, error = finished
+            if index < 0 and error is not None:
                 raise error
-            yield index, error if error is not None else result
+            yield index, error if isinstance(error, MidchartError) else result
     finally:
         stop.set()
 

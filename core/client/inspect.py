@@ -15,8 +15,10 @@ import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -333,6 +335,8 @@ class InspectEngine:
     log: where a run notes what was spent (None: no log). watch: raises to end the wait.
     """
 
+    streams = True
+
     def __init__(
         self,
         options: InspectFields,
@@ -356,10 +360,10 @@ class InspectEngine:
             self._connected = model, CallBudget(self.log, self.options.budget_usd)
         return self._connected
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
         model, budget = self._open()  # before any thread: a refusal concerns the whole group
-        stop = self._caller.begin()
+        stop = threading.Event()
         budget.charge_lost()
 
         def once(request: Request) -> Reply:
@@ -376,7 +380,9 @@ class InspectEngine:
                 budget.charge(claim, cost)
 
         def ask(request: Request) -> Reply:
-            return self._caller.call(lambda: once(request))
+            start = time.perf_counter()
+            reply = self._caller.call(lambda: once(request), stop)
+            return replace(reply, seconds=time.perf_counter() - start)
 
         workers = self.options.concurrency
         with closing(

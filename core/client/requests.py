@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain, count
 
 from midchart.core.errors import MidchartError
 from midchart.core.types import Ended, Usage
@@ -34,13 +37,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A model's text, its usage, how it ended, and the reasoning before it with its tokens."""
+    """A model's text, its usage, how it ended, the reasoning before it with its tokens, and the
+    seconds that the request took, waits and tries included."""
 
     text: str
     usage: Usage
     ended: Ended = "stop"
     reasoning: str = ""
     reasoning_tokens: int = 0
+    seconds: float = 0.0
 
 
 IndexedReply = tuple[int, Reply | MidchartError]
@@ -48,10 +53,47 @@ IndexedReply = tuple[int, Reply | MidchartError]
 
 
 class ModelService(typing.Protocol):
-    """A service that runs a model. ``group``: how many requests are worth collecting."""
+    """A service that runs a model. ``group``: how many requests are worth collecting.
+
+    ``streams``: whether it takes requests as they are made, and replies meanwhile.
+    """
 
     group: int
+    streams: bool
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """The outcome of each request, in order of completion."""
         ...
+
+
+A = typing.TypeVar("A")
+B = typing.TypeVar("B")
+
+
+def ask_each(
+    service: ModelService, items: Iterable[A], make: Callable[[A], Request | B]
+) -> Generator[tuple[int, A, Reply | MidchartError | B]]:
+    """Each item with its index and the service's reply, or what ``make`` gives instead of a
+    request; in order of completion. Requests are made as the service takes them."""
+    asked: dict[int, tuple[int, A]] = {}
+    unasked: deque[tuple[int, A, B]] = deque()
+
+    def requests() -> Generator[Request]:
+        place = count()
+        for index, item in enumerate(items):
+            made = make(item)
+            if isinstance(made, Request):
+                asked[next(place)] = (index, item)
+                yield made
+            else:
+                unasked.append((index, item, made))
+
+    made = requests()
+    first = next(made, None)  # the service is not opened where there is nothing to ask
+    if first is not None:
+        with closing(service.ask_many(chain([first], made))) as replies:
+            for place, reply in replies:
+                while unasked:
+                    yield unasked.popleft()
+                yield (*asked.pop(place), reply)
+    yield from unasked

@@ -9,14 +9,15 @@ without a call. The prompt holds the full question and the full response, the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator, Sequence
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from typing import Any, ClassVar
 
 from midchart.core.client.calls import Caller, RetryPolicy, map_concurrently
 from midchart.core.client.openai_server import OpenAIServer
-from midchart.core.client.requests import IndexedReply, ModelService, Reply, Request
+from midchart.core.client.requests import IndexedReply, ModelService, Reply, Request, ask_each
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
 from midchart.core.judges.model_options import (
@@ -41,6 +42,8 @@ class ServedEngine:
     Its key, where it needs one, is ``MIDCHART_SERVED_KEY``. ``watch`` raises to end the wait.
     """
 
+    streams = True
+
     def __init__(
         self,
         options: ServedJudgeOptions | BlindOptions,
@@ -52,7 +55,7 @@ class ServedEngine:
         self._caller = Caller(RetryPolicy(options.retries))
         self._server: OpenAIServer | None = None
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """The outcome of each request, in order of completion."""
         options = self.options
         if self._server is None:  # before any thread: a refusal concerns the whole group
@@ -61,11 +64,11 @@ class ServedEngine:
             self._server = OpenAIServer(
                 permit, key, options.model, options.timeout, options.reasoning_effort
             )
-        server, stop = self._server, self._caller.begin()
+        server, stop = self._server, threading.Event()
 
         def ask(request: Request) -> Reply:
             messages = [{"role": "user", "content": request.prompt}]
-            reply = self._caller.call(lambda: server.chat(messages, options.max_tokens))
+            reply = self._caller.call(lambda: server.chat(messages, options.max_tokens), stop)
             tokens = (reply.prompt_tokens, reply.output_tokens)
             greedy = "" if "temperature" in reply.differs else "temperature 0"
             how = ", ".join(filter(None, ("alone", greedy, reply.differs)))
@@ -215,7 +218,7 @@ class LanguageJudge(Configurable):
         self.protocol, self.options = protocol, self.read_options(options)
         self.egress, self.watch = egress, watch
         self.engine = self.make_engine()
-        self.group = self.engine.group
+        self.group, self.streams = self.engine.group, self.engine.streams
         one_word = getattr(self.options, "one_word", False)
         text = template(self.sighted, protocol.judge_prompt, one_word)
         self._start, self._rest = text.split("{response}")
@@ -248,20 +251,12 @@ class LanguageJudge(Configurable):
         """Judge one answer."""
         return next(iter(self.judge_many([(instruction, gold, answer)])))[1]
 
-    def judge_many(self, items: Sequence[_Item]) -> Iterator[tuple[int, Verdict]]:
+    def judge_many(self, items: Iterable[_Item]) -> Iterator[tuple[int, Verdict]]:
         """Each item's index and verdict, in order of completion."""
-        requests: list[tuple[int, Request]] = []
-        for index, item in enumerate(items):
-            request = self.request(item)
-            if isinstance(request, Verdict):
-                yield index, request
-            else:
-                requests.append((index, request))
-        if requests:
-            with closing(self.engine.ask_many([request for _, request in requests])) as replies:
-                for place, reply in replies:
-                    index = requests[place][0]
-                    yield index, self._verdict(reply, items[index][2])
+        with closing(ask_each(self.engine, items, self.request)) as outcomes:
+            for index, (_, _, answer), reply in outcomes:
+                done = isinstance(reply, Verdict)
+                yield index, reply if done else self._verdict(reply, answer)
 
     def request(self, item: _Item) -> Request | Verdict:
         """The request about an item, or the verdict on an item that needs none."""

@@ -10,8 +10,9 @@ than the prompt has words, it truncated the prompt and the answer fails.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -101,7 +102,7 @@ class Served(Configurable):
         self.check(protocol, **options)
         chosen: ServedOptions = self.read_options(options)
         self.protocol, self.options, self.egress, self._watch = protocol, chosen, egress, watch
-        self.group = max(4 * chosen.concurrency, 16)
+        self.group, self.streams = max(4 * chosen.concurrency, 16), True
         self.count_tokens = counter(chosen.tokenizer)
         self._window = chosen.window
         self._caller = Caller(RetryPolicy(chosen.retries))
@@ -208,17 +209,17 @@ class Served(Configurable):
         """The model's answer; a failure is a failed answer with its reason."""
         return next(iter(self.read_many([prompt])))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""
         server = self._server()  # before any thread: a refusal concerns the whole group
-        stop = self._caller.begin()
+        stop = threading.Event()
 
         def ask(prompt: Prompt) -> Answer:
             start = time.perf_counter()
             if prompt.options and self.options.choose != "text":
-                reply = self._choice(server, prompt)
+                reply = self._choice(server, prompt, stop)
             else:
-                reply = self._caller.call(lambda: self._written(server, prompt))
+                reply = self._caller.call(lambda: self._written(server, prompt), stop)
             return _answer(prompt, reply, time.perf_counter() - start)
 
         workers = self.options.concurrency
@@ -237,19 +238,19 @@ class Served(Configurable):
         """The finished prompt, without the token that the server writes before it."""
         return prompt.text.removeprefix(self.frame.start)
 
-    def _choice(self, server: OpenAIServer, prompt: Prompt) -> ServerReply:
+    def _choice(self, server: OpenAIServer, prompt: Prompt, stop: threading.Event) -> ServerReply:
         """The option that the server's log-probabilities choose."""
         options = prompt.options
         if self.options.choose == "letter":
             letters = LETTERS[: len(options)]
             asked = self._text(prompt) if self.path == "completions" else messages(prompt)
-            reply = self._caller.call(lambda: server.letter(asked, letters))
+            reply = self._caller.call(lambda: server.letter(asked, letters), stop)
             return replace(reply, text=option_text(options, letters.index(reply.text)))
         each: list[float] = []
         reply = ServerReply("", 0, 0, "completions")
         for option in map(one_line, options):
             total, reply = self._caller.call(
-                lambda option=option: server.log_likelihood(self._text(prompt), option)
+                lambda option=option: server.log_likelihood(self._text(prompt), option), stop
             )
             each.append(total / len(option))
         return replace(reply, text=option_text(options, each.index(max(each))))

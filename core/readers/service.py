@@ -7,7 +7,7 @@ prompts on one record share a start, which Claude's cache reads at a tenth of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from midchart.core.client.claude import call_log
 from midchart.core.client.openai_server import cautious
 from midchart.core.client.prices import Price
-from midchart.core.client.requests import ModelService, Reply, Request
+from midchart.core.client.requests import ModelService, Reply, Request, ask_each
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
 from midchart.core.options import Configurable
@@ -58,7 +58,7 @@ class ServiceReader(Configurable):
         self.log = call_log(folder, label or self.name, "reading")
         self.window: int = self.options.window - self.options.reasoning_tokens - TEMPLATE_TOKENS
         self.engine = self.make_engine()
-        self.group = self.engine.group
+        self.group, self.streams = self.engine.group, self.engine.streams
 
     def make_engine(self) -> ModelService:
         """The service that runs the model; it opens no connection before the first request."""
@@ -97,20 +97,11 @@ class ServiceReader(Configurable):
         """The model's answer; a failure is a failed answer with its reason."""
         return next(iter(self.read_many([prompt])))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""
-        requests: list[tuple[int, Request]] = []
-        for index, prompt in enumerate(prompts):
-            try:
-                requests.append((index, _request(prompt)))
-            except MidchartError as error:
-                yield index, Answer("", "failed", str(error))
-        if not requests:
-            return
-        with closing(self.engine.ask_many([request for _, request in requests])) as replies:
-            for place, reply in replies:
-                index = requests[place][0]
-                yield index, self._answer(prompts[index], reply)
+        with closing(ask_each(self.engine, prompts, _request)) as replies:
+            for index, prompt, reply in replies:
+                yield index, self._answer(prompt, reply)
 
     def _answer(self, prompt: Prompt, reply: Reply | MidchartError) -> Answer:
         if not isinstance(reply, Reply):
@@ -120,6 +111,7 @@ class ServiceReader(Configurable):
             reply.text,
             prompt_tokens=usage.input_tokens or prompt.tokens,
             output_tokens=usage.output_tokens,
+            seconds=reply.seconds,
             reused_tokens=usage.cached_tokens,
             how=usage.how,
             ended=reply.ended,
@@ -136,8 +128,12 @@ class ServiceReader(Configurable):
         raise NotImplementedError
 
 
-def _request(prompt: Prompt) -> Request:
-    """The messages of a prompt, the user's in two parts: up to the question, and the rest."""
-    system, user = messages(prompt)
+def _request(prompt: Prompt) -> Request | MidchartError:
+    """The messages of a prompt, the user's in two parts: up to the question, and the rest; or why
+    it has none."""
+    try:
+        system, user = messages(prompt)
+    except MidchartError as error:
+        return error
     start, middle, question = user["content"].rpartition(MIDDLE)
     return Request(start, middle + question, system["content"])

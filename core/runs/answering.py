@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from midchart.core.arms.base import ScoredArm
 from midchart.core.errors import MidchartError, WorkFailed
-from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
+from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each, streams
 from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
@@ -37,6 +37,7 @@ from midchart.core.runs.schemas import (
     line_rows,
     wording,
 )
+from midchart.core.runs.streams import Stream
 from midchart.core.text import words
 from midchart.core.text.prompt import build_prompt, frame_of
 from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
@@ -104,12 +105,18 @@ class ReaderQuestion:
         return item_of(self.entry, self.question.instruction.id, self.reader)
 
 
+_Asked = tuple[ReaderQuestion, Row, Prompt]
+STREAMED = 2
+"""Groups that a service may have without an outcome: the next is made while one is at work."""
+
+
 class ReadingPass:
     """All reading of a pass. ``answered`` is called with every row once it is written."""
 
     def __init__(self, job: Job, answered: Callable[[ReaderQuestion, Row], None]) -> None:
         self.job, self.answered = job, answered
-        self._batches: dict[str, list[tuple[ReaderQuestion, Row, Prompt]]] = {}
+        self._batches: dict[str, list[_Asked]] = {}
+        self._streams: dict[str, Stream[Prompt, Answer, _Asked]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
         """Read a question; ``selected`` are the columns of its selection."""
@@ -136,6 +143,10 @@ class ReadingPass:
             return
         claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
         row |= asked.question.prompted(prompt, selection, claims)
+        if streams(reader):
+            self._write_all(self._stream(asked.reader, reader).put(prompt, (asked, row, prompt)))
+            self.job.notify()
+            return
         batch = self._batches.setdefault(asked.reader, [])
         batch.append((asked, row, prompt))
         group = _group(reader)
@@ -143,6 +154,25 @@ class ReadingPass:
             self._read(asked.reader)
         else:
             self.job.notify()
+
+    def _stream(self, label: str, reader: Reader) -> Stream[Prompt, Answer, _Asked]:
+        if label not in self._streams:
+            self._streams[label] = Stream(
+                lambda prompts: read_each(reader, prompts),
+                STREAMED * _group(reader),
+                _failed,
+                self.job.notify,
+            )
+        return self._streams[label]
+
+    def _write_all(self, outcomes: Iterable[tuple[_Asked, Answer]]) -> None:
+        for asked, answer in outcomes:
+            self._write_answer(asked, answer, None)
+
+    def collect(self) -> None:
+        """Write the answers that services have given meanwhile."""
+        for stream in self._streams.values():
+            self._write_all(stream.ready())
 
     def end_of_record(self) -> None:
         """Read every batch of at least a group, as a patient's prompts are complete."""
@@ -155,6 +185,13 @@ class ReadingPass:
         for label, batch in self._batches.items():
             if batch:
                 self._read(label)
+        for stream in self._streams.values():
+            self._write_all(stream.finish())
+
+    def stop(self) -> None:
+        """Await nothing that services have not answered."""
+        for stream in self._streams.values():
+            stream.stop()
 
     def _read(self, label: str) -> None:
         batch, self._batches[label] = self._batches[label], []
@@ -164,29 +201,32 @@ class ReadingPass:
         answers = outcomes(lambda: read_each(reader, prompts), len(batch), _failed)
         with closing(answers):
             for index, result in answers:
-                asked, row, prompt = batch[index]
-                answer = _checked(result)
-                moment = time.perf_counter()
-                row |= {
-                    "status": answer.status,
-                    "reason": answer.reason or None,
-                    "answer": answer.text if answer.status == "ok" else None,
-                    "sources": list(answer.sources),
-                    "read_tokens": answer.prompt_tokens,
-                    "output_tokens": answer.output_tokens,
-                    "reused_tokens": answer.reused_tokens,
-                    "seconds": answer.seconds or moment - start,
-                    "peak_mb": answer.peak_mb or None,
-                    "how": answer.how or None,
-                    "ended": answer.ended if answer.status == "ok" else None,
-                    "reasoning": answer.reasoning or None,
-                    "reasoning_tokens": answer.reasoning_tokens,
-                    "endpoint": answer.endpoint or None,
-                    "model": answer.model or None,
-                    "cost_usd": answer.cost_usd,
-                }
-                self._write(asked, row, prompt, answer.quotes)
+                self._write_answer(batch[index], result, time.perf_counter() - start)
                 start = time.perf_counter()
+
+    def _write_answer(self, one: _Asked, result: object, seconds: float | None) -> None:
+        """Write an answer's row; ``seconds``: those of an answer that states none."""
+        asked, row, prompt = one
+        answer = _checked(result)
+        row |= {
+            "status": answer.status,
+            "reason": answer.reason or None,
+            "answer": answer.text if answer.status == "ok" else None,
+            "sources": list(answer.sources),
+            "read_tokens": answer.prompt_tokens,
+            "output_tokens": answer.output_tokens,
+            "reused_tokens": answer.reused_tokens,
+            "seconds": answer.seconds or seconds,
+            "peak_mb": answer.peak_mb or None,
+            "how": answer.how or None,
+            "ended": answer.ended if answer.status == "ok" else None,
+            "reasoning": answer.reasoning or None,
+            "reasoning_tokens": answer.reasoning_tokens,
+            "endpoint": answer.endpoint or None,
+            "model": answer.model or None,
+            "cost_usd": answer.cost_usd,
+        }
+        self._write(asked, row, prompt, answer.quotes)
 
     def _write(
         self, asked: ReaderQuestion, row: Row, prompt: Prompt | None, quotes: bool = False
@@ -374,12 +414,21 @@ class Pending:
     repeat: int
 
 
+_Judged = tuple[Instruction, Gold, Answer]
+
+
+def _judged(pending: Pending, case: JudgedCase) -> _Judged:
+    """What a judge is given."""
+    return pending.asked.question.instruction, case.gold, case.answer
+
+
 class Judging:
     """All judging of a pass. ``there``: items of existing verdicts."""
 
     def __init__(self, job: Job, there: Container[str]) -> None:
         self.job, self.there = job, there
         self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
+        self._streams: dict[str, Stream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]] = {}
 
     def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
         """Judge an answers row by every judge that has not judged it."""
@@ -393,6 +442,11 @@ class Judging:
         if isinstance(case, Verdict):
             self._write(pending, case, None, 0.0)
             return
+        if self._is_service(pending.judge):
+            item = _judged(pending, case)
+            kept = (pending, case, time.perf_counter())
+            self._write_all(self._stream(pending.judge).put(item, kept))
+            return
         batch = self._batches.setdefault(pending.judge, [])
         batch.append((pending, case))
         if len(batch) >= self._group(pending.judge):
@@ -403,6 +457,39 @@ class Judging:
         for label, batch in self._batches.items():
             if batch:
                 self._judge(label)
+        for stream in self._streams.values():
+            self._write_all(stream.finish())
+
+    def collect(self) -> None:
+        """Write the verdicts that services have given meanwhile."""
+        for stream in self._streams.values():
+            self._write_all(stream.ready())
+
+    def stop(self) -> None:
+        """Await nothing that services have not judged."""
+        for stream in self._streams.values():
+            stream.stop()
+
+    def _is_service(self, label: str) -> bool:
+        try:
+            return streams(self.job.judge(label))
+        except MidchartError:
+            return False  # a judge that cannot be built fails each item with its reason
+
+    def _stream(self, label: str) -> Stream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]:
+        if label not in self._streams:
+            judge: Any = self.job.judge(label)
+            self._streams[label] = Stream(
+                judge.judge_many, STREAMED * judge.group, _failed_verdict, self.job.notify
+            )
+        return self._streams[label]
+
+    def _write_all(
+        self, outcomes: Iterable[tuple[tuple[Pending, JudgedCase, float], Verdict]]
+    ) -> None:
+        for (pending, case, begun), verdict in outcomes:
+            seconds = time.perf_counter() - begun
+            self._write(pending, _checked_verdict(verdict), case, seconds)
 
     def _group(self, label: str) -> int:
         try:
@@ -413,7 +500,7 @@ class Judging:
 
     def _judge(self, label: str) -> None:
         batch, self._batches[label] = self._batches[label], []
-        items = [(w.asked.question.instruction, case.gold, case.answer) for w, case in batch]
+        items = [_judged(pending, case) for pending, case in batch]
         verdicts = outcomes(
             lambda: _judge_all(self.job.judge(label), items), len(batch), _failed_verdict
         )
@@ -493,6 +580,14 @@ class Answering:
 
     def run(self, groups: Iterable[Sequence[Instruction]]) -> None:
         """Write the missing rows."""
+        with self.job.with_services():
+            try:
+                self._run(groups)
+            finally:
+                self.reading.stop()
+                self.judging.stop()
+
+    def _run(self, groups: Iterable[Sequence[Instruction]]) -> None:
         for instructions in groups:
             for instruction in instructions:
                 todo = [
@@ -502,6 +597,8 @@ class Answering:
                     question = self.question(instruction)
                     for entry in todo:
                         self._entry(entry, question)
+                        self.reading.collect()
+                        self.judging.collect()
             self.reading.end_of_record()
         self.reading.finish()
         self.judging.finish()
