@@ -359,9 +359,10 @@ def _openai_failure(error: Exception, service: str) -> CallFailed:
     return call_failure(error, service)
 
 
-_PIECE = re.compile(r"[A-Za-z]+|\s+|[^A-Za-z\s]")
 LETTERS = 3
 """Letters of a token of a rare word; common words are one token whatever their length."""
+_COUNTED = re.compile(rf"[A-Za-z]{{1,{LETTERS}}}|\n|(?<!\s)[^\S\n]{{2,}}(?!\s)")
+_LETTERS_AND_SPACES = re.compile(r"[A-Za-z\s]+")
 
 
 def cautious(text: str) -> int:
@@ -371,15 +372,8 @@ def cautious(text: str) -> int:
     runs of spaces one, any other character its bytes in UTF-8 (the maximum of a tokenizer with
     byte fallback).
     """
-    total = 0
-    for piece in _PIECE.findall(text):
-        if piece.isspace():
-            total += max(piece.count("\n"), int(len(piece) > 1))
-        elif piece.isascii() and piece.isalpha():
-            total += -(-len(piece) // LETTERS)
-        else:
-            total += len(piece.encode("utf-8", "replace"))
-    return total
+    others = _LETTERS_AND_SPACES.sub("", text)
+    return len(_COUNTED.findall(text)) + len(others.encode("utf-8", "replace"))
 
 
 def counter(tokenizer: str) -> Callable[[str], int]:

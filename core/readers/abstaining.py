@@ -19,7 +19,7 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.extractive import Extractive, bare
+from midchart.core.readers.extractive import Embed, Extractive, bare
 from midchart.core.text import words
 from midchart.core.types import Prompt
 
@@ -101,13 +101,13 @@ class Abstaining(Extractive):
             raise InputError("'threshold' of the reader 'abstaining' is a number from 0")
         self.threshold = threshold
 
-    def score(self, prompt: Prompt) -> NDArray[np.float64]:
+    def score(self, prompt: Prompt, embed: Embed | None = None) -> NDArray[np.float64]:
         """Mean of cosine and :func:`coverage` of each line, float64 [n]; 0 for a heading that only
         repeats words of the question."""
         lines = [bare(line.text) for line in prompt.context]
         asked = stems(prompt.question)
         empty = np.array([is_heading(line) and stems(line) <= asked for line in lines])
-        scores = (super().score(prompt) + coverage(prompt.question, lines)) / 2
+        scores = (super().score(prompt, embed) + coverage(prompt.question, lines)) / 2
         return np.round(np.where(empty, np.float64(0), scores), 6).astype(np.float64)
 
     def doubt(self, scores: NDArray[np.float64]) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +26,8 @@ from midchart.core.text.prompt import HEAD, LINE_DATE, MIDDLE, NOT_DOCUMENTED, T
 from midchart.core.types import Answer, Prompt
 from midchart.core.weights import MINILM
 
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+"""Unit vectors of texts, float32 [n, dim]."""
 _DATE = re.compile(rf"\[{LINE_DATE}\] ")
 
 
@@ -43,6 +47,7 @@ class Extractive:
     name: str = "extractive"
     title: str = "Extractive baseline (non-generative)"
     needs: ClassVar[str] = MINILM
+    group: ClassVar[int] = 16
     generative: ClassVar[bool] = False
     only_quotes: ClassVar[bool] = True
 
@@ -63,11 +68,34 @@ class Extractive:
         """Words and punctuation marks of ``text``."""
         return count_tokens(text)
 
+    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+        """Each prompt's index and answer, in order; the model encodes the lines of all together."""
+        texts = list(dict.fromkeys(t for prompt in prompts for t in self._compared(prompt)))
+        row = {text: i for i, text in enumerate(texts)}
+        begun = time.perf_counter()
+        vectors = self.embedder.embed(texts)
+        each = (time.perf_counter() - begun) / max(1, len(prompts))
+
+        def embed(wanted: Sequence[str]) -> NDArray[np.float32]:
+            return vectors[[row[text] for text in wanted]]
+
+        for index, prompt in enumerate(prompts):
+            answer = self._read(prompt, embed)
+            yield index, replace(answer, seconds=answer.seconds + each)
+
     def read(self, prompt: Prompt) -> Answer:
         """The line of ``prompt.context`` nearest to its question, with its date as shown.
 
         The answer is empty, and says why, where the prompt holds no question or no line.
         """
+        return self._read(prompt, self.embedder.embed)
+
+    def _compared(self, prompt: Prompt) -> list[str]:
+        """The texts whose vectors an answer needs: what is asked for, then the lines."""
+        asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
+        return [*asked, *(bare(line.text) for line in prompt.context)]
+
+    def _read(self, prompt: Prompt, embed: Embed) -> Answer:
         begun = time.perf_counter()
         missing = ""
         if not prompt.question_survived:
@@ -79,8 +107,8 @@ class Extractive:
         if missing:
             return Answer("", reason=missing, prompt_tokens=prompt.tokens)
         if prompt.options:
-            return self._chosen(prompt, begun)
-        scores = self.score(prompt)
+            return self._chosen(prompt, embed, begun)
+        scores = self.score(prompt, embed)
         best = int(np.argmax(scores))
         if doubt := self.doubt(scores):
             return Answer(
@@ -102,13 +130,12 @@ class Extractive:
             seconds=time.perf_counter() - begun,
         )
 
-    def _chosen(self, prompt: Prompt, begun: float) -> Answer:
+    def _chosen(self, prompt: Prompt, embed: Embed, begun: float) -> Answer:
         """The option that, after the question, is nearest to any line; ties go to the earlier."""
-        asked = [f"{prompt.question} {option}" for option in prompt.options]
-        vectors = self.embedder.embed([*asked, *(bare(line.text) for line in prompt.context)])
-        lines = vectors[len(asked) :]
+        vectors, options = embed(self._compared(prompt)), len(prompt.options)
+        lines = vectors[options:]
         scores = np.stack(
-            [np.round(cosines(lines, v).astype(np.float64), 6) for v in vectors[: len(asked)]]
+            [np.round(cosines(lines, v).astype(np.float64), 6) for v in vectors[:options]]
         )
         best = int(np.argmax(scores.max(axis=1)))
         text = option_text(prompt.options, best)
@@ -120,9 +147,13 @@ class Extractive:
             seconds=time.perf_counter() - begun,
         )
 
-    def score(self, prompt: Prompt) -> NDArray[np.float64]:
-        """Cosine of each line of ``prompt.context`` with its question, float64 [n]."""
-        vectors = self.embedder.embed([prompt.question, *(bare(x.text) for x in prompt.context)])
+    def score(self, prompt: Prompt, embed: Embed | None = None) -> NDArray[np.float64]:
+        """Cosine of each line of ``prompt.context`` with its question, float64 [n].
+
+        ``embed``: unit vectors of texts, float32 [n, dim]; None for the reader's own encoder.
+        """
+        lines = [bare(line.text) for line in prompt.context]
+        vectors = (embed or self.embedder.embed)([prompt.question, *lines])
         # Six decimals, as in the dense arm: float32 rounding must not decide.
         return np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -106,6 +106,8 @@ class ReaderQuestion:
 
 
 _Asked = tuple[ReaderQuestion, Row, Prompt]
+KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
+"""Lines whose number of tokens is kept, and their longest, in characters."""
 STREAMED = 2
 """Groups that a service may have without an outcome: the next is made while one is at work."""
 
@@ -117,6 +119,7 @@ class ReadingPass:
         self.job, self.answered = job, answered
         self._batches: dict[str, list[_Asked]] = {}
         self._streams: dict[str, Stream[Prompt, Answer, _Asked]] = {}
+        self._counters: dict[str, Callable[[str], int]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
         """Read a question; ``selected`` are the columns of its selection."""
@@ -131,7 +134,7 @@ class ReadingPass:
                 selection,
                 self.job.protocol,
                 reader.window,
-                reader.count_tokens,
+                self._counter(asked.reader, reader),
                 frame_of(reader),
                 asked.question.instruction.options,
             )
@@ -154,6 +157,15 @@ class ReadingPass:
             self._read(asked.reader)
         else:
             self.job.notify()
+
+    def _counter(self, label: str, reader: Reader) -> Callable[[str], int]:
+        """The reader's token count, which keeps that of lines: arms show the same of a record."""
+        if label not in self._counters:
+            kept = lru_cache(maxsize=KEPT_LINES)(reader.count_tokens)
+            self._counters[label] = lambda text: (
+                kept(text) if len(text) <= LONGEST_LINE else reader.count_tokens(text)
+            )
+        return self._counters[label]
 
     def _stream(self, label: str, reader: Reader) -> Stream[Prompt, Answer, _Asked]:
         if label not in self._streams:
@@ -305,7 +317,8 @@ def validated(value: object, of: type[T]) -> T:
     if not isinstance(value, of):
         raise WorkFailed(f"a {type(value).__name__} instead of its {name}")
     try:
-        fields = _model(of).model_validate({n: getattr(value, n) for n in get_type_hints(of)})
+        model = _model(of)
+        fields = model.model_validate({n: getattr(value, n) for n in model.model_fields})
     except ValidationError as error:
         field = error.errors(include_input=False, include_url=False)[0]["loc"][0]
         raise WorkFailed(f"a malformed {name}: its field {field!r}") from None

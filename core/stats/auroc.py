@@ -20,10 +20,8 @@ from midchart.core.stats.intervals import (
     Interval,
     checked_level,
     checked_resamples,
-    cluster_totals,
     clustered_intervals,
     draw_clusters,
-    ratio,
     square_and_add,
     t_shrinkage,
     wilson_of_share,
@@ -237,24 +235,12 @@ def clustered_auroc(
     checked_level(level)
     checked_resamples(resamples)
     member, count = _members(clusters, data.size)
-    # Pairs won by each cluster's positives over each cluster's negatives: resamples weight them.
-    above, cluster = data[positive], member[positive]
-    wins = np.zeros((count, count))
-    for other in range(count):
-        below = np.sort(data[~positive & (member == other)])
-        won = np.searchsorted(below, above, "left") + np.searchsorted(below, above, "right")
-        wins[:, other] = np.bincount(cluster, weights=won / 2.0, minlength=count)
-    positives = np.bincount(cluster, minlength=count).astype(np.float64)
-    negatives = np.bincount(member[~positive], minlength=count).astype(np.float64)
-    if not positives.any() or not negatives.any():
+    if positive.all() or not positive.any():
         return Interval(float("nan"), float("nan"), float("nan"), level)
-    estimate = float(wins.sum() / (positives.sum() * negatives.sum()))
+    ranking = clustered_ranking(data, positive, member, resamples, rng)
+    estimate, drawn = ranking.auroc, ranking.auroc_draws
     if count == 1:
         return Interval(estimate, float("nan"), float("nan"), level)
-    times = cluster_totals(np.eye(count), resamples, rng)
-    pairs = (times @ positives) * (times @ negatives)
-    won = np.einsum("rc,rc->r", times @ wins, times)
-    drawn = ratio(won, pairs)
     if not widened:
         low, high = clustered_intervals(drawn[:, None], level)
         return Interval(estimate, float(low[0]), float(high[0]), level)
