@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.embedding.embedder import Embedder, shared
+from midchart.core.storage import vectors
 from midchart.core.storage.vectors import Vectors
 
 ROOT = Path(__file__).parents[3]
@@ -102,6 +103,29 @@ def test_added_vectors_are_read_by_other_processes(tmp_path_factory, spans, dim)
     assert size == 24 * len(known), "each once"
 
 
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=12),
+    st.lists(st.integers(0, 59), max_size=8),
+)
+def test_rows_that_are_not_sorted_yet_are_read_like_others(tmp_path_factory, sizes, again):
+    folder = tmp_path_factory.mktemp("vectors")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vectors, "UNSORTED", 7)
+        store, data, stored = Vectors(folder, 4), rows(120, 4), 0
+        for size in sizes:
+            chosen = list(range(stored, stored + size))
+            store.add([key(i) for i in chosen], data[chosen])
+            stored += size
+            for row in again:  # a key whose row is corrupt is written again, behind the others
+                if row < stored:
+                    spoil(folder / "vectors.bin", 16 * row, b"\xff\xff")
+            store.add([key(i) for i in range(stored)], data[:stored])
+            present, got = store.read([key(i) for i in range(120)])
+            assert np.flatnonzero(present).tolist() == list(range(stored))
+            assert (got[:stored] == data[:stored]).all()
+
+
 def spoil(path: Path, at: int, content: bytes | None = None) -> None:
     data = bytearray(path.read_bytes())
     if content is None:
@@ -159,6 +183,7 @@ def test_a_folder_that_cannot_be_written_is_reported_and_harms_nothing(tmp_path,
 
 WRITER = """
 import sys; from pathlib import Path
+from midchart.core.storage import vectors
 from midchart.core.storage.vectors import Vectors
 from tests.core.embedding.test_embedding import key, rows
 data, store = rows(400), Vectors(Path(sys.argv[1]), 8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -49,6 +50,22 @@ def test_it_answers_with_the_nearest_line_and_names_it(embedder):
     assert answer.sources == ("e1",) and answer.status == "ok" and not answer.reason
     assert answer.prompt_tokens == prompt.tokens and answer.output_tokens > 5
     assert answer.seconds > 0 and reader.read(prompt).text == answer.text
+
+
+@pytest.mark.parametrize("name", ["extractive", "abstaining"])
+def test_answers_of_a_group_are_those_of_single_prompts(name, embedder, tmp_path):
+    reader = READERS.build(name, Protocol(), embedder=embedder)
+    choice = replace(prompt_with("Which vaccine?", *OTHERS), options=("flu", "tetanus"))
+    asked = [("Allergy?", OTHERS), ("", ("A line.",)), ("Which allergy?", ())]
+    prompts = [
+        prompt_of(QUESTION, Protocol(), reader),
+        *(prompt_with(question, *lines) for question, lines in asked),
+        choice,
+    ]
+    apart = [replace(reader.read(prompt), seconds=0.0) for prompt in prompts]
+    alone = READERS.build(name, Protocol(), embedder=Embedder(cache=tmp_path))
+    together = [(i, replace(answer, seconds=0.0)) for i, answer in alone.read_many(prompts)]
+    assert together == list(enumerate(apart))
 
 
 def test_it_reuses_the_vectors_of_the_dense_arm(embedder):

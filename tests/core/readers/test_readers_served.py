@@ -321,6 +321,24 @@ def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
     assert cautious("") == 0 and cautious("a\nb") == 3 and cautious("é") == 2
 
 
+def counted(text: str) -> int:
+    """The rule of the estimate, run by run."""
+    total = 0
+    for run in re.findall(r"[A-Za-z]+|\s+|[^A-Za-z\s]", text):
+        if run.isspace():
+            total += run.count("\n") or int(len(run) > 1)
+        elif run.isascii() and run.isalpha():
+            total += -(-len(run) // 3)
+        else:
+            total += len(run.encode("utf-8", "replace"))
+    return total
+
+
+@given(st.text(max_size=60) | st.text("ab9 .\n\t\u00a0\u2003é漢\ud800", max_size=60))
+def test_the_estimate_is_the_sum_over_runs_of_a_kind(text):
+    assert cautious(text) == counted(text)
+
+
 @limits(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_joined_texts_have_at_most_one_estimated_token_more(one, other):
