@@ -81,17 +81,17 @@ def ask_each(
     def requests() -> Generator[Request]:
         place = count()
         for index, item in enumerate(items):
-            made = make(item)
-            if isinstance(made, Request):
+            request = make(item)
+            if isinstance(request, Request):
                 asked[next(place)] = (index, item)
-                yield made
+                yield request
             else:
-                unasked.append((index, item, made))
+                unasked.append((index, item, request))
 
-    made = requests()
-    first = next(made, None)  # the service is not opened where there is nothing to ask
+    source = requests()
+    first = next(source, None)  # the service is not opened where there is nothing to ask
     if first is not None:
-        with closing(service.ask_many(chain([first], made))) as replies:
+        with closing(service.ask_many(chain([first], source))) as replies:
             for place, reply in replies:
                 while unasked:
                     yield unasked.popleft()

@@ -37,7 +37,7 @@ from midchart.core.runs.schemas import (
     line_rows,
     wording,
 )
-from midchart.core.runs.streams import Stream
+from midchart.core.runs.streams import ServiceStream
 from midchart.core.text import words
 from midchart.core.text.prompt import build_prompt, frame_of
 from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
@@ -118,7 +118,7 @@ class ReadingPass:
     def __init__(self, job: Job, answered: Callable[[ReaderQuestion, Row], None]) -> None:
         self.job, self.answered = job, answered
         self._batches: dict[str, list[_Asked]] = {}
-        self._streams: dict[str, Stream[Prompt, Answer, _Asked]] = {}
+        self._streams: dict[str, ServiceStream[Prompt, Answer, _Asked]] = {}
         self._counters: dict[str, Callable[[str], int]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
@@ -161,15 +161,15 @@ class ReadingPass:
     def _counter(self, label: str, reader: Reader) -> Callable[[str], int]:
         """The reader's token count, which keeps that of lines: arms show the same of a record."""
         if label not in self._counters:
-            kept = lru_cache(maxsize=KEPT_LINES)(reader.count_tokens)
+            of_line = lru_cache(maxsize=KEPT_LINES)(reader.count_tokens)
             self._counters[label] = lambda text: (
-                kept(text) if len(text) <= LONGEST_LINE else reader.count_tokens(text)
+                of_line(text) if len(text) <= LONGEST_LINE else reader.count_tokens(text)
             )
         return self._counters[label]
 
-    def _stream(self, label: str, reader: Reader) -> Stream[Prompt, Answer, _Asked]:
+    def _stream(self, label: str, reader: Reader) -> ServiceStream[Prompt, Answer, _Asked]:
         if label not in self._streams:
-            self._streams[label] = Stream(
+            self._streams[label] = ServiceStream(
                 lambda prompts: read_each(reader, prompts),
                 STREAMED * _group(reader),
                 _failed,
@@ -441,7 +441,9 @@ class Judging:
     def __init__(self, job: Job, there: Container[str]) -> None:
         self.job, self.there = job, there
         self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
-        self._streams: dict[str, Stream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]] = {}
+        self._streams: dict[
+            str, ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]
+        ] = {}
 
     def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
         """Judge an answers row by every judge that has not judged it."""
@@ -457,8 +459,8 @@ class Judging:
             return
         if self._is_service(pending.judge):
             item = _judged(pending, case)
-            kept = (pending, case, time.perf_counter())
-            self._write_all(self._stream(pending.judge).put(item, kept))
+            ticket = (pending, case, time.perf_counter())
+            self._write_all(self._stream(pending.judge).put(item, ticket))
             return
         batch = self._batches.setdefault(pending.judge, [])
         batch.append((pending, case))
@@ -489,10 +491,12 @@ class Judging:
         except MidchartError:
             return False  # a judge that cannot be built fails each item with its reason
 
-    def _stream(self, label: str) -> Stream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]:
+    def _stream(
+        self, label: str
+    ) -> ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]:
         if label not in self._streams:
             judge: Any = self.job.judge(label)
-            self._streams[label] = Stream(
+            self._streams[label] = ServiceStream(
                 judge.judge_many, STREAMED * judge.group, _failed_verdict, self.job.notify
             )
         return self._streams[label]

@@ -23,8 +23,8 @@ Work = Callable[[Iterable[A]], Iterator[tuple[int, R]]]
 _POLL_S = 0.5
 
 
-class Stream(Generic[A, R, T]):
-    """Items that a service works on, each with what the run keeps of it (``kept``).
+class ServiceStream(Generic[A, R, T]):
+    """Items that a service works on, each with a ticket: what the run needs to write its outcome.
 
     ``work``: gives each item's index and result in any order, in a thread of its own; every item
     has one outcome, ``failed(reason)`` where the service ends without one. ``size``: most items
@@ -40,27 +40,27 @@ class Stream(Generic[A, R, T]):
     ) -> None:
         self._work, self._size, self._failed, self._wait = work, size, failed, wait
         self._round: _Round[A, R] | None = None
-        self._kept: dict[int, T] = {}
+        self._tickets: dict[int, T] = {}
 
-    def put(self, item: A, kept: T) -> Iterator[tuple[T, R]]:
+    def put(self, item: A, ticket: T) -> Iterator[tuple[T, R]]:
         """Give the service an item; the outcomes that are there, awaited where it is full."""
-        while len(self._kept) >= self._size:
+        while len(self._tickets) >= self._size:
             yield from self._outcomes(awaited=True)
         if self._round is None:
             self._round = _Round(self._work)
-        self._kept[self._round.put(item)] = kept
+        self._tickets[self._round.put(item)] = ticket
         yield from self.ready()
 
     def ready(self) -> Iterator[tuple[T, R]]:
         """The outcomes that are there."""
-        while self._kept and (some := list(self._outcomes(awaited=False))):
+        while self._tickets and (some := list(self._outcomes(awaited=False))):
             yield from some
 
     def finish(self) -> Iterator[tuple[T, R]]:
         """Await all outcomes."""
         if self._round is not None:
             self._round.end()
-        while self._kept:
+        while self._tickets:
             yield from self._outcomes(awaited=True)
         self._round = None
 
@@ -68,7 +68,7 @@ class Stream(Generic[A, R, T]):
         """End without the outcomes that are missing; calls under way end by themselves."""
         if self._round is not None:
             self._round.stopped.set()
-        self._kept.clear()
+        self._tickets.clear()
 
     def _outcomes(self, awaited: bool) -> Iterator[tuple[T, R]]:
         """The next outcome; all that are missing where the service has ended."""
@@ -84,14 +84,14 @@ class Stream(Generic[A, R, T]):
                 self._wait()
                 continue
             break
-        if result is not None and index in self._kept:
-            yield self._kept.pop(index), result
+        if result is not None and index in self._tickets:
+            yield self._tickets.pop(index), result
             return
         if result is not None:
             reason = f"item {index} of a stream came twice or is none of it"
         round.stopped.set()
         self._round = None
-        missing, self._kept = self._kept, {}
+        missing, self._tickets = self._tickets, {}
         for index in sorted(missing):
             yield missing[index], self._failed(reason)
 
@@ -103,25 +103,25 @@ class _Round(Generic[A, R]):
     def __init__(self, work: Work[A, R]) -> None:
         self.results: queue.Queue[tuple[int, R | None, str]] = queue.Queue()
         self.stopped = threading.Event()
-        self._items: queue.Queue[tuple[A] | None] = queue.Queue()
+        self._queue: queue.Queue[tuple[A] | None] = queue.Queue()
         self._next = 0
         # A daemon: a service that hangs must not keep a stopped process alive.
         threading.Thread(target=self._run, args=(work,), name="stream", daemon=True).start()
 
     def put(self, item: A) -> int:
         """The index of the item."""
-        self._items.put((item,))
+        self._queue.put((item,))
         self._next += 1
         return self._next - 1
 
     def end(self) -> None:
         """There are no more items."""
-        self._items.put(None)
+        self._queue.put(None)
 
-    def _given(self) -> Generator[A]:
+    def _items(self) -> Generator[A]:
         while not self.stopped.is_set():
             try:
-                item = self._items.get(timeout=_POLL_S)
+                item = self._queue.get(timeout=_POLL_S)
             except queue.Empty:
                 continue
             if item is None:
@@ -132,7 +132,7 @@ class _Round(Generic[A, R]):
         reason = "the service ended without an outcome for this item"
         results: Any = None
         try:
-            results = work(self._given())
+            results = work(self._items())
             for index, result in results:
                 self.results.put((index, result, ""))
                 if self.stopped.is_set():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from midchart.core.client.calls import map_concurrently
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.results.items import rows
-from midchart.core.runs.streams import Stream
+from midchart.core.runs.streams import ServiceStream
 from tests.support.openai_server import OpenAIFake
 from tests.support.run_helpers import finished_run, spec, until
 
@@ -22,11 +22,11 @@ def failed(reason: str) -> str:
     return f"failed: {reason}"
 
 
-def stream(work, size: int = 4) -> Stream[int, str, str]:
-    return Stream(work, size, failed, lambda: None)
+def stream(work, size: int = 4) -> ServiceStream[int, str, str]:
+    return ServiceStream(work, size, failed, lambda: None)
 
 
-def given_to(service: Stream[int, str, str], items: Iterable[int]) -> list[tuple[str, str]]:
+def given_to(service: ServiceStream[int, str, str], items: Iterable[int]) -> list[tuple[str, str]]:
     outcomes = []
     for item in items:
         outcomes += service.put(item, f"item {item}")
@@ -112,7 +112,7 @@ def test_a_wait_can_be_ended():
     def cancelled() -> None:
         raise MidchartError("cancelled")
 
-    service: Stream[int, str, str] = Stream(work, 1, failed, cancelled)
+    service: ServiceStream[int, str, str] = ServiceStream(work, 1, failed, cancelled)
     assert list(service.put(0, "item 0")) == []
     with pytest.raises(MidchartError, match="cancelled"):
         list(service.put(1, "item 1"))
