@@ -34,7 +34,7 @@ class Pair(NamedTuple):
     """A size, and the same work by a package and by us."""
 
     size: int
-    theirs: Work
+    package: Work
     ours: Work
 
 
@@ -42,7 +42,7 @@ class Peer(NamedTuple):
     """What is done, the package that does it too, and its sizes from the smallest on."""
 
     what: str
-    package: str
+    distribution: str
     pairs: Callable[[], Sequence[Pair]]
 
 
@@ -68,24 +68,24 @@ def exponent(sizes: Sequence[int], times: Sequence[float]) -> float:
 def measure(peer: Peer) -> dict[str, Any]:
     """The row of a peer."""
     sizes: list[int] = []
-    theirs: list[float] = []
+    package: list[float] = []
     ours: list[float] = []
     for pair in peer.pairs():
         each: list[tuple[float, float]] = []
         for _ in range(ROUNDS):
-            each.append((seconds(pair.theirs), seconds(pair.ours)))
+            each.append((seconds(pair.package), seconds(pair.ours)))
         sizes.append(pair.size)
-        theirs.append(statistics.median(one for one, _ in each))
+        package.append(statistics.median(one for one, _ in each))
         ours.append(statistics.median(one for _, one in each))
     return {
         "what": peer.what,
-        "package": f"{peer.package} {version(peer.package)}",
+        "package": f"{peer.distribution} {version(peer.distribution)}",
         "size": sizes[-1],
-        "theirs_ms": round(1e3 * theirs[-1], 3),
+        "package_ms": round(1e3 * package[-1], 3),
         "ours_ms": round(1e3 * ours[-1], 3),
-        "ratio": round(theirs[-1] / ours[-1], 1),
-        "their_exponent": round(exponent(sizes, theirs), 2),
-        "our_exponent": round(exponent(sizes, ours), 2),
+        "ratio": round(package[-1] / ours[-1], 1),
+        "package_exponent": round(exponent(sizes, package), 2),
+        "exponent": round(exponent(sizes, ours), 2),
     }
 
 
@@ -109,14 +109,14 @@ def _bm25s_query() -> list[Pair]:
     pairs: list[Pair] = []
     for size in SENTENCES:
         corpus = _sentences(size)
-        theirs = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
-        theirs.index(corpus, show_progress=False)
+        package = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
+        package.index(corpus, show_progress=False)
         index = BM25Index(corpus, "non_negative")
-        asked = [word for word in ASKED if word in theirs.vocab_dict]
+        asked = [word for word in ASKED if word in package.vocab_dict]
         # Lucene's score leaves out the factor k1 + 1.
-        same = np.allclose(2.5 * theirs.get_scores(asked), index.scores(ASKED), rtol=1e-4)
+        same = np.allclose(2.5 * package.get_scores(asked), index.scores(ASKED), rtol=1e-4)
         assert same, "the same scores"
-        pairs.append(Pair(size, lambda t=theirs, a=asked: t.get_scores(a),
+        pairs.append(Pair(size, lambda t=package, a=asked: t.get_scores(a),
                           lambda i=index: i.scores(ASKED)))  # fmt: skip
     return pairs
 
@@ -124,11 +124,11 @@ def _bm25s_query() -> list[Pair]:
 def _bm25s_build() -> list[Pair]:
     import bm25s
 
-    def theirs(corpus: list[list[str]]) -> None:
+    def package(corpus: list[list[str]]) -> None:
         bm25s.BM25(method="lucene").index(corpus, show_progress=False)
 
     return [
-        Pair(size, lambda c=corpus: theirs(c), lambda c=corpus: BM25Index(c, "non_negative"))
+        Pair(size, lambda c=corpus: package(c), lambda c=corpus: BM25Index(c, "non_negative"))
         for size in SENTENCES
         for corpus in [_sentences(size)]
     ]
@@ -140,8 +140,8 @@ def _rank_bm25_query() -> list[Pair]:
     pairs: list[Pair] = []
     for size in SENTENCES:
         corpus = _sentences(size)
-        theirs, index = BM25Okapi(corpus), BM25Index(corpus)
-        pairs.append(Pair(size, lambda t=theirs: t.get_scores(ASKED),
+        package, index = BM25Okapi(corpus), BM25Index(corpus)
+        pairs.append(Pair(size, lambda t=package: t.get_scores(ASKED),
                           lambda i=index: i.scores(ASKED)))  # fmt: skip
     return pairs
 
@@ -167,7 +167,7 @@ def _scipy_bootstrap() -> list[Pair]:
         sizes = np.bincount(member).astype(float)
         bins = np.zeros(len(values), dtype=np.int64)
 
-        def theirs(right: np.ndarray = right, sizes: np.ndarray = sizes) -> Any:
+        def package(right: np.ndarray = right, sizes: np.ndarray = sizes) -> Any:
             return bootstrap(
                 (right, sizes), lambda r, n, axis: r.sum(axis) / n.sum(axis), paired=True,
                 n_resamples=RESAMPLES, method="percentile", rng=np.random.default_rng(0),
@@ -179,11 +179,11 @@ def _scipy_bootstrap() -> list[Pair]:
             rng = np.random.default_rng(0)
             return clustered_bootstrap(values, member, bins, RESAMPLES, rng, bin_count=1)
 
-        low, high = theirs()
+        low, high = package()
         other = ours()
         assert math.isclose(low, other.low[0], abs_tol=0.02), "the same interval"
         assert math.isclose(high, other.high[0], abs_tol=0.02)
-        pairs.append(Pair(patients, theirs, ours))
+        pairs.append(Pair(patients, package, ours))
     return pairs
 
 
@@ -196,7 +196,7 @@ def _sklearn_auroc() -> list[Pair]:
         scores = np.random.default_rng(1).random(len(labels)) + 0.3 * labels
         rows = [np.flatnonzero(member == one) for one in range(patients)]
 
-        def theirs(
+        def package(
             labels: np.ndarray = labels, scores: np.ndarray = scores, rows: list[Any] = rows
         ) -> Any:
             rng, areas = np.random.default_rng(0), []
@@ -211,11 +211,11 @@ def _sklearn_auroc() -> list[Pair]:
             rng = np.random.default_rng(0)
             return clustered_auroc(scores, labels, member, resamples, rng, widened=False)
 
-        low, high = theirs()
+        low, high = package()
         other = ours()
         assert math.isclose(low, other.low, abs_tol=0.05), "the same interval"
         assert math.isclose(high, other.high, abs_tol=0.05)
-        pairs.append(Pair(patients, theirs, ours))
+        pairs.append(Pair(patients, package, ours))
     return pairs
 
 
@@ -254,13 +254,13 @@ def _minilm() -> list[Pair]:
     from midchart.core.weights import MINILM, locate
 
     folder = locate(MINILM).folder
-    theirs, ours = SentenceTransformer(str(folder), device="cpu"), MiniLM(folder)
+    package, ours = SentenceTransformer(str(folder), device="cpu"), MiniLM(folder)
     pairs: list[Pair] = []
     for count in (32, 128):
         texts = [" ".join(sentence) for sentence in _sentences(count)]
-        one = theirs.encode(texts, normalize_embeddings=True)
+        one = package.encode(texts, normalize_embeddings=True)
         assert np.abs(one - ours.encode(texts)).max() < 1e-5, "the same vectors"
-        pairs.append(Pair(count, lambda t=texts: theirs.encode(t), lambda t=texts: ours.encode(t)))
+        pairs.append(Pair(count, lambda t=texts: package.encode(t), lambda t=texts: ours.encode(t)))
     return pairs
 
 
