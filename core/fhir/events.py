@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
 from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
 from midchart.core.fhir.status import FIELDS, status_of
 from midchart.core.fhir.values import (
     Resource,
@@ -285,26 +287,100 @@ READ = frozenset(_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
-class _TextPart:
-    """A part of a form's text: its label, the path of its values, and the path's first field."""
+class _Path:
+    """A dotted path of values, its first element, and the label of their text."""
 
     label: str
     path: str
-    field: str
+    element: str
 
 
-def _compiled(form: _Form) -> tuple[tuple[_TextPart, ...], frozenset[str]]:
-    """A form's parts, and the fields that its text, name and time draw on."""
-    parts: list[_TextPart] = []
-    for part in form.parts:
-        name, _, path = part.rpartition(": ")
-        parts.append(_TextPart(name, path, path.partition(".")[0]))
-    fields = {path.partition(".")[0] for path in (*form.times, *form.names, *form.attachments)}
-    used = _SILENT.union(fields, (part.field for part in parts), form.silent, FIELDS)
-    return tuple(parts), used
+def _path(stated: str) -> _Path:
+    label, _, path = stated.rpartition(": ")
+    return _Path(label, path, path.partition(".")[0])
 
 
-_COMPILED = {kind: _compiled(form) for kind, form in _FORMS.items()}
+def _used(form: _Form) -> frozenset[str]:
+    """The elements that a form's text, name and time draw on, and those that say nothing."""
+    paths = (*form.times, *form.names, *form.attachments, *form.parts)
+    return _SILENT.union((_path(path).element for path in paths), form.silent, FIELDS)
+
+
+_USED = {kind: _used(form) for kind, form in _FORMS.items()}
+
+
+_CONTENT = frozenset((
+    *("resourceType", "category", "component", "focus", "note", "primarySource", "clinicalStatus"),
+    *("activity", "condition", "item", "dosage", "dosageInstruction", "interpretation"),
+    *("referenceRange", "dataAbsentReason", *FIELDS),
+))  # fmt: skip
+"""Elements that are looked at whatever the form of a type says."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What resources of a type with the same elements have of its form; see :class:`_Form`.
+
+    ``ends``: paths of when something ended; ``visit``, ``doses``: elements that hold them;
+    ``others``: elements that the form does not name; ``refers``: whether a medicine may be another
+    resource; ``content``: elements that an entry's kind, name and text draw on.
+    """
+
+    times: tuple[_Path, ...]
+    names: tuple[_Path, ...]
+    parts: tuple[_Path, ...]
+    ends: tuple[_Path, ...]
+    visit: tuple[str, ...]
+    doses: tuple[str, ...]
+    others: tuple[str, ...]
+    refers: bool
+    content: tuple[str, ...]
+
+
+@once_a_shape
+def _shape(elements: tuple[str, ...], kind: str) -> _Shape:
+    """The shape of resources of a type with these elements."""
+    form, present = _FORMS[kind], frozenset(elements)
+
+    def there(paths: Iterable[str]) -> tuple[_Path, ...]:
+        return tuple(path for path in map(_path, paths) if path.element in present)
+
+    is_reading = kind == "Observation"
+    others = {
+        name
+        for name in present - _USED[kind]
+        if not name.startswith(("_", "value", "effective") if is_reading else "_")
+    }
+    names, parts = there(form.names), there(form.parts)
+    content = _CONTENT.union((path.element for path in (*names, *parts)), others)
+    return _Shape(
+        there(form.times),
+        names,
+        parts,
+        there(_ENDS.get(kind, ())),
+        tuple(name for name in ("encounter", "context") if name in present),
+        tuple(name for name in ("dosageInstruction", "dosage") if name in present),
+        tuple(sorted(others)),
+        not present.isdisjoint(("medicationReference", "medication")),
+        tuple(n for n in elements if n in content or (is_reading and n.startswith("value"))),
+    )
+
+
+@once_a_text
+def _first_moment(text: bytes, path: _Path) -> datetime | None:
+    """The first moment at a path, ``text`` being that of its first element."""
+    return next(filter(None, map(moment, _values(text, path))), None)
+
+
+@once_a_text
+def _concept(text: bytes, path: _Path) -> tuple[str, str]:
+    return concept(_values(text, path))
+
+
+def _values(text: bytes, path: _Path) -> list[Any]:
+    return values({path.element: parse_element(text)}, path.path)
+
+
 _STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
 _OBSERVED = frozenset(("social-history", "survey", "exam"))
 _NONE_KNOWN = re.compile(
@@ -331,65 +407,43 @@ class ResourceReader:
 
     def entries(self, resource: Resource) -> list[Entry]:
         """The entries of a resource of a type in :data:`READ`; [] where it was retracted."""
+        resource = JsonObject.of(resource)
         status, words = status_of(resource)
         if status is Status.RETRACTED:
             self.problems.append(words)
             return []
-        words = words or next(filter(_REVISED.__contains__, _statuses(resource)), "")
+        words = words or _revision(resource)
         kind = resource["resourceType"]
-        form = _FORMS[kind]
-        time = next(
-            filter(None, (moment(v) for t in form.times for v in values(resource, t))), None
+        form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
+        time = _earliest(resource, shape.times)
+        visit = (
+            clean(resource.get("id"))
+            if kind == "Encounter"
+            else _visit(resource.array(shape.visit), shape.visit)
         )
-        code, named = next(
-            (c for n in form.names if (c := concept(values(resource, n)))[1]), ("", "")
-        )
-        visit = clean(resource.get("id")) if kind == "Encounter" else _visit(resource)
         notes: list[Entry] = []
         if form.kind == "note" or kind == "DiagnosticReport":
+            code, named = _named(resource, shape)
             note = entry(time, "note", code=code, name=named, visit_id=visit)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
                 return notes
-        # What precedes the text: that a resource is planned, denied or ended.
-        opening = form.opening if status in _NO_CLAIM else ""
-        if opening == "ordered" and resource.get("intent") == "directive":
-            opening = "directive"
-        end = _end(resource, kind, time, words)
-        parts = [opening, *_parts(resource, kind, bool(words), end is not None)]
-        # The parts of its text, by kind of resource.
-        measured = unit = ""
-        if kind.startswith("Medication"):
-            named = named or self._medicine(resource) or "not named"
-            doses = items(resource.get("dosageInstruction")) + items(resource.get("dosage"))
-            parts += map(dosage, doses)
-        elif kind == "Observation":
-            form, named = _form_of_observation(resource, form, named)
-            measured, unit = _measured(resource)
-            parts = [measured, *_components(resource), *parts]
-        elif kind in _DETAILS:
-            parts += _DETAILS[kind](resource)
-        if end is None:
-            parts += _until(resource, kind, words)
-        parts += _others(resource, kind)
-        if form.attachments and kind != "DiagnosticReport":
-            parts += self._attached(resource, form)
-        parts += map(annotation, items(resource.get("note")))
-        parts = [part for part in parts if part and part != named]
-        # Its narrative where nothing else says more; then the entry, and its end.
-        narrative = first_object(resource.get("text"))
-        if narrative and (
-            clean(narrative.get("status")) == "additional"
-            or not (named or _says_more(resource, parts))
-        ):
-            parts.append(html_text(clean(narrative.get("div"))))
-        if measured and unit and (words or len(parts) > 1):
-            parts[0], unit = f"{measured} {unit}", ""
-        name = _title(resource, form, code, named, status)
-        spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
-        text = _joined(words, parts, name, spread)
-        started = text or ("start" if end is not None and kind == "Condition" else "recorded")
-        one = entry(time, form.kind, code=code, name=name, text=started, unit=unit, visit_id=visit)
+        # What depends on more than the resource's content, and the content; its narrative is part
+        # of it where nothing else says more.
+        end = _end(resource, shape, time, words)
+        until = tuple(_until(resource, kind, shape, words)) if end is None and shape.ends else ()
+        is_drug = kind.startswith("Medication")
+        medicine = self._medicine(resource) if is_drug and shape.refers else ""
+        attached = form.attachments and kind != "DiagnosticReport"
+        texts = tuple(self._attached(resource, form)) if attached else ()
+        content = resource.array(shape.content)
+        more = (shape.content, end is not None, until, medicine, texts)
+        event_kind, code, name, text, unit, is_silent = _content(content, *more)
+        narrative = _narrative(resource)
+        if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
+            plain = html_text(clean(narrative.get("div")))
+            event_kind, code, name, text, unit, _ = _content(content, *more, narrative=plain)
+        one: Entry = (time, event_kind, code, name, text, unit, "", visit, None, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
         return [*notes, one]
@@ -498,19 +552,99 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Iterator[str]:
+def _revision(resource: JsonObject) -> str:
+    """In which word a resource says that it was changed after it was final, or ""."""
+    return next(filter(_REVISED.__contains__, _statuses(resource)), "")
+
+
+def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
+    """The first moment at the first of the paths that has one."""
+    for path in paths:
+        time = _first_moment(resource.text(path.element), path)
+        if time is not None:
+            return time
+    return None
+
+
+def _named(resource: JsonObject, shape: _Shape) -> tuple[str, str]:
+    """Code and text of the first concept that has a text."""
+    concepts = (_concept(resource.text(path.element), path) for path in shape.names)
+    return next((one for one in concepts if one[1]), ("", ""))
+
+
+@once_a_text
+def _content(
+    text: bytes,
+    elements: tuple[str, ...],
+    has_end: bool,
+    until: Sequence[str],
+    medicine: str,
+    attached: Sequence[str],
+    narrative: str | None = None,
+) -> tuple[str, str, str, str, str, bool]:
+    """Kind, code, name, text and unit of an entry, and whether it says nothing but a status.
+
+    ``text``: the JSON array of the values of ``elements``. ``has_end``: whether another entry says
+    when it ended; ``until``: what says so in this one. ``medicine``: the name of a medicine that is
+    another resource. ``attached``: texts of attachments. ``narrative``: text to be added.
+    """
+    resource = JsonObject.of_array(text, elements)
+    kind = resource["resourceType"]
+    form, shape = _FORMS[kind], _shape(elements, kind)
+    status, words = status_of(resource)
+    words = words or _revision(resource)
+    code, named = _named(resource, shape)
+    # What precedes the text: that a resource is planned, denied or ended.
+    opening = form.opening if status in _NO_CLAIM else ""
+    if opening == "ordered" and resource.get("intent") == "directive":
+        opening = "directive"
+    parts = [opening, *_parts(resource, kind, shape, bool(words), has_end)]
+    # The parts of its text, by kind of resource.
+    measured = unit = ""
+    event_kind = form.kind
+    if kind.startswith("Medication"):
+        named = named or medicine or "not named"
+        parts += [dosage(dose) for name in shape.doses for dose in items(resource[name])]
+    elif kind == "Observation":
+        event_kind, named = _kind_of_observation(resource, event_kind, named)
+        measured, unit = _measured(resource)
+        parts = [measured, *_components(resource), *parts]
+    elif kind in _DETAILS:
+        parts += _DETAILS[kind](resource)
+    parts += [*until, *_others(resource, shape), *attached]
+    parts += map(annotation, items(resource.get("note")))
+    parts = [part for part in parts if part and part != named]
+    is_silent = not (named or _says_more(resource, parts))
+    if narrative is not None:
+        parts.append(narrative)
+    if measured and unit and (words or len(parts) > 1):
+        parts[0], unit = f"{measured} {unit}", ""
+    name = _title(resource, form, code, named, status)
+    spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
+    started = "start" if has_end and kind == "Condition" else "recorded"
+    return event_kind, code, name, _joined(words, parts, name, spread) or started, unit, is_silent
+
+
+def _narrative(resource: JsonObject) -> Resource | None:
+    """A resource's narrative, which is parsed no further than it is asked for."""
+    held = resource.inner("text")
+    return held if isinstance(held, JsonObject) else first_object(resource.get("text"))
+
+
+def _parts(
+    resource: JsonObject, kind: str, shape: _Shape, has_words: bool, has_end: bool
+) -> Iterator[str]:
     """The parts of a form's text, with their labels.
 
     ``has_words``: whether the status has words, which open the text and are not repeated;
     ``has_end``: whether another entry says when it ended, which was not known when it began.
     """
-    for part in _COMPILED[kind][0]:
-        if part.field not in resource:
-            continue
-        if has_end and kind == "Condition" and part.field in _STATUS_FIELDS:
+    for part in shape.parts:
+        is_status = part.element in _STATUS_FIELDS
+        if is_status and has_end and kind == "Condition":
             continue
         reached = values(resource, part.path)
-        if has_words and part.field in _STATUS_FIELDS:
+        if is_status and has_words:
             reached = [
                 value
                 for value in reached
@@ -522,18 +656,13 @@ def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Ite
             yield flag or f"{part.label} {text}".strip()
 
 
-def _others(resource: Resource, kind: str) -> Iterator[str]:
+def _others(resource: JsonObject, shape: _Shape) -> Iterator[str]:
     """What a resource states in elements that its form does not name."""
-    used = _COMPILED[kind][1]
-    for name in sorted(resource):
-        if name in used or name.startswith("_"):
-            continue
-        if kind == "Observation" and name.startswith(("value", "effective")):
-            continue
+    for name in shape.others:
         text = shown(resource[name])
         if text:
             yield f"{label(name)} {text}"
-    if resource.get("primarySource") is False:
+    if "primarySource" in resource and resource["primarySource"] is False:
         yield "reported by another source"
 
 
@@ -603,15 +732,13 @@ def _components(resource: Resource) -> list[str]:
     ]
 
 
-def _form_of_observation(resource: Resource, form: _Form, named: str) -> tuple[_Form, str]:
+def _kind_of_observation(resource: Resource, kind: str, named: str) -> tuple[str, str]:
     """The kind of entry that an observation's category makes it, and its name with its focus."""
-    categories = {
-        code.rpartition("/")[2] for c in items(resource.get("category")) for code in codes(c)
-    }
-    if categories & _OBSERVED:
-        form = replace(form, kind="observation")
+    stated = (code for c in items(resource.get("category")) for code in codes(c))
+    if not _OBSERVED.isdisjoint([code.rpartition("/")[2] for code in stated]):
+        kind = "observation"
     focus = shown(resource.get("focus"))
-    return form, f"{named or 'Observation'} (of {focus})" if focus else named
+    return kind, f"{named or 'Observation'} (of {focus})" if focus else named
 
 
 def _activities(resource: Resource) -> Iterator[str]:
@@ -674,26 +801,28 @@ _ENDS = {
 """Elements that say when something ended that lasts."""
 
 
-def _end(resource: Resource, kind: str, time: datetime | None, words: str) -> datetime | None:
+def _end(resource: JsonObject, shape: _Shape, time: datetime | None, words: str) -> datetime | None:
     """When something ended, where that is a separate entry: on a later day, and neither planned
     nor negated. It was not known when it began."""
-    ends = (moment(v) for path in _ENDS.get(kind, ()) for v in values(resource, path))
-    end = next(filter(None, ends), None)
-    if words or end is None or (time is not None and end.date() <= time.date()):
+    end = _earliest(resource, shape.ends) if not words else None
+    if end is None or (time is not None and end.date() <= time.date()):
         return None
     return end
 
 
-def _until(resource: Resource, kind: str, words: str) -> Iterator[str]:
+def _until(resource: JsonObject, kind: str, shape: _Shape, words: str) -> Iterator[str]:
     """The end of something of which no other entry says when it ended; of an encounter only where
     it is planned."""
-    for path in _ENDS.get(kind, ()) if kind != "Encounter" or words else ():
-        text = shown(values(resource, path))
+    for path in shape.ends if kind != "Encounter" or words else ():
+        text = shown(values(resource, path.path))
         if text:
             yield f"until {text}"
 
 
-def _visit(resource: Resource) -> str:
-    held = items(resource.get("encounter")) + values(resource, "context.encounter")
-    about = held or items(resource.get("context"))
+@once_a_text
+def _visit(text: bytes, elements: tuple[str, ...]) -> str:
+    """The id of the encounter that elements, whose values' JSON array is ``text``, refer to."""
+    stated = dict(zip(elements, parse_element(text), strict=True))
+    held = items(stated.get("encounter")) + values(stated, "context.encounter")
+    about = held or items(stated.get("context"))
     return reference(next(iter(about), None)).rpartition("/")[2]

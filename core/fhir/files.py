@@ -1,7 +1,8 @@
 """Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles.
 
 Every resource has a :class:`ResourcePlace`, at which it is read again when a record is built.
-Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name.
+Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name. Files that were
+read last stay open.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import codecs
 import gzip
 import os
 import re
+import weakref
 import zlib
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error
 from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
+from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
 from midchart.core.fhir.values import clean
-from midchart.core.parsing import read_json
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU
 from midchart.core.types import Skip
@@ -42,8 +45,8 @@ SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
 _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
-_OPEN_AT_ONCE = 32
-"""Files that are open while a record is built."""
+_OPEN_AT_ONCE = 64
+"""Most recently read files of a cohort that are open."""
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of a gzip file that is cut off or is none."""
 
@@ -98,7 +101,10 @@ class ResourcePlace(NamedTuple):
 
 def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
     """The resources of a document in order: those of a bundle and of its bundles, of an array, or
-    the document itself."""
+    the document itself.
+
+    ``document``: of :func:`midchart.core.fhir.json_objects.read_document`.
+    """
     inside = bundle or (0,)
     if isinstance(document, list):
         return [
@@ -112,11 +118,11 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
         ]
     if not _is_bundle(document):
         return [Member(document, bundle=bundle)]
-    entries = document.get("entry") or []
+    entries = document.inner("entry") or []
     if not isinstance(entries, list):
         return [Member(None, bundle=inside)]
     history = document.get("type") == "history"
-    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, dict))
+    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, JsonObject))
     server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
     return [
         member
@@ -126,18 +132,18 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
 
 
 def _is_bundle(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("resourceType") == "Bundle"
+    return isinstance(document, JsonObject) and document.get("resourceType") == "Bundle"
 
 
 def _of_entry(
     entry: Any, number: int, bundle: tuple[int, ...], history: bool, server: str
 ) -> Iterator[Member]:
-    if not isinstance(entry, dict):
+    if not isinstance(entry, JsonObject):
         yield Member(None, bundle=bundle)
         return
     stated = entry.get("request")
     request: dict[str, Any] = stated if isinstance(stated, dict) else {}
-    resource, url = entry.get("resource"), clean(entry.get("fullUrl"))
+    resource, url = entry.inner("resource"), clean(entry.get("fullUrl"))
     if clean(request.get("method")).upper() == "DELETE":
         deleted = url or clean(request.get("url")) or "?"
         if server and "://" not in deleted:
@@ -166,7 +172,12 @@ class ResourceFile:
     def check(self) -> None:
         """Raise DataError where the file is not as it was indexed."""
         if state_of(self.path, self.name) != self.state:
-            raise DataError(self.name, None, "changed since it was opened", "open the cohort again")
+            raise self.changed()
+
+    def changed(self) -> DataError:
+        """The error of a file that is not as it was indexed."""
+        reason = "changed since it was opened"
+        return DataError(self.name, None, reason, "open the cohort again")
 
     def members(self) -> tuple[list[Member], bool]:
         """The resources of a JSON file, and whether it has modifier extensions; raises
@@ -184,8 +195,7 @@ class ResourceFile:
         if len(data) > LARGEST_BUNDLE:
             raise DataError(self.name, None, reason, "export it as NDJSON")
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
-        document = read_json(_unicode(data, self.name), self.name, as_written=True)
-        return members(document), extended
+        return members(read_document(_unicode(data, self.name), self.name)), extended
 
 
 def state_of(path: Path, name: str) -> tuple[int, int]:
@@ -218,7 +228,7 @@ def _holds_lines(path: Path) -> bool:
     if not second.strip().startswith((b"{", b"[")):
         return False
     try:
-        read_json(first, path.name)
+        read_document(first, path.name)
     except DataError:
         return False
     return True
@@ -261,6 +271,7 @@ class ResourceFiles:
     def __init__(self) -> None:
         self.files: list[ResourceFile] = []
         self._copy: BinaryIO | None = None
+        self._opened = _OpenFiles()
         self._documents: LRU[list[Member]] = LRU(2)
 
     def add(self, path: Path, name: str) -> int:
@@ -322,7 +333,7 @@ class ResourceFiles:
                     reasons.add(file.name, line, reason)
                     continue
                 try:
-                    document = read_json(content, file.name, line, _PER_LINE, as_written=True)
+                    document = read_document(content, file.name, line, _PER_LINE)
                 except DataError as error:
                     reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
                     continue
@@ -343,9 +354,9 @@ class ResourceFiles:
             self._copy.seek(file.unpacked[0])
             yield self._copy, *file.unpacked
 
-    def reading(self) -> OpenResources:
+    def reading(self) -> Reading:
         """Reads resources at their places."""
-        return OpenResources(self.files, self._copy, self._documents)
+        return Reading(self.files, self._opened, self._copy, self._documents)
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
@@ -363,33 +374,87 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
             yield line, begin, length, content
 
 
-class OpenResources(AbstractContextManager["OpenResources"]):
-    """Reads resources at their places; each file is opened, and its state checked, once."""
+class _OpenFiles:
+    """Handles of the files that were read last, by number; each is in the state in which it was
+    indexed when it is opened."""
+
+    def __init__(self) -> None:
+        self._handles: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
+        """Number → handle, and the device and number of the file."""
+        self._lock = Lock()
+        weakref.finalize(self, _close_all, self._handles)
+
+    def check(self, number: int, file: ResourceFile) -> None:
+        """Raise DataError where a file is not as it was indexed."""
+        with self._lock:
+            held = self._handles.get(number) or self._open(number, file)
+            if not _is_same(file, held):
+                file.check()
+                raise file.changed()
+
+    def read(self, number: int, file: ResourceFile, offset: int, length: int) -> bytes:
+        """Bytes of a file; raises DataError, OSError."""
+        with self._lock:
+            held = self._handles.get(number) or self._open(number, file)
+            return os.pread(held[0], length, offset)
+
+    def _open(self, number: int, file: ResourceFile) -> tuple[int, int, int]:
+        file.check()
+        while len(self._handles) >= _OPEN_AT_ONCE:
+            os.close(self._handles.popitem(last=False)[1][0])
+        try:
+            handle = os.open(file.path, os.O_RDONLY)
+            state = os.fstat(handle)
+        except OSError as error:
+            raise data_error(error, file.name) from None
+        held = self._handles[number] = handle, state.st_dev, state.st_ino
+        return held
+
+
+def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
+    """Whether an open file is still that of its path, in the state in which it was indexed."""
+    try:
+        inside, outside = os.fstat(held[0]), file.path.stat()
+    except OSError:
+        return False
+    unchanged = (inside.st_size, inside.st_mtime_ns) == file.state
+    return unchanged and (outside.st_dev, outside.st_ino) == held[1:]
+
+
+def _close_all(handles: OrderedDict[int, tuple[int, int, int]]) -> None:
+    while handles:
+        os.close(handles.popitem()[1][0])
+
+
+class Reading:
+    """Reads resources at their places, as for one record; the state of each file is checked
+    once."""
 
     def __init__(
-        self, files: list[ResourceFile], copy: BinaryIO | None, documents: LRU[list[Member]]
+        self,
+        files: list[ResourceFile],
+        opened: _OpenFiles,
+        copy: BinaryIO | None,
+        documents: LRU[list[Member]],
     ) -> None:
-        self._files, self._copy, self._documents = files, copy, documents
-        self._handles: dict[int, int] = {}
+        self._files, self._opened, self._copy = files, opened, copy
+        self._documents = documents
         self._checked: set[int] = set()
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
-        self._handles.clear()
 
     def __call__(self, place: ResourcePlace) -> Any:
         """The resource at a place; raises DataError where its file changed."""
         file = self._files[place.file]
         if place.file not in self._checked:
-            file.check()
+            if file.by_line and file.unpacked is None:
+                self._opened.check(place.file, file)
+            else:
+                file.check()
             self._checked.add(place.file)
         try:
             if not place.position:
                 return self._parsed(file, place)
-            key = (place.file, place.offset)
             inside = self._documents.get(
-                key,
+                (place.file, place.offset),
                 lambda: members(self._parsed(file, place)) if file.by_line else file.members()[0],
             )
             return inside[place.position - 1].resource
@@ -401,13 +466,8 @@ class OpenResources(AbstractContextManager["OpenResources"]):
 
     def _parsed(self, file: ResourceFile, place: ResourcePlace) -> Any:
         if file.unpacked is None:
-            handle = self._handles.get(place.file)
-            if handle is None:
-                if len(self._handles) >= _OPEN_AT_ONCE:
-                    self.__exit__()
-                handle = self._handles[place.file] = os.open(file.path, os.O_RDONLY)
+            content = self._opened.read(place.file, file, place.offset, place.length)
         else:
             assert self._copy is not None
-            handle = self._copy.fileno()
-        content = os.pread(handle, place.length, place.offset)
-        return read_json(content, file.name, place.line, as_written=True)
+            content = os.pread(self._copy.fileno(), place.length, place.offset)
+        return read_again(content, file.name, place.line)

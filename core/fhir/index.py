@@ -22,6 +22,7 @@ from midchart.core.cohorts.identity import Demographics, Key, People, record_nam
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ
 from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
+from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
 from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
@@ -169,11 +170,11 @@ class ResourceIndex:
                 return
         # Its kind, and the names by which others refer to it.
         self.totals[file] += 1
-        if not isinstance(resource, dict) or not isinstance(resource.get("resourceType"), str):
+        kind = resource.get("resourceType") if isinstance(resource, JsonObject) else None
+        if not isinstance(resource, JsonObject) or not isinstance(kind, str):
             reason = "is not a FHIR resource — it names no resourceType"
             self.skipped.add(file, place.line, reason)
             return
-        kind: str = resource["resourceType"]
         id, url = clean(resource.get("id")), member.url
         base, key = self._key(kind, id, url, scope)
         if kind in _REFERRED and key is not None and not (kind in _DOCUMENTS and scope.loose):
@@ -199,7 +200,7 @@ class ResourceIndex:
         slot = len(self._slots) // _WIDTH
         owner = _PATIENT if kind == "Patient" else -2 if kind == "Medication" else -3
         if kind in READ:
-            link = reference(resource.get("subject") or resource.get("patient"))
+            link = _subject(resource.text("subject")) or _subject(resource.text("patient"))
             if not link:
                 reason = f"{kind} names no patient — fill in its subject"
                 self.skipped.add(file, place.line, reason)
@@ -311,8 +312,7 @@ class ResourceIndex:
         if earlier == _DELETED:
             self._drop(slot, f"{kind} was deleted")
             return False
-        with self.files.reading() as read:
-            before: Resource = read(self.place(earlier))
+        before: JsonObject = self.files.reading()(self.place(earlier))
         if before == resource:
             self._drop(slot, f"{kind} is an exact duplicate of another one")
             return False
@@ -414,8 +414,8 @@ class ResourceIndex:
 
     def _newer(self, current: _PatientStatement, other: _PatientStatement) -> _PatientStatement:
         """The statement of a patient that counts; the other one is dropped."""
-        with self.files.reading() as read:
-            before, after = read(self.place(current.slot)), read(self.place(other.slot))
+        read = self.files.reading()
+        before, after = read(self.place(current.slot)), read(self.place(other.slot))
         order = None if before == after else _compare(before, after, other.history)
         if order:
             self._drop(current.slot, "Patient is an older version of another one")
@@ -616,8 +616,7 @@ class ResourceIndex:
         slot = None if key is None else self._known.get(key[0], {}).get(key[1])
         if slot is None or slot in self._dropped:
             return None
-        with self.files.reading() as read:
-            return read(self.place(slot))
+        return self.files.reading()(self.place(slot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +625,11 @@ class PatientResources:
 
     patient: int | None
     slots: array[int]
+
+
+@once_a_text
+def _subject(text: bytes) -> str:
+    return reference(parse_element(text))
 
 
 def why_unread(kind: str) -> str:

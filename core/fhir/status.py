@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
+from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
 from midchart.core.fhir.values import Resource, clean, codes
 
 FIELDS = (
@@ -36,13 +37,32 @@ _PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
 
 def status_of(resource: Resource) -> tuple[Status, str]:
     """Whether a resource holds, is planned, negated or retracted, and in which words."""
-    return _classified(tuple(_codes(resource)))
+    kind = resource.get("resourceType")
+    is_plan = isinstance(kind, str) and kind in _PLANS
+    if not isinstance(resource, JsonObject):
+        return _classified(tuple(_codes(resource, is_plan)))
+    names = _present(tuple(resource.texts))
+    return _status(resource.array(names), names, is_plan)
 
 
 _classified = lru_cache(maxsize=4096)(classify)
 
 
-def _codes(resource: Resource) -> Iterator[str]:
+@once_a_shape
+def _present(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of :data:`FIELDS` that are among the names of a resource's elements."""
+    there = frozenset(names)
+    return tuple(name for name in FIELDS if name in there)
+
+
+@once_a_text
+def _status(text: bytes, names: tuple[str, ...], is_plan: bool) -> tuple[Status, str]:
+    """The status by the values of the elements ``names``, whose JSON array is ``text``."""
+    stated = dict(zip(names, parse_element(text), strict=True))
+    return classify(_codes(stated, is_plan))
+
+
+def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
     for name in [name for name in FIELDS if name in resource]:
         value = resource[name]
         if name in _NEGATING:
@@ -52,7 +72,7 @@ def _codes(resource: Resource) -> Iterator[str]:
             yield _TAKEN.get(clean(value), "")
         elif name == "adherence":
             yield from codes(value.get("code") if isinstance(value, dict) else value)
-        elif name == "intent" and resource.get("resourceType") in _PLANS:
+        elif name == "intent" and is_plan:
             yield "" if value == "plan" else clean(value)
         elif isinstance(value, str):
             yield value
@@ -65,9 +85,10 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
 
     ``anywhere``: whether modifier extensions inside of its elements are looked for.
     """
-    if resource.get("implicitRules"):
+    if "implicitRules" in resource and resource["implicitRules"]:
         return "follows rules that are not known here (implicitRules)"
-    if resource.get("modifierExtension") or (anywhere and _extended(resource)):
+    stated = "modifierExtension" in resource and resource["modifierExtension"]
+    if stated or (anywhere and _extended(dict(resource))):
         return "has a modifier extension, which may change its meaning"
     return ""
 
