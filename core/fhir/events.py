@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
 from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
-from midchart.core.fhir.status import FIELDS, status_of
+from midchart.core.fhir.status import FIELDS, REVISED, status_of
 from midchart.core.fhir.values import (
     Resource,
     annotation,
@@ -367,18 +366,10 @@ def _shape(elements: tuple[str, ...], kind: str) -> _Shape:
 
 
 @once_a_text
-def _first_moment(text: bytes, path: _Path) -> datetime | None:
+def _first_moment(text: bytes, path: str) -> datetime | None:
     """The first moment at a path, ``text`` being that of its first element."""
-    return next(filter(None, map(moment, _values(text, path))), None)
-
-
-@once_a_text
-def _concept(text: bytes, path: _Path) -> tuple[str, str]:
-    return concept(_values(text, path))
-
-
-def _values(text: bytes, path: _Path) -> list[Any]:
-    return values({path.element: parse_element(text)}, path.path)
+    stated = values({path.partition(".")[0]: parse_element(text)}, path)
+    return next(filter(None, map(moment, stated)), None)
 
 
 _STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
@@ -394,7 +385,6 @@ _NONE_KNOWN_CODES = frozenset((
     *("716185004", "no-known-allergy", "nkda", "nka"),
 ))  # fmt: skip
 """SNOMED CT's findings of no known allergy (HL7 International Patient Summary), and words."""
-_REVISED = frozenset(("amended", "corrected", "appended"))
 _NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
 
 
@@ -405,14 +395,16 @@ class ResourceReader:
         self._display, self._binary = display, binary
         self.problems: list[str] = []
 
-    def entries(self, resource: Resource) -> list[Entry]:
-        """The entries of a resource of a type in :data:`READ`; [] where it was retracted."""
+    def entries(self, resource: Resource, line: int | None = None) -> list[Entry]:
+        """The entries of a resource of a type in :data:`READ`; [] where it was retracted.
+
+        ``line``: of its file, for display.
+        """
         resource = JsonObject.of(resource)
         status, words = status_of(resource)
         if status is Status.RETRACTED:
             self.problems.append(words)
             return []
-        words = words or _revision(resource)
         kind = resource["resourceType"]
         form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
         time = _earliest(resource, shape.times)
@@ -424,7 +416,7 @@ class ResourceReader:
         notes: list[Entry] = []
         if form.kind == "note" or kind == "DiagnosticReport":
             code, named = _named(resource, shape)
-            note = entry(time, "note", code=code, name=named, visit_id=visit)
+            note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
                 return notes
@@ -439,11 +431,11 @@ class ResourceReader:
         content = resource.array(shape.content)
         more = (shape.content, end is not None, until, medicine, texts)
         event_kind, code, name, text, unit, is_silent = _content(content, *more)
-        narrative = _narrative(resource)
+        narrative = _narrative(resource) if "text" in resource.texts else None
         if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
             plain = html_text(clean(narrative.get("div")))
-            event_kind, code, name, text, unit, _ = _content(content, *more, narrative=plain)
-        one: Entry = (time, event_kind, code, name, text, unit, "", visit, None, "")
+            event_kind, code, name, text, unit, _ = _content(content, *more, plain)
+        one: Entry = (time, event_kind, code, name, text, unit, "", visit, line, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
         return [*notes, one]
@@ -502,7 +494,7 @@ class ResourceReader:
                 unread.append(f"{title}; no section of it has text")
         id = clean(resource.get("id"))
         return form.kind == "note" or bool(texts), [
-            (*note[:3], title, stated(words, text), "", id, note[7], None, author)
+            (*note[:3], title, stated(words, text), "", id, *note[7:9], author)
             for text in (*texts, *unread)
         ]
 
@@ -552,15 +544,10 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _revision(resource: JsonObject) -> str:
-    """In which word a resource says that it was changed after it was final, or ""."""
-    return next(filter(_REVISED.__contains__, _statuses(resource)), "")
-
-
 def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
     """The first moment at the first of the paths that has one."""
     for path in paths:
-        time = _first_moment(resource.text(path.element), path)
+        time = _first_moment(resource.text(path.element), path.path)
         if time is not None:
             return time
     return None
@@ -568,7 +555,7 @@ def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
 
 def _named(resource: JsonObject, shape: _Shape) -> tuple[str, str]:
     """Code and text of the first concept that has a text."""
-    concepts = (_concept(resource.text(path.element), path) for path in shape.names)
+    concepts = (concept(values(resource, path.path)) for path in shape.names)
     return next((one for one in concepts if one[1]), ("", ""))
 
 
@@ -592,7 +579,6 @@ def _content(
     kind = resource["resourceType"]
     form, shape = _FORMS[kind], _shape(elements, kind)
     status, words = status_of(resource)
-    words = words or _revision(resource)
     code, named = _named(resource, shape)
     # What precedes the text: that a resource is planned, denied or ended.
     opening = form.opening if status in _NO_CLAIM else ""
@@ -648,7 +634,7 @@ def _parts(
             reached = [
                 value
                 for value in reached
-                if not (classify(codes(value))[1] or _REVISED.intersection(codes(value)))
+                if not (classify(codes(value))[1] or REVISED.intersection(codes(value)))
             ]
         text = shown(reached)
         if text:
@@ -695,10 +681,6 @@ def _joined(words: str, parts: Sequence[str], name: str, spread: bool) -> str:
         return stated(words, text)
     first, *rest = parts
     return "\n".join((stated(words, first), *(f"{name}: {stated(words, part)}" for part in rest)))
-
-
-def _statuses(resource: Resource) -> Iterator[str]:
-    return (clean(resource.get(name)) for name in ("status", "docStatus"))
 
 
 def _measured(resource: Resource) -> tuple[str, str]:

@@ -14,7 +14,7 @@ import re
 import weakref
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -414,11 +414,11 @@ class _OpenFiles:
 def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
     """Whether an open file is still that of its path, in the state in which it was indexed."""
     try:
-        inside, outside = os.fstat(held[0]), file.path.stat()
+        state = file.path.stat()
     except OSError:
         return False
-    unchanged = (inside.st_size, inside.st_mtime_ns) == file.state
-    return unchanged and (outside.st_dev, outside.st_ino) == held[1:]
+    unchanged = (state.st_size, state.st_mtime_ns) == file.state
+    return unchanged and (state.st_dev, state.st_ino) == held[1:]
 
 
 def _close_all(handles: OrderedDict[int, tuple[int, int, int]]) -> None:
@@ -443,31 +443,78 @@ class Reading:
 
     def __call__(self, place: ResourcePlace) -> Any:
         """The resource at a place; raises DataError where its file changed."""
-        file = self._files[place.file]
-        if place.file not in self._checked:
-            if file.by_line and file.unpacked is None:
-                self._opened.check(place.file, file)
-            else:
-                file.check()
-            self._checked.add(place.file)
+        file = self._checked_file(place.file)
+        if not place.position:
+            return self._read(self._content(file, place, place.length), file, place)
         try:
-            if not place.position:
-                return self._parsed(file, place)
             inside = self._documents.get(
-                (place.file, place.offset),
-                lambda: members(self._parsed(file, place)) if file.by_line else file.members()[0],
+                (place.file, place.offset), lambda: self._members(file, place)
             )
             return inside[place.position - 1].resource
-        except OSError as error:
-            raise data_error(error, file.name) from None
         except (DataError, IndexError):
             reason = "changed while it was read"
             raise DataError(file.name, place.line, reason, "open the cohort again") from None
 
-    def _parsed(self, file: ResourceFile, place: ResourcePlace) -> Any:
-        if file.unpacked is None:
-            content = self._opened.read(place.file, file, place.offset, place.length)
-        else:
+    def _members(self, file: ResourceFile, place: ResourcePlace) -> list[Member]:
+        if not file.by_line:
+            return file.members()[0]
+        return members(self._read(self._content(file, place, place.length), file, place))
+
+    def each(self, places: Sequence[ResourcePlace]) -> Iterator[Any]:
+        """The resources at places in order; lines that follow each other are read at once.
+
+        Raises DataError where a file changed.
+        """
+        for run in _runs(places):
+            first, last = run[0], run[-1]
+            if first.position:
+                yield self(first)
+                continue
+            file = self._checked_file(first.file)
+            size = last.offset + last.length - first.offset
+            content = self._content(file, first, size)
+            for place in run:
+                start = place.offset - first.offset
+                yield self._read(content[start : start + place.length], file, place)
+
+    def _checked_file(self, number: int) -> ResourceFile:
+        file = self._files[number]
+        if number not in self._checked:
+            if file.by_line and file.unpacked is None:
+                self._opened.check(number, file)
+            else:
+                file.check()
+            self._checked.add(number)
+        return file
+
+    def _content(self, file: ResourceFile, place: ResourcePlace, length: int) -> bytes:
+        """Bytes of a file of lines from a place on; raises DataError."""
+        try:
+            if file.unpacked is None:
+                return self._opened.read(place.file, file, place.offset, length)
             assert self._copy is not None
-            content = os.pread(self._copy.fileno(), place.length, place.offset)
-        return read_again(content, file.name, place.line)
+            return os.pread(self._copy.fileno(), length, place.offset)
+        except OSError as error:
+            raise data_error(error, file.name) from None
+
+    def _read(self, content: bytes, file: ResourceFile, place: ResourcePlace) -> Any:
+        try:
+            return read_again(content, file.name, place.line)
+        except DataError:
+            reason = "changed while it was read"
+            raise DataError(file.name, place.line, reason, "open the cohort again") from None
+
+
+def _runs(places: Sequence[ResourcePlace]) -> Iterator[Sequence[ResourcePlace]]:
+    """Places that are read at once: lines of a file that follow each other, or one place."""
+    start = 0
+    for number in range(1, len(places) + 1):
+        first, before = places[start], places[number - 1]
+        if number < len(places):
+            gap = places[number].offset - before.offset - before.length
+            same = places[number].file == first.file and not places[number].position
+            size = places[number].offset - first.offset
+            if same and not first.position and 0 <= gap < _BLOCK >> 8 and size < _BLOCK:
+                continue
+        yield places[start:number]
+        start = number

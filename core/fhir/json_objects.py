@@ -44,9 +44,8 @@ def once_a_text(
     """
     remembered = lru_cache(maxsize=_CACHED)(function)
 
-    def call(text: bytes, *args: P.args, **kwargs: P.kwargs) -> T:
-        chosen = remembered if len(text) <= _LONGEST_CACHED else function
-        return chosen(text, *args, **kwargs)
+    def call(text: bytes, *args: P.args, **_: P.kwargs) -> T:
+        return (remembered if len(text) <= _LONGEST_CACHED else function)(text, *args)
 
     return call
 
@@ -58,9 +57,8 @@ def once_a_shape(
     resources of an export have one of some tens of sets of names."""
     remembered = lru_cache(maxsize=_CACHED)(function)
 
-    def call(names: tuple[str, ...], *args: P.args, **kwargs: P.kwargs) -> T:
-        chosen = remembered if len(names) <= _MOST_NAMES else function
-        return chosen(names, *args, **kwargs)
+    def call(names: tuple[str, ...], *args: P.args, **_: P.kwargs) -> T:
+        return (remembered if len(names) <= _MOST_NAMES else function)(names, *args)
 
     return call
 
@@ -103,7 +101,7 @@ class JsonObject(Mapping[str, Any]):
 
     def array(self, names: Iterable[str]) -> bytes:
         """The JSON array of the values of members that are there."""
-        return b"[%b]" % b",".join([self.texts[name] for name in names])
+        return b"[%b]" % b",".join(map(self.texts.__getitem__, names))
 
     def inner(self, name: str) -> Any:
         """The value of a member; an object, or each of an array, is a :class:`JsonObject`."""

@@ -7,7 +7,6 @@ perform" makes an order a ban. A resource with one that is unknown must not be r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
@@ -20,6 +19,8 @@ FIELDS = (
     *("doNotPerform", "negated"),
 )
 """Elements that are looked at here; those after ``adherence`` are true or false."""
+REVISED = frozenset(("amended", "corrected", "appended"))
+"""Statuses of what was changed after it was final."""
 _NEGATING = {
     "doNotPerform": "do-not-perform",
     "wasNotTaken": "not-taken",
@@ -36,16 +37,16 @@ _PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
 
 
 def status_of(resource: Resource) -> tuple[Status, str]:
-    """Whether a resource holds, is planned, negated or retracted, and in which words."""
+    """Whether a resource holds, is planned, negated or retracted, and in which words.
+
+    A current one may have been changed after it was final, which is stated too.
+    """
     kind = resource.get("resourceType")
     is_plan = isinstance(kind, str) and kind in _PLANS
     if not isinstance(resource, JsonObject):
-        return _classified(tuple(_codes(resource, is_plan)))
+        return _stated_status(resource, is_plan)
     names = _present(tuple(resource.texts))
     return _status(resource.array(names), names, is_plan)
-
-
-_classified = lru_cache(maxsize=4096)(classify)
 
 
 @once_a_shape
@@ -58,8 +59,13 @@ def _present(names: tuple[str, ...]) -> tuple[str, ...]:
 @once_a_text
 def _status(text: bytes, names: tuple[str, ...], is_plan: bool) -> tuple[Status, str]:
     """The status by the values of the elements ``names``, whose JSON array is ``text``."""
-    stated = dict(zip(names, parse_element(text), strict=True))
-    return classify(_codes(stated, is_plan))
+    return _stated_status(dict(zip(names, parse_element(text), strict=True)), is_plan)
+
+
+def _stated_status(stated: Resource, is_plan: bool) -> tuple[Status, str]:
+    status, words = classify(_codes(stated, is_plan))
+    terms = (clean(stated.get(name)) for name in ("status", "docStatus"))
+    return status, words or next(filter(REVISED.__contains__, terms), "")
 
 
 def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
@@ -85,10 +91,9 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
 
     ``anywhere``: whether modifier extensions inside of its elements are looked for.
     """
-    if "implicitRules" in resource and resource["implicitRules"]:
+    if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
-    stated = "modifierExtension" in resource and resource["modifierExtension"]
-    if stated or (anywhere and _extended(dict(resource))):
+    if resource.get("modifierExtension") or (anywhere and _extended(dict(resource))):
         return "has a modifier extension, which may change its meaning"
     return ""
 

@@ -94,26 +94,26 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
     source = ""
-    readers: dict[tuple[str, str], ResourceReader] = {}
+    readers: dict[int, ResourceReader] = {}
     read = index.files.reading()
     if held.patient is not None:
         place = index.place(held.patient)
         resource = read(place)
         facts, source = _facts(resource), files[place.file].name
         raw += _death(resource)
-    for slot in held.slots:
-        place = index.place(slot)
+    located = index.located(held.slots)
+    resources = read.each([place for place, _ in located])
+    for (place, owner), resource in zip(located, resources, strict=True):
         file = files[place.file]
-        resource = read(place)
-        scope, base = index.context(slot)
-        reader = readers.get((scope.authority, base))
+        reader = readers.get(owner)
         if reader is None:
-            reader = readers[scope.authority, base] = ResourceReader(
-                partial(index.display, scope, base), partial(index.binary, scope, base)
+            context = index.context(owner)
+            reader = readers[owner] = ResourceReader(
+                partial(index.display, *context), partial(index.binary, *context)
             )
         kind = resource["resourceType"]
         try:
-            entries = reader.entries(resource)
+            entries = reader.entries(resource, place.line if file.by_line else None)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             reason = f"{kind} does not follow FHIR R4 — export it again"
             reasons.add(file.name, place.line, reason)
@@ -124,8 +124,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
         if not entries:
             reasons.add(file.name, place.line, f"{kind} states nothing that is read")
         reader.problems.clear()
-        line = place.line if file.by_line else None
-        raw += [(*one[:8], line, one[9]) for one in entries]
+        raw += entries
         source = source or file.name
     # The balance of the record.
     left_out = Counter[str]()
@@ -176,7 +175,8 @@ class Fhir(RecordLoader):
                 number = files.add(path, name)
                 folder = _folder(index, path, place)
                 for member, at, extended in files.resources(number, index.skipped):
-                    index.enter(member, _scope(index, member, at, folder), at, extended)
+                    scope = _scope(index, member, at, folder) if member.bundle else folder
+                    index.enter(member, scope, at, extended)
                 files.files[number].check()
         for path in (path for path in inside if path not in {*resources}):
             if ending(path) in SUFFIXES:
