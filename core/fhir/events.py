@@ -317,7 +317,7 @@ _CONTENT = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
+class _ResourceShape:
     """What resources of a type with the same elements have of its form; see :class:`_Form`.
 
     ``ends``: paths of when something ended; ``visit``, ``doses``: elements that hold them;
@@ -337,7 +337,7 @@ class _Shape:
 
 
 @once_a_shape
-def _shape(elements: tuple[str, ...], kind: str) -> _Shape:
+def _shape(elements: tuple[str, ...], kind: str) -> _ResourceShape:
     """The shape of resources of a type with these elements."""
     form, present = _FORMS[kind], frozenset(elements)
 
@@ -352,7 +352,7 @@ def _shape(elements: tuple[str, ...], kind: str) -> _Shape:
     }
     names, parts = there(form.names), there(form.parts)
     content = _CONTENT.union((path.element for path in (*names, *parts)), others)
-    return _Shape(
+    return _ResourceShape(
         there(form.times),
         names,
         parts,
@@ -553,7 +553,7 @@ def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
     return None
 
 
-def _named(resource: JsonObject, shape: _Shape) -> tuple[str, str]:
+def _named(resource: JsonObject, shape: _ResourceShape) -> tuple[str, str]:
     """Code and text of the first concept that has a text."""
     concepts = (concept(values(resource, path.path)) for path in shape.names)
     return next((one for one in concepts if one[1]), ("", ""))
@@ -618,7 +618,7 @@ def _narrative(resource: JsonObject) -> Resource | None:
 
 
 def _parts(
-    resource: JsonObject, kind: str, shape: _Shape, has_words: bool, has_end: bool
+    resource: JsonObject, kind: str, shape: _ResourceShape, has_words: bool, has_end: bool
 ) -> Iterator[str]:
     """The parts of a form's text, with their labels.
 
@@ -642,7 +642,7 @@ def _parts(
             yield flag or f"{part.label} {text}".strip()
 
 
-def _others(resource: JsonObject, shape: _Shape) -> Iterator[str]:
+def _others(resource: JsonObject, shape: _ResourceShape) -> Iterator[str]:
     """What a resource states in elements that its form does not name."""
     for name in shape.others:
         text = shown(resource[name])
@@ -783,7 +783,9 @@ _ENDS = {
 """Elements that say when something ended that lasts."""
 
 
-def _end(resource: JsonObject, shape: _Shape, time: datetime | None, words: str) -> datetime | None:
+def _end(
+    resource: JsonObject, shape: _ResourceShape, time: datetime | None, words: str
+) -> datetime | None:
     """When something ended, where that is a separate entry: on a later day, and neither planned
     nor negated. It was not known when it began."""
     end = _earliest(resource, shape.ends) if not words else None
@@ -792,7 +794,7 @@ def _end(resource: JsonObject, shape: _Shape, time: datetime | None, words: str)
     return end
 
 
-def _until(resource: JsonObject, kind: str, shape: _Shape, words: str) -> Iterator[str]:
+def _until(resource: JsonObject, kind: str, shape: _ResourceShape, words: str) -> Iterator[str]:
     """The end of something of which no other entry says when it ended; of an encounter only where
     it is planned."""
     for path in shape.ends if kind != "Encounter" or words else ():

@@ -354,9 +354,9 @@ class ResourceFiles:
             self._copy.seek(file.unpacked[0])
             yield self._copy, *file.unpacked
 
-    def reading(self) -> Reading:
+    def reading(self) -> PlaceReader:
         """Reads resources at their places."""
-        return Reading(self.files, self._opened, self._copy, self._documents)
+        return PlaceReader(self.files, self._opened, self._copy, self._documents)
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
@@ -426,7 +426,7 @@ def _close_all(handles: OrderedDict[int, tuple[int, int, int]]) -> None:
         os.close(handles.popitem()[1][0])
 
 
-class Reading:
+class PlaceReader:
     """Reads resources at their places, as for one record; the state of each file is checked
     once."""
 

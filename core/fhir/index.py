@@ -638,7 +638,7 @@ class PatientResources:
 
 
 @dataclass(frozen=True, slots=True)
-class _Head:
+class _ResourceHead:
     """What a resource's first elements state: its type, whom it is about, whether it holds, and
     why it must not be read."""
 
@@ -649,7 +649,7 @@ class _Head:
     modifier: str
 
 
-def _head_of(resource: JsonObject) -> _Head | None:
+def _head_of(resource: JsonObject) -> _ResourceHead | None:
     """The head of a resource; None where it names no type."""
     names = _head_names(tuple(resource.texts))
     return _head(resource.array(names), names)
@@ -661,14 +661,14 @@ def _head_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 @once_a_text
-def _head(text: bytes, names: tuple[str, ...]) -> _Head | None:
+def _head(text: bytes, names: tuple[str, ...]) -> _ResourceHead | None:
     """The head whose elements ``names`` have the values of the JSON array ``text``."""
     resource = JsonObject.of_array(text, names)
     kind = resource.get("resourceType")
     if not isinstance(kind, str):
         return None
     subject = reference(resource.get("subject") or resource.get("patient"))
-    return _Head(kind, subject, *status_of(resource), unknown_modifier(resource, False))
+    return _ResourceHead(kind, subject, *status_of(resource), unknown_modifier(resource, False))
 
 
 def why_unread(kind: str) -> str:

@@ -158,7 +158,7 @@ _OF_NOTES = ("note_title", "note_text")
 
 
 @dataclass(frozen=True, slots=True)
-class _Layout:
+class _TableColumns:
     """The columns of a table that records draw on: ``starts`` and ``ends`` of an entry, ids
     (``visit``: that of its visit), and those of what it says."""
 
@@ -166,12 +166,12 @@ class _Layout:
     starts: slice
     ends: slice
     visit: int | None
-    said: slice
+    content: slice
 
 
-def _layout(table: str, columns: Sequence[str]) -> _Layout:
+def _columns_of(table: str, columns: Sequence[str]) -> _TableColumns:
     if table == "person":
-        return _Layout(tuple(columns), slice(0), slice(0), None, slice(None))
+        return _TableColumns(tuple(columns), slice(0), slice(0), None, slice(None))
     form = _TABLES[table]
     starts = [c for c in _START_COLUMNS[table] if c in columns]
     ends = [c for c in _END_COLUMNS[table] if c in columns and c not in starts]
@@ -181,10 +181,10 @@ def _layout(table: str, columns: Sequence[str]) -> _Layout:
              "note_class", "note_type")  # fmt: skip
     wanted = {name + ending for name in named for ending in _CODED}
     wanted.update(parts, _OF_VALUES, _OF_NOTES)
-    said = [c for c in columns if c in wanted and c not in (*starts, *ends, *ids)]
+    content = [c for c in columns if c in wanted and c not in (*starts, *ends, *ids)]
     visit = len(starts) + len(ends) if "visit_occurrence_id" in ids else None
-    return _Layout(
-        (*starts, *ends, *ids, *said),
+    return _TableColumns(
+        (*starts, *ends, *ids, *content),
         slice(len(starts)),
         slice(len(starts), len(starts) + len(ends)),
         visit,
@@ -233,12 +233,12 @@ class _Database:
     _places: dict[str, int] = field(default_factory=dict[str, int])
     _block: dict[str, _PersonRows] = field(default_factory=dict[str, "_PersonRows"])
     """Rows of the persons that were read last, who follow each other."""
-    _layouts: dict[str, _Layout] = field(default_factory=dict[str, "_Layout"])
+    _drawn_on: dict[str, _TableColumns] = field(default_factory=dict[str, "_TableColumns"])
     _most: int = 1
     """Persons that are read at once at most."""
 
     def __post_init__(self) -> None:
-        self._said = lru_cache(maxsize=_REMEMBERED)(self._say)
+        self._contents = lru_cache(maxsize=_REMEMBERED)(self._say)
         self._moments = lru_cache(maxsize=_REMEMBERED)(self._moment)
 
     def add(self, table: str, file: str, source: str, stored: bool, csv: bool = False) -> None:
@@ -430,7 +430,7 @@ class _Database:
         for table in ("person", *_TABLES):
             if table not in self.columns:
                 continue
-            cells = ", ".join(map(_quoted, self.layout(table).names))
+            cells = ", ".join(map(_quoted, self.drawn_on(table).names))
             try:
                 rows = self.base.execute(
                     f"SELECT person_id, {cells} FROM midchart_{table} WHERE {where}", values
@@ -443,15 +443,15 @@ class _Database:
                     block[person].setdefault(table, []).append(tuple(row))
         return block
 
-    def layout(self, table: str) -> _Layout:
+    def drawn_on(self, table: str) -> _TableColumns:
         """Which columns of a table records draw on."""
-        if table not in self._layouts:
-            self._layouts[table] = _layout(table, self.columns[table])
-        return self._layouts[table]
+        if table not in self._drawn_on:
+            self._drawn_on[table] = _columns_of(table, self.columns[table])
+        return self._drawn_on[table]
 
     def row(self, table: str, cells: Cells) -> Row:
         """The cells of a row that have a value, by column."""
-        return _row(self.layout(table).names, cells)
+        return _row(self.drawn_on(table).names, cells)
 
     def read_concepts(self) -> None:
         """Name and ``VOCABULARY/code`` of the concepts that the tables use."""
@@ -546,19 +546,19 @@ class _Database:
 
     def entries(self, table: str, cells: Cells) -> Iterator[Entry]:
         """The entry of a row, and one for its end where that is later."""
-        form, layout = _TABLES[table], self.layout(table)
-        starts, said = layout.names[layout.starts], layout.names[layout.said]
-        time = self._moments(table, starts, cells[layout.starts])
-        visit = "" if layout.visit is None else cells[layout.visit] or ""
+        form, drawn_on = _TABLES[table], self.drawn_on(table)
+        starts, content = drawn_on.names[drawn_on.starts], drawn_on.names[drawn_on.content]
+        time = self._moments(table, starts, cells[drawn_on.starts])
+        visit = "" if drawn_on.visit is None else cells[drawn_on.visit] or ""
         visit = "" if visit in MISSING else visit
         if table == "note":
-            yield self._note(time, visit, _row(layout.names, cells))
+            yield self._note(time, visit, _row(drawn_on.names, cells))
             return
-        what = cells[layout.said]
+        what = cells[drawn_on.content]
         is_short = max(map(len, filter(None, what)), default=0) <= _LONGEST_REMEMBERED
-        code, title, text, unit = (self._said if is_short else self._say)(table, said, what)
-        ends = layout.names[layout.ends]
-        end = self._moments(table, ends, cells[layout.ends]) if form.interval else None
+        code, title, text, unit = (self._contents if is_short else self._say)(table, content, what)
+        ends = drawn_on.names[drawn_on.ends]
+        end = self._moments(table, ends, cells[drawn_on.ends]) if form.interval else None
         lasting = end is not None and (time is None or end.date() > time.date())
         text = text or ("start" if lasting else "recorded")
         started: Entry = (time, form.kind, code, title, text, unit, "", visit, None, "")
