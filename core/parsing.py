@@ -96,7 +96,7 @@ def read_json(
         raise DataError(name, line, "holds a number of too many digits", remedy) from None
     except RecursionError:
         raise DataError(name, line, f"has more than {DEEPEST} levels", remedy) from None
-    if text.count("[") + text.count("{") > DEEPEST and is_too_deep(value):
+    if text.count("[") + text.count("{") > DEEPEST and _too_deep(value):
         raise DataError(name, line, f"has more than {DEEPEST} levels", remedy)
     return _without_surrogates(value) if "\\ud" in text or "\\uD" in text else value
 
@@ -137,8 +137,7 @@ def check_document(
         raise DataError(name, line, "holds a whole number of more than 64 bits", remedy)
 
 
-def is_too_deep(value: Any) -> bool:
-    """Whether a parsed document has more than :data:`DEEPEST` levels."""
+def _too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEEPEST):
         level = [
@@ -186,7 +185,7 @@ def read_toml(data: bytes | str, name: str) -> dict[str, Any]:
         raise DataError(name, None, "holds a number of too many digits", remedy) from None
     except RecursionError:
         raise DataError(name, None, f"has more than {DEEPEST} levels", remedy) from None
-    if is_too_deep(table):
+    if _too_deep(table):
         raise DataError(name, None, f"has more than {DEEPEST} levels", remedy)
     if _beyond_64_bits(table):
         raise DataError(name, None, "holds a whole number of more than 64 bits", remedy)

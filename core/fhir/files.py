@@ -243,6 +243,11 @@ def _utf_16(head: bytes) -> str:
     return "utf-16-be" if head[0] == 0 else "utf-16-le"
 
 
+def _encoding(path: Path) -> str:
+    with _opened(path) as opened:
+        return _utf_16(opened.read(2))
+
+
 def _unicode(data: bytes, name: str) -> bytes | str:
     encoding = _utf_16(data)
     try:
@@ -282,8 +287,7 @@ class ResourceFiles:
         state, span = state_of(path, name), None
         try:
             by_line = ending(path) in _BY_LINE or _holds_lines(path)
-            with _opened(path) as opened:
-                encoding = _utf_16(opened.read(2)) if by_line else ""
+            encoding = _encoding(path) if by_line else ""
             if by_line and (encoding or path.suffix.lower() == ".gz"):
                 span = self._unpack(path, name, encoding)
         except _DAMAGED:

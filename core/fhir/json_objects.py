@@ -12,11 +12,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import accumulate
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from midchart.core.parsing import DEEPEST, LONGEST_INTEGER, is_too_deep, read_json
+from midchart.core.parsing import DEEPEST, LONGEST_INTEGER, read_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -32,6 +33,10 @@ _LONGEST_CACHED = 1024
 _OPENING = re.compile(rb"\s*([\[{])")
 _MOST_NAMES = 64
 """Elements of the largest resource of whose names a result is in memory."""
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+"""A bracket as the step, as a signed byte, that it makes in depth."""
+_NO_BRACKETS = bytes(set(range(256)) - {*b"[]{}"})
 _DIGITS = re.compile(rb"[0-9]{%d}" % (LONGEST_INTEGER + 1))
 
 
@@ -164,10 +169,15 @@ def _is_plain(data: bytes) -> bool:
         data.decode()
         if _has_long_number(data):
             return False
-        many = data.count(b"[") + data.count(b"{") > DEEPEST
-        return not (many and is_too_deep(parse_element(data)))
-    except (ValueError, RecursionError):
+    except UnicodeDecodeError:
         return False
+    return data.count(b"[") + data.count(b"{") <= DEEPEST or _levels(data) <= DEEPEST
+
+
+def _levels(data: bytes) -> int:
+    """Levels of arrays and objects of a document, if it is JSON."""
+    brackets = _STRING.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(memoryview(brackets).cast("b")), default=0)
 
 
 def _has_long_number(data: bytes) -> bool:

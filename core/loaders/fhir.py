@@ -178,7 +178,8 @@ class Fhir(RecordLoader):
                     scope = _scope(index, member, at, folder) if member.bundle else folder
                     index.enter(member, scope, at, extended)
                 files.files[number].check()
-        for path in (path for path in inside if path not in {*resources}):
+        named = set(resources)
+        for path in (path for path in inside if path not in named):
             if ending(path) in SUFFIXES:
                 log.opened.add(path)
                 log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
