@@ -401,12 +401,15 @@ class ResourceReader:
         ``line``: of its file, for display.
         """
         resource = JsonObject.of(resource)
-        status, words = status_of(resource)
-        if status is Status.RETRACTED:
-            self.problems.append(words)
-            return []
         kind = resource["resourceType"]
         form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
+        is_document = form.kind == "note" or kind == "DiagnosticReport"
+        words = ""
+        if is_document or shape.ends:
+            status, words = status_of(resource)
+            if status is Status.RETRACTED:
+                self.problems.append(words)
+                return []
         time = _earliest(resource, shape.times)
         visit = (
             clean(resource.get("id"))
@@ -414,7 +417,7 @@ class ResourceReader:
             else _visit(resource.array(shape.visit), shape.visit)
         )
         notes: list[Entry] = []
-        if form.kind == "note" or kind == "DiagnosticReport":
+        if is_document:
             code, named = _named(resource, shape)
             note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
@@ -430,11 +433,16 @@ class ResourceReader:
         texts = tuple(self._attached(resource, form)) if attached else ()
         content = resource.array(shape.content)
         more = (shape.content, end is not None, until, medicine, texts)
-        event_kind, code, name, text, unit, is_silent = _content(content, *more)
+        # What holds more than the resource's content is not remembered.
+        compute = _content_of if texts or any(until) else _content
+        status, (event_kind, code, name, text, unit, is_silent) = compute(content, *more)
+        if status is Status.RETRACTED:
+            self.problems.append(text)
+            return []
         narrative = _narrative(resource) if "text" in resource.texts else None
         if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
             plain = html_text(clean(narrative.get("div")))
-            event_kind, code, name, text, unit, _ = _content(content, *more, plain)
+            _, (event_kind, code, name, text, unit, _) = _content_of(content, *more, plain)
         one: Entry = (time, event_kind, code, name, text, unit, "", visit, line, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
@@ -559,8 +567,7 @@ def _named(resource: JsonObject, shape: _ResourceShape) -> tuple[str, str]:
     return next((one for one in concepts if one[1]), ("", ""))
 
 
-@once_a_text
-def _content(
+def _content_of(
     text: bytes,
     elements: tuple[str, ...],
     has_end: bool,
@@ -568,8 +575,9 @@ def _content(
     medicine: str,
     attached: Sequence[str],
     narrative: str | None = None,
-) -> tuple[str, str, str, str, str, bool]:
-    """Kind, code, name, text and unit of an entry, and whether it says nothing but a status.
+) -> tuple[Status, tuple[str, str, str, str, str, bool]]:
+    """The status of a resource; kind, code, name, text (why it was retracted, where it was) and
+    unit of its entry, and whether it says nothing but a status.
 
     ``text``: the JSON array of the values of ``elements``. ``has_end``: whether another entry says
     when it ended; ``until``: what says so in this one. ``medicine``: the name of a medicine that is
@@ -579,6 +587,8 @@ def _content(
     kind = resource["resourceType"]
     form, shape = _FORMS[kind], _shape(elements, kind)
     status, words = status_of(resource)
+    if status is Status.RETRACTED:
+        return status, (form.kind, "", "", words, "", False)
     code, named = _named(resource, shape)
     # What precedes the text: that a resource is planned, denied or ended.
     opening = form.opening if status in _NO_CLAIM else ""
@@ -607,8 +617,13 @@ def _content(
         parts[0], unit = f"{measured} {unit}", ""
     name = _title(resource, form, code, named, status)
     spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
-    started = "start" if has_end and kind == "Condition" else "recorded"
-    return event_kind, code, name, _joined(words, parts, name, spread) or started, unit, is_silent
+    stated_text = _joined(words, parts, name, spread) or (
+        "start" if has_end and kind == "Condition" else "recorded"
+    )
+    return status, (event_kind, code, name, stated_text, unit, is_silent)
+
+
+_content = once_a_text(_content_of)
 
 
 def _narrative(resource: JsonObject) -> Resource | None:
