@@ -28,6 +28,8 @@ MOST_KEY_PARTS = 16
 """Parts of a dotted TOML key; tomllib's time grows with their square."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
 """Bytes of a file's name and of a path that Linux and macOS take."""
+LONGEST_INTEGER = 4300
+"""Digits of the longest whole number that Python parses."""
 _INTEGER = 1 << 63
 
 

@@ -16,7 +16,8 @@ from datetime import datetime
 from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
-from midchart.core.fhir.status import FIELDS, status_of
+from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
+from midchart.core.fhir.status import FIELDS, REVISED, status_of
 from midchart.core.fhir.values import (
     Resource,
     annotation,
@@ -285,26 +286,92 @@ READ = frozenset(_FORMS)
 
 
 @dataclass(frozen=True, slots=True)
-class _TextPart:
-    """A part of a form's text: its label, the path of its values, and the path's first field."""
+class _Path:
+    """A dotted path of values, its first element, and the label of their text."""
 
     label: str
     path: str
-    field: str
+    element: str
 
 
-def _compiled(form: _Form) -> tuple[tuple[_TextPart, ...], frozenset[str]]:
-    """A form's parts, and the fields that its text, name and time draw on."""
-    parts: list[_TextPart] = []
-    for part in form.parts:
-        name, _, path = part.rpartition(": ")
-        parts.append(_TextPart(name, path, path.partition(".")[0]))
-    fields = {path.partition(".")[0] for path in (*form.times, *form.names, *form.attachments)}
-    used = _SILENT.union(fields, (part.field for part in parts), form.silent, FIELDS)
-    return tuple(parts), used
+def _path(stated: str) -> _Path:
+    label, _, path = stated.rpartition(": ")
+    return _Path(label, path, path.partition(".")[0])
 
 
-_COMPILED = {kind: _compiled(form) for kind, form in _FORMS.items()}
+def _used(form: _Form) -> frozenset[str]:
+    """The elements that a form's text, name and time draw on, and those that say nothing."""
+    paths = (*form.times, *form.names, *form.attachments, *form.parts)
+    return _SILENT.union((_path(path).element for path in paths), form.silent, FIELDS)
+
+
+_USED = {kind: _used(form) for kind, form in _FORMS.items()}
+
+
+_CONTENT = frozenset((
+    *("resourceType", "category", "component", "focus", "note", "primarySource", "clinicalStatus"),
+    *("activity", "condition", "item", "dosage", "dosageInstruction", "interpretation"),
+    *("referenceRange", "dataAbsentReason", *FIELDS),
+))  # fmt: skip
+"""Elements that are looked at whatever the form of a type says."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ResourceShape:
+    """What resources of a type with the same elements have of its form; see :class:`_Form`.
+
+    ``ends``: paths of when something ended; ``visit``, ``doses``: elements that hold them;
+    ``others``: elements that the form does not name; ``refers``: whether a medicine may be another
+    resource; ``content``: elements that an entry's kind, name and text draw on.
+    """
+
+    times: tuple[_Path, ...]
+    names: tuple[_Path, ...]
+    parts: tuple[_Path, ...]
+    ends: tuple[_Path, ...]
+    visit: tuple[str, ...]
+    doses: tuple[str, ...]
+    others: tuple[str, ...]
+    refers: bool
+    content: tuple[str, ...]
+
+
+@once_a_shape
+def _shape(elements: tuple[str, ...], kind: str) -> _ResourceShape:
+    """The shape of resources of a type with these elements."""
+    form, present = _FORMS[kind], frozenset(elements)
+
+    def there(paths: Iterable[str]) -> tuple[_Path, ...]:
+        return tuple(path for path in map(_path, paths) if path.element in present)
+
+    is_reading = kind == "Observation"
+    others = {
+        name
+        for name in present - _USED[kind]
+        if not name.startswith(("_", "value", "effective") if is_reading else "_")
+    }
+    names, parts = there(form.names), there(form.parts)
+    content = _CONTENT.union((path.element for path in (*names, *parts)), others)
+    return _ResourceShape(
+        there(form.times),
+        names,
+        parts,
+        there(_ENDS.get(kind, ())),
+        tuple(name for name in ("encounter", "context") if name in present),
+        tuple(name for name in ("dosageInstruction", "dosage") if name in present),
+        tuple(sorted(others)),
+        not present.isdisjoint(("medicationReference", "medication")),
+        tuple(n for n in elements if n in content or (is_reading and n.startswith("value"))),
+    )
+
+
+@once_a_text
+def _first_moment(text: bytes, path: str) -> datetime | None:
+    """The first moment at a path, ``text`` being that of its first element."""
+    stated = values({path.partition(".")[0]: parse_element(text)}, path)
+    return next(filter(None, map(moment, stated)), None)
+
+
 _STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
 _OBSERVED = frozenset(("social-history", "survey", "exam"))
 _NONE_KNOWN = re.compile(
@@ -318,7 +385,6 @@ _NONE_KNOWN_CODES = frozenset((
     *("716185004", "no-known-allergy", "nkda", "nka"),
 ))  # fmt: skip
 """SNOMED CT's findings of no known allergy (HL7 International Patient Summary), and words."""
-_REVISED = frozenset(("amended", "corrected", "appended"))
 _NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
 
 
@@ -329,67 +395,55 @@ class ResourceReader:
         self._display, self._binary = display, binary
         self.problems: list[str] = []
 
-    def entries(self, resource: Resource) -> list[Entry]:
-        """The entries of a resource of a type in :data:`READ`; [] where it was retracted."""
-        status, words = status_of(resource)
-        if status is Status.RETRACTED:
-            self.problems.append(words)
-            return []
-        words = words or next(filter(_REVISED.__contains__, _statuses(resource)), "")
+    def entries(self, resource: Resource, line: int | None = None) -> list[Entry]:
+        """The entries of a resource of a type in :data:`READ`; [] where it was retracted.
+
+        ``line``: of its file, for display.
+        """
+        resource = JsonObject.of(resource)
         kind = resource["resourceType"]
-        form = _FORMS[kind]
-        time = next(
-            filter(None, (moment(v) for t in form.times for v in values(resource, t))), None
+        form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
+        is_document = form.kind == "note" or kind == "DiagnosticReport"
+        words = ""
+        if is_document or shape.ends:
+            status, words = status_of(resource)
+            if status is Status.RETRACTED:
+                self.problems.append(words)
+                return []
+        time = _earliest(resource, shape.times)
+        visit = (
+            clean(resource.get("id"))
+            if kind == "Encounter"
+            else _visit(resource.array(shape.visit), shape.visit)
         )
-        code, named = next(
-            (c for n in form.names if (c := concept(values(resource, n)))[1]), ("", "")
-        )
-        visit = clean(resource.get("id")) if kind == "Encounter" else _visit(resource)
         notes: list[Entry] = []
-        if form.kind == "note" or kind == "DiagnosticReport":
-            note = entry(time, "note", code=code, name=named, visit_id=visit)
+        if is_document:
+            code, named = _named(resource, shape)
+            note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
                 return notes
-        # What precedes the text: that a resource is planned, denied or ended.
-        opening = form.opening if status in _NO_CLAIM else ""
-        if opening == "ordered" and resource.get("intent") == "directive":
-            opening = "directive"
-        end = _end(resource, kind, time, words)
-        parts = [opening, *_parts(resource, kind, bool(words), end is not None)]
-        # The parts of its text, by kind of resource.
-        measured = unit = ""
-        if kind.startswith("Medication"):
-            named = named or self._medicine(resource) or "not named"
-            doses = items(resource.get("dosageInstruction")) + items(resource.get("dosage"))
-            parts += map(dosage, doses)
-        elif kind == "Observation":
-            form, named = _form_of_observation(resource, form, named)
-            measured, unit = _measured(resource)
-            parts = [measured, *_components(resource), *parts]
-        elif kind in _DETAILS:
-            parts += _DETAILS[kind](resource)
-        if end is None:
-            parts += _until(resource, kind, words)
-        parts += _others(resource, kind)
-        if form.attachments and kind != "DiagnosticReport":
-            parts += self._attached(resource, form)
-        parts += map(annotation, items(resource.get("note")))
-        parts = [part for part in parts if part and part != named]
-        # Its narrative where nothing else says more; then the entry, and its end.
-        narrative = first_object(resource.get("text"))
-        if narrative and (
-            clean(narrative.get("status")) == "additional"
-            or not (named or _says_more(resource, parts))
-        ):
-            parts.append(html_text(clean(narrative.get("div"))))
-        if measured and unit and (words or len(parts) > 1):
-            parts[0], unit = f"{measured} {unit}", ""
-        name = _title(resource, form, code, named, status)
-        spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
-        text = _joined(words, parts, name, spread)
-        started = text or ("start" if end is not None and kind == "Condition" else "recorded")
-        one = entry(time, form.kind, code=code, name=name, text=started, unit=unit, visit_id=visit)
+        # What depends on more than the resource's content, and the content; its narrative is part
+        # of it where nothing else says more.
+        end = _end(resource, shape, time, words)
+        until = tuple(_until(resource, kind, shape, words)) if end is None and shape.ends else ()
+        is_drug = kind.startswith("Medication")
+        medicine = self._medicine(resource) if is_drug and shape.refers else ""
+        attached = form.attachments and kind != "DiagnosticReport"
+        texts = tuple(self._attached(resource, form)) if attached else ()
+        content = resource.array(shape.content)
+        more = (shape.content, end is not None, until, medicine, texts)
+        # What holds more than the resource's content is not remembered.
+        compute = _content_of if texts or any(until) else _content
+        status, (event_kind, code, name, text, unit, is_silent) = compute(content, *more)
+        if status is Status.RETRACTED:
+            self.problems.append(text)
+            return []
+        narrative = _narrative(resource) if "text" in resource.texts else None
+        if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
+            plain = html_text(clean(narrative.get("div")))
+            _, (event_kind, code, name, text, unit, _) = _content_of(content, *more, plain)
+        one: Entry = (time, event_kind, code, name, text, unit, "", visit, line, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
         return [*notes, one]
@@ -448,7 +502,7 @@ class ResourceReader:
                 unread.append(f"{title}; no section of it has text")
         id = clean(resource.get("id"))
         return form.kind == "note" or bool(texts), [
-            (*note[:3], title, stated(words, text), "", id, note[7], None, author)
+            (*note[:3], title, stated(words, text), "", id, *note[7:9], author)
             for text in (*texts, *unread)
         ]
 
@@ -498,23 +552,104 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Iterator[str]:
+def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
+    """The first moment at the first of the paths that has one."""
+    for path in paths:
+        time = _first_moment(resource.text(path.element), path.path)
+        if time is not None:
+            return time
+    return None
+
+
+def _named(resource: JsonObject, shape: _ResourceShape) -> tuple[str, str]:
+    """Code and text of the first concept that has a text."""
+    concepts = (concept(values(resource, path.path)) for path in shape.names)
+    return next((one for one in concepts if one[1]), ("", ""))
+
+
+def _content_of(
+    text: bytes,
+    elements: tuple[str, ...],
+    has_end: bool,
+    until: Sequence[str],
+    medicine: str,
+    attached: Sequence[str],
+    narrative: str | None = None,
+) -> tuple[Status, tuple[str, str, str, str, str, bool]]:
+    """The status of a resource; kind, code, name, text (why it was retracted, where it was) and
+    unit of its entry, and whether it says nothing but a status.
+
+    ``text``: the JSON array of the values of ``elements``. ``has_end``: whether another entry says
+    when it ended; ``until``: what says so in this one. ``medicine``: the name of a medicine that is
+    another resource. ``attached``: texts of attachments. ``narrative``: text to be added.
+    """
+    resource = JsonObject.of_array(text, elements)
+    kind = resource["resourceType"]
+    form, shape = _FORMS[kind], _shape(elements, kind)
+    status, words = status_of(resource)
+    if status is Status.RETRACTED:
+        return status, (form.kind, "", "", words, "", False)
+    code, named = _named(resource, shape)
+    # What precedes the text: that a resource is planned, denied or ended.
+    opening = form.opening if status in _NO_CLAIM else ""
+    if opening == "ordered" and resource.get("intent") == "directive":
+        opening = "directive"
+    parts = [opening, *_parts(resource, kind, shape, bool(words), has_end)]
+    # The parts of its text, by kind of resource.
+    measured = unit = ""
+    event_kind = form.kind
+    if kind.startswith("Medication"):
+        named = named or medicine or "not named"
+        parts += [dosage(dose) for name in shape.doses for dose in items(resource[name])]
+    elif kind == "Observation":
+        event_kind, named = _kind_of_observation(resource, event_kind, named)
+        measured, unit = _measured(resource)
+        parts = [measured, *_components(resource), *parts]
+    elif kind in _DETAILS:
+        parts += _DETAILS[kind](resource)
+    parts += [*until, *_others(resource, shape), *attached]
+    parts += map(annotation, items(resource.get("note")))
+    parts = [part for part in parts if part and part != named]
+    is_silent = not (named or _says_more(resource, parts))
+    if narrative is not None:
+        parts.append(narrative)
+    if measured and unit and (words or len(parts) > 1):
+        parts[0], unit = f"{measured} {unit}", ""
+    name = _title(resource, form, code, named, status)
+    spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
+    stated_text = _joined(words, parts, name, spread) or (
+        "start" if has_end and kind == "Condition" else "recorded"
+    )
+    return status, (event_kind, code, name, stated_text, unit, is_silent)
+
+
+_content = once_a_text(_content_of)
+
+
+def _narrative(resource: JsonObject) -> Resource | None:
+    """A resource's narrative, which is parsed no further than it is asked for."""
+    held = resource.inner("text")
+    return held if isinstance(held, JsonObject) else first_object(resource.get("text"))
+
+
+def _parts(
+    resource: JsonObject, kind: str, shape: _ResourceShape, has_words: bool, has_end: bool
+) -> Iterator[str]:
     """The parts of a form's text, with their labels.
 
     ``has_words``: whether the status has words, which open the text and are not repeated;
     ``has_end``: whether another entry says when it ended, which was not known when it began.
     """
-    for part in _COMPILED[kind][0]:
-        if part.field not in resource:
-            continue
-        if has_end and kind == "Condition" and part.field in _STATUS_FIELDS:
+    for part in shape.parts:
+        is_status = part.element in _STATUS_FIELDS
+        if is_status and has_end and kind == "Condition":
             continue
         reached = values(resource, part.path)
-        if has_words and part.field in _STATUS_FIELDS:
+        if is_status and has_words:
             reached = [
                 value
                 for value in reached
-                if not (classify(codes(value))[1] or _REVISED.intersection(codes(value)))
+                if not (classify(codes(value))[1] or REVISED.intersection(codes(value)))
             ]
         text = shown(reached)
         if text:
@@ -522,18 +657,13 @@ def _parts(resource: Resource, kind: str, has_words: bool, has_end: bool) -> Ite
             yield flag or f"{part.label} {text}".strip()
 
 
-def _others(resource: Resource, kind: str) -> Iterator[str]:
+def _others(resource: JsonObject, shape: _ResourceShape) -> Iterator[str]:
     """What a resource states in elements that its form does not name."""
-    used = _COMPILED[kind][1]
-    for name in sorted(resource):
-        if name in used or name.startswith("_"):
-            continue
-        if kind == "Observation" and name.startswith(("value", "effective")):
-            continue
+    for name in shape.others:
         text = shown(resource[name])
         if text:
             yield f"{label(name)} {text}"
-    if resource.get("primarySource") is False:
+    if "primarySource" in resource and resource["primarySource"] is False:
         yield "reported by another source"
 
 
@@ -568,10 +698,6 @@ def _joined(words: str, parts: Sequence[str], name: str, spread: bool) -> str:
     return "\n".join((stated(words, first), *(f"{name}: {stated(words, part)}" for part in rest)))
 
 
-def _statuses(resource: Resource) -> Iterator[str]:
-    return (clean(resource.get(name)) for name in ("status", "docStatus"))
-
-
 def _measured(resource: Resource) -> tuple[str, str]:
     """Text and unit of ``value[x]`` with interpretation and reference range, or why there is
     none; the unit is apart where it is a plain quantity."""
@@ -603,15 +729,13 @@ def _components(resource: Resource) -> list[str]:
     ]
 
 
-def _form_of_observation(resource: Resource, form: _Form, named: str) -> tuple[_Form, str]:
+def _kind_of_observation(resource: Resource, kind: str, named: str) -> tuple[str, str]:
     """The kind of entry that an observation's category makes it, and its name with its focus."""
-    categories = {
-        code.rpartition("/")[2] for c in items(resource.get("category")) for code in codes(c)
-    }
-    if categories & _OBSERVED:
-        form = replace(form, kind="observation")
+    stated = (code for c in items(resource.get("category")) for code in codes(c))
+    if not _OBSERVED.isdisjoint([code.rpartition("/")[2] for code in stated]):
+        kind = "observation"
     focus = shown(resource.get("focus"))
-    return form, f"{named or 'Observation'} (of {focus})" if focus else named
+    return kind, f"{named or 'Observation'} (of {focus})" if focus else named
 
 
 def _activities(resource: Resource) -> Iterator[str]:
@@ -674,26 +798,30 @@ _ENDS = {
 """Elements that say when something ended that lasts."""
 
 
-def _end(resource: Resource, kind: str, time: datetime | None, words: str) -> datetime | None:
+def _end(
+    resource: JsonObject, shape: _ResourceShape, time: datetime | None, words: str
+) -> datetime | None:
     """When something ended, where that is a separate entry: on a later day, and neither planned
     nor negated. It was not known when it began."""
-    ends = (moment(v) for path in _ENDS.get(kind, ()) for v in values(resource, path))
-    end = next(filter(None, ends), None)
-    if words or end is None or (time is not None and end.date() <= time.date()):
+    end = _earliest(resource, shape.ends) if not words else None
+    if end is None or (time is not None and end.date() <= time.date()):
         return None
     return end
 
 
-def _until(resource: Resource, kind: str, words: str) -> Iterator[str]:
+def _until(resource: JsonObject, kind: str, shape: _ResourceShape, words: str) -> Iterator[str]:
     """The end of something of which no other entry says when it ended; of an encounter only where
     it is planned."""
-    for path in _ENDS.get(kind, ()) if kind != "Encounter" or words else ():
-        text = shown(values(resource, path))
+    for path in shape.ends if kind != "Encounter" or words else ():
+        text = shown(values(resource, path.path))
         if text:
             yield f"until {text}"
 
 
-def _visit(resource: Resource) -> str:
-    held = items(resource.get("encounter")) + values(resource, "context.encounter")
-    about = held or items(resource.get("context"))
+@once_a_text
+def _visit(text: bytes, elements: tuple[str, ...]) -> str:
+    """The id of the encounter that elements, whose values' JSON array is ``text``, refer to."""
+    stated = dict(zip(elements, parse_element(text), strict=True))
+    held = items(stated.get("encounter")) + values(stated, "context.encounter")
+    about = held or items(stated.get("context"))
     return reference(next(iter(about), None)).rpartition("/")[2]

@@ -1,7 +1,8 @@
 """Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles.
 
 Every resource has a :class:`ResourcePlace`, at which it is read again when a record is built.
-Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name.
+Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name. Files that were
+read last stay open.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ import codecs
 import gzip
 import os
 import re
+import weakref
 import zlib
-from collections import Counter
-from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections import Counter, OrderedDict
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
+from threading import Lock
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error
 from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
+from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
 from midchart.core.fhir.values import clean
-from midchart.core.parsing import read_json
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU
 from midchart.core.types import Skip
@@ -42,8 +45,8 @@ SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
 _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
-_OPEN_AT_ONCE = 32
-"""Files that are open while a record is built."""
+_OPEN_AT_ONCE = 64
+"""Most recently read files of a cohort that are open."""
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 """Errors of a gzip file that is cut off or is none."""
 
@@ -98,7 +101,10 @@ class ResourcePlace(NamedTuple):
 
 def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
     """The resources of a document in order: those of a bundle and of its bundles, of an array, or
-    the document itself."""
+    the document itself.
+
+    ``document``: of :func:`midchart.core.fhir.json_objects.read_document`.
+    """
     inside = bundle or (0,)
     if isinstance(document, list):
         return [
@@ -112,11 +118,11 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
         ]
     if not _is_bundle(document):
         return [Member(document, bundle=bundle)]
-    entries = document.get("entry") or []
+    entries = document.inner("entry") or []
     if not isinstance(entries, list):
         return [Member(None, bundle=inside)]
     history = document.get("type") == "history"
-    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, dict))
+    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, JsonObject))
     server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
     return [
         member
@@ -126,18 +132,18 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
 
 
 def _is_bundle(document: Any) -> bool:
-    return isinstance(document, dict) and document.get("resourceType") == "Bundle"
+    return isinstance(document, JsonObject) and document.get("resourceType") == "Bundle"
 
 
 def _of_entry(
     entry: Any, number: int, bundle: tuple[int, ...], history: bool, server: str
 ) -> Iterator[Member]:
-    if not isinstance(entry, dict):
+    if not isinstance(entry, JsonObject):
         yield Member(None, bundle=bundle)
         return
     stated = entry.get("request")
     request: dict[str, Any] = stated if isinstance(stated, dict) else {}
-    resource, url = entry.get("resource"), clean(entry.get("fullUrl"))
+    resource, url = entry.inner("resource"), clean(entry.get("fullUrl"))
     if clean(request.get("method")).upper() == "DELETE":
         deleted = url or clean(request.get("url")) or "?"
         if server and "://" not in deleted:
@@ -166,7 +172,12 @@ class ResourceFile:
     def check(self) -> None:
         """Raise DataError where the file is not as it was indexed."""
         if state_of(self.path, self.name) != self.state:
-            raise DataError(self.name, None, "changed since it was opened", "open the cohort again")
+            raise self.changed()
+
+    def changed(self) -> DataError:
+        """The error of a file that is not as it was indexed."""
+        reason = "changed since it was opened"
+        return DataError(self.name, None, reason, "open the cohort again")
 
     def members(self) -> tuple[list[Member], bool]:
         """The resources of a JSON file, and whether it has modifier extensions; raises
@@ -184,8 +195,7 @@ class ResourceFile:
         if len(data) > LARGEST_BUNDLE:
             raise DataError(self.name, None, reason, "export it as NDJSON")
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
-        document = read_json(_unicode(data, self.name), self.name, as_written=True)
-        return members(document), extended
+        return members(read_document(_unicode(data, self.name), self.name)), extended
 
 
 def state_of(path: Path, name: str) -> tuple[int, int]:
@@ -218,7 +228,7 @@ def _holds_lines(path: Path) -> bool:
     if not second.strip().startswith((b"{", b"[")):
         return False
     try:
-        read_json(first, path.name)
+        read_document(first, path.name)
     except DataError:
         return False
     return True
@@ -231,6 +241,11 @@ def _utf_16(head: bytes) -> str:
     if len(head) < 2 or 0 not in head[:2]:
         return ""
     return "utf-16-be" if head[0] == 0 else "utf-16-le"
+
+
+def _encoding(path: Path) -> str:
+    with _opened(path) as opened:
+        return _utf_16(opened.read(2))
 
 
 def _unicode(data: bytes, name: str) -> bytes | str:
@@ -261,6 +276,7 @@ class ResourceFiles:
     def __init__(self) -> None:
         self.files: list[ResourceFile] = []
         self._copy: BinaryIO | None = None
+        self._opened = _OpenFiles()
         self._documents: LRU[list[Member]] = LRU(2)
 
     def add(self, path: Path, name: str) -> int:
@@ -271,8 +287,7 @@ class ResourceFiles:
         state, span = state_of(path, name), None
         try:
             by_line = ending(path) in _BY_LINE or _holds_lines(path)
-            with _opened(path) as opened:
-                encoding = _utf_16(opened.read(2)) if by_line else ""
+            encoding = _encoding(path) if by_line else ""
             if by_line and (encoding or path.suffix.lower() == ".gz"):
                 span = self._unpack(path, name, encoding)
         except _DAMAGED:
@@ -322,7 +337,7 @@ class ResourceFiles:
                     reasons.add(file.name, line, reason)
                     continue
                 try:
-                    document = read_json(content, file.name, line, _PER_LINE, as_written=True)
+                    document = read_document(content, file.name, line, _PER_LINE)
                 except DataError as error:
                     reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
                     continue
@@ -343,9 +358,9 @@ class ResourceFiles:
             self._copy.seek(file.unpacked[0])
             yield self._copy, *file.unpacked
 
-    def reading(self) -> OpenResources:
+    def reading(self) -> PlaceReader:
         """Reads resources at their places."""
-        return OpenResources(self.files, self._copy, self._documents)
+        return PlaceReader(self.files, self._opened, self._copy, self._documents)
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
@@ -363,51 +378,147 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
             yield line, begin, length, content
 
 
-class OpenResources(AbstractContextManager["OpenResources"]):
-    """Reads resources at their places; each file is opened, and its state checked, once."""
+class _OpenFiles:
+    """Handles of the files that were read last, by number; each is in the state in which it was
+    indexed when it is opened."""
+
+    def __init__(self) -> None:
+        self._handles: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
+        """Number → handle, and the device and number of the file."""
+        self._lock = Lock()
+        weakref.finalize(self, _close_all, self._handles)
+
+    def check(self, number: int, file: ResourceFile) -> None:
+        """Raise DataError where a file is not as it was indexed."""
+        with self._lock:
+            held = self._handles.get(number) or self._open(number, file)
+            if not _is_same(file, held):
+                file.check()
+                raise file.changed()
+
+    def read(self, number: int, file: ResourceFile, offset: int, length: int) -> bytes:
+        """Bytes of a file; raises DataError, OSError."""
+        with self._lock:
+            held = self._handles.get(number) or self._open(number, file)
+            return os.pread(held[0], length, offset)
+
+    def _open(self, number: int, file: ResourceFile) -> tuple[int, int, int]:
+        file.check()
+        while len(self._handles) >= _OPEN_AT_ONCE:
+            os.close(self._handles.popitem(last=False)[1][0])
+        try:
+            handle = os.open(file.path, os.O_RDONLY)
+            state = os.fstat(handle)
+        except OSError as error:
+            raise data_error(error, file.name) from None
+        held = self._handles[number] = handle, state.st_dev, state.st_ino
+        return held
+
+
+def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
+    """Whether an open file is still that of its path, in the state in which it was indexed."""
+    try:
+        state = file.path.stat()
+    except OSError:
+        return False
+    unchanged = (state.st_size, state.st_mtime_ns) == file.state
+    return unchanged and (state.st_dev, state.st_ino) == held[1:]
+
+
+def _close_all(handles: OrderedDict[int, tuple[int, int, int]]) -> None:
+    while handles:
+        os.close(handles.popitem()[1][0])
+
+
+class PlaceReader:
+    """Reads resources at their places, as for one record; the state of each file is checked
+    once."""
 
     def __init__(
-        self, files: list[ResourceFile], copy: BinaryIO | None, documents: LRU[list[Member]]
+        self,
+        files: list[ResourceFile],
+        opened: _OpenFiles,
+        copy: BinaryIO | None,
+        documents: LRU[list[Member]],
     ) -> None:
-        self._files, self._copy, self._documents = files, copy, documents
-        self._handles: dict[int, int] = {}
+        self._files, self._opened, self._copy = files, opened, copy
+        self._documents = documents
         self._checked: set[int] = set()
-
-    def __exit__(self, *_: object) -> None:
-        for handle in self._handles.values():
-            os.close(handle)
-        self._handles.clear()
 
     def __call__(self, place: ResourcePlace) -> Any:
         """The resource at a place; raises DataError where its file changed."""
-        file = self._files[place.file]
-        if place.file not in self._checked:
-            file.check()
-            self._checked.add(place.file)
+        file = self._checked_file(place.file)
+        if not place.position:
+            return self._read(self._content(file, place, place.length), file, place)
         try:
-            if not place.position:
-                return self._parsed(file, place)
-            key = (place.file, place.offset)
             inside = self._documents.get(
-                key,
-                lambda: members(self._parsed(file, place)) if file.by_line else file.members()[0],
+                (place.file, place.offset), lambda: self._members(file, place)
             )
             return inside[place.position - 1].resource
-        except OSError as error:
-            raise data_error(error, file.name) from None
         except (DataError, IndexError):
             reason = "changed while it was read"
             raise DataError(file.name, place.line, reason, "open the cohort again") from None
 
-    def _parsed(self, file: ResourceFile, place: ResourcePlace) -> Any:
-        if file.unpacked is None:
-            handle = self._handles.get(place.file)
-            if handle is None:
-                if len(self._handles) >= _OPEN_AT_ONCE:
-                    self.__exit__()
-                handle = self._handles[place.file] = os.open(file.path, os.O_RDONLY)
-        else:
+    def _members(self, file: ResourceFile, place: ResourcePlace) -> list[Member]:
+        if not file.by_line:
+            return file.members()[0]
+        return members(self._read(self._content(file, place, place.length), file, place))
+
+    def each(self, places: Sequence[ResourcePlace]) -> Iterator[Any]:
+        """The resources at places in order; lines that follow each other are read at once.
+
+        Raises DataError where a file changed.
+        """
+        for run in _runs(places):
+            first, last = run[0], run[-1]
+            if first.position:
+                yield self(first)
+                continue
+            file = self._checked_file(first.file)
+            size = last.offset + last.length - first.offset
+            content = self._content(file, first, size)
+            for place in run:
+                start = place.offset - first.offset
+                yield self._read(content[start : start + place.length], file, place)
+
+    def _checked_file(self, number: int) -> ResourceFile:
+        file = self._files[number]
+        if number not in self._checked:
+            if file.by_line and file.unpacked is None:
+                self._opened.check(number, file)
+            else:
+                file.check()
+            self._checked.add(number)
+        return file
+
+    def _content(self, file: ResourceFile, place: ResourcePlace, length: int) -> bytes:
+        """Bytes of a file of lines from a place on; raises DataError."""
+        try:
+            if file.unpacked is None:
+                return self._opened.read(place.file, file, place.offset, length)
             assert self._copy is not None
-            handle = self._copy.fileno()
-        content = os.pread(handle, place.length, place.offset)
-        return read_json(content, file.name, place.line, as_written=True)
+            return os.pread(self._copy.fileno(), length, place.offset)
+        except OSError as error:
+            raise data_error(error, file.name) from None
+
+    def _read(self, content: bytes, file: ResourceFile, place: ResourcePlace) -> Any:
+        try:
+            return read_again(content, file.name, place.line)
+        except DataError:
+            reason = "changed while it was read"
+            raise DataError(file.name, place.line, reason, "open the cohort again") from None
+
+
+def _runs(places: Sequence[ResourcePlace]) -> Iterator[Sequence[ResourcePlace]]:
+    """Places that are read at once: lines of a file that follow each other, or one place."""
+    start = 0
+    for number in range(1, len(places) + 1):
+        first, before = places[start], places[number - 1]
+        if number < len(places):
+            gap = places[number].offset - before.offset - before.length
+            same = places[number].file == first.file and not places[number].position
+            size = places[number].offset - first.offset
+            if same and not first.position and 0 <= gap < _BLOCK >> 8 and size < _BLOCK:
+                continue
+        yield places[start:number]
+        start = number

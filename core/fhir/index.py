@@ -17,12 +17,15 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ
 from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
-from midchart.core.fhir.status import status_of, unknown_modifier
+from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text
+from midchart.core.fhir.status import FIELDS, status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
     clean,
@@ -106,6 +109,9 @@ class _PatientStatement:
     history: bool
 
 
+_HEAD = frozenset(
+    ("resourceType", "subject", "patient", "implicitRules", "modifierExtension", *FIELDS)
+)
 EXPORT, BUNDLE = "folder:", "bundle:"
 """How the authority of an export and of a bundle begins; a folder or a file's name follows."""
 _DELETED = -1
@@ -169,11 +175,12 @@ class ResourceIndex:
                 return
         # Its kind, and the names by which others refer to it.
         self.totals[file] += 1
-        if not isinstance(resource, dict) or not isinstance(resource.get("resourceType"), str):
+        head = _head_of(resource) if isinstance(resource, JsonObject) else None
+        if head is None or not isinstance(resource, JsonObject):
             reason = "is not a FHIR resource — it names no resourceType"
             self.skipped.add(file, place.line, reason)
             return
-        kind: str = resource["resourceType"]
+        kind = head.kind
         id, url = clean(resource.get("id")), member.url
         base, key = self._key(kind, id, url, scope)
         if kind in _REFERRED and key is not None and not (kind in _DOCUMENTS and scope.loose):
@@ -187,7 +194,7 @@ class ResourceIndex:
         if kind not in READ and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return
-        modifier = unknown_modifier(resource, extended)
+        modifier = unknown_modifier(resource, True) if extended else head.modifier
         if modifier:
             reason = f"{kind} {modifier} — it is not read"
             self.skipped.add(file, place.line, reason)
@@ -199,12 +206,11 @@ class ResourceIndex:
         slot = len(self._slots) // _WIDTH
         owner = _PATIENT if kind == "Patient" else -2 if kind == "Medication" else -3
         if kind in READ:
-            link = reference(resource.get("subject") or resource.get("patient"))
-            if not link:
+            if not head.subject:
                 reason = f"{kind} names no patient — fill in its subject"
                 self.skipped.add(file, place.line, reason)
                 return
-            owner = self._owner(scope, base, link)
+            owner = self._owner(scope, base, head.subject)
         self._slots.extend((*place, owner))
         if member.deleted:
             self._drop(slot, f"{kind} was deleted")
@@ -215,9 +221,8 @@ class ResourceIndex:
             return
         # Whether its content holds, and what it replaces.
         if kind in READ:
-            status, words = status_of(resource)
-            if status is Status.RETRACTED:
-                self._drop(slot, f"{kind} {words}")
+            if head.status is Status.RETRACTED:
+                self._drop(slot, f"{kind} {head.words}")
             elif kind in _DOCUMENTS:
                 self._replaced += [
                     (slot, self._scope_numbers[scope.authority], base, target)
@@ -311,8 +316,7 @@ class ResourceIndex:
         if earlier == _DELETED:
             self._drop(slot, f"{kind} was deleted")
             return False
-        with self.files.reading() as read:
-            before: Resource = read(self.place(earlier))
+        before: JsonObject = self.files.reading()(self.place(earlier))
         if before == resource:
             self._drop(slot, f"{kind} is an exact duplicate of another one")
             return False
@@ -414,8 +418,8 @@ class ResourceIndex:
 
     def _newer(self, current: _PatientStatement, other: _PatientStatement) -> _PatientStatement:
         """The statement of a patient that counts; the other one is dropped."""
-        with self.files.reading() as read:
-            before, after = read(self.place(current.slot)), read(self.place(other.slot))
+        read = self.files.reading()
+        before, after = read(self.place(current.slot)), read(self.place(other.slot))
         order = None if before == after else _compare(before, after, other.history)
         if order:
             self._drop(current.slot, "Patient is an older version of another one")
@@ -538,9 +542,15 @@ class ResourceIndex:
                 continue
             self.log.account(file, "resources", total=apart, shown=0, reasons=reasons.get(file))
 
-    def context(self, slot: int) -> tuple[Scope, str]:
-        """The scope and server of the resource at a slot."""
-        scope, base, _ = self._stated[self._slots[slot * _WIDTH + _WIDTH - 1]]
+    def located(self, slots: array[int]) -> list[tuple[ResourcePlace, int]]:
+        """The places of slots, each with its owner: the number of whom the resource is about."""
+        rows = np.frombuffer(self._slots, np.int64).reshape(-1, _WIDTH)
+        chosen = rows[np.frombuffer(slots, np.int64)].tolist() if slots else ()
+        return [(ResourcePlace(*place), owner) for *place, owner in chosen]
+
+    def context(self, owner: int) -> tuple[Scope, str]:
+        """The scope and server of the resources of an owner."""
+        scope, base, _ = self._stated[owner]
         return self._scopes[scope], base
 
     # References.
@@ -616,8 +626,7 @@ class ResourceIndex:
         slot = None if key is None else self._known.get(key[0], {}).get(key[1])
         if slot is None or slot in self._dropped:
             return None
-        with self.files.reading() as read:
-            return read(self.place(slot))
+        return self.files.reading()(self.place(slot))
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,6 +635,40 @@ class PatientResources:
 
     patient: int | None
     slots: array[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _ResourceHead:
+    """What a resource's first elements state: its type, whom it is about, whether it holds, and
+    why it must not be read."""
+
+    kind: str
+    subject: str
+    status: Status
+    words: str
+    modifier: str
+
+
+def _head_of(resource: JsonObject) -> _ResourceHead | None:
+    """The head of a resource; None where it names no type."""
+    names = _head_names(tuple(resource.texts))
+    return _head(resource.array(names), names)
+
+
+@once_a_shape
+def _head_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name in _HEAD)
+
+
+@once_a_text
+def _head(text: bytes, names: tuple[str, ...]) -> _ResourceHead | None:
+    """The head whose elements ``names`` have the values of the JSON array ``text``."""
+    resource = JsonObject.of_array(text, names)
+    kind = resource.get("resourceType")
+    if not isinstance(kind, str):
+        return None
+    subject = reference(resource.get("subject") or resource.get("patient"))
+    return _ResourceHead(kind, subject, *status_of(resource), unknown_modifier(resource, False))
 
 
 def why_unread(kind: str) -> str:

@@ -7,10 +7,10 @@ perform" makes an order a ban. A resource with one that is unknown must not be r
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
+from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
 from midchart.core.fhir.values import Resource, clean, codes
 
 FIELDS = (
@@ -19,6 +19,8 @@ FIELDS = (
     *("doNotPerform", "negated"),
 )
 """Elements that are looked at here; those after ``adherence`` are true or false."""
+REVISED = frozenset(("amended", "corrected", "appended"))
+"""Statuses of what was changed after it was final."""
 _NEGATING = {
     "doNotPerform": "do-not-perform",
     "wasNotTaken": "not-taken",
@@ -35,14 +37,38 @@ _PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
 
 
 def status_of(resource: Resource) -> tuple[Status, str]:
-    """Whether a resource holds, is planned, negated or retracted, and in which words."""
-    return _classified(tuple(_codes(resource)))
+    """Whether a resource holds, is planned, negated or retracted, and in which words.
+
+    A current one may have been changed after it was final, which is stated too.
+    """
+    kind = resource.get("resourceType")
+    is_plan = isinstance(kind, str) and kind in _PLANS
+    if not isinstance(resource, JsonObject):
+        return _stated_status(resource, is_plan)
+    names = _present(tuple(resource.texts))
+    return _status(resource.array(names), names, is_plan)
 
 
-_classified = lru_cache(maxsize=4096)(classify)
+@once_a_shape
+def _present(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of :data:`FIELDS` that are among the names of a resource's elements."""
+    there = frozenset(names)
+    return tuple(name for name in FIELDS if name in there)
 
 
-def _codes(resource: Resource) -> Iterator[str]:
+@once_a_text
+def _status(text: bytes, names: tuple[str, ...], is_plan: bool) -> tuple[Status, str]:
+    """The status by the values of the elements ``names``, whose JSON array is ``text``."""
+    return _stated_status(dict(zip(names, parse_element(text), strict=True)), is_plan)
+
+
+def _stated_status(stated: Resource, is_plan: bool) -> tuple[Status, str]:
+    status, words = classify(_codes(stated, is_plan))
+    terms = (clean(stated.get(name)) for name in ("status", "docStatus"))
+    return status, words or next(filter(REVISED.__contains__, terms), "")
+
+
+def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
     for name in [name for name in FIELDS if name in resource]:
         value = resource[name]
         if name in _NEGATING:
@@ -52,7 +78,7 @@ def _codes(resource: Resource) -> Iterator[str]:
             yield _TAKEN.get(clean(value), "")
         elif name == "adherence":
             yield from codes(value.get("code") if isinstance(value, dict) else value)
-        elif name == "intent" and resource.get("resourceType") in _PLANS:
+        elif name == "intent" and is_plan:
             yield "" if value == "plan" else clean(value)
         elif isinstance(value, str):
             yield value
@@ -67,7 +93,7 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     """
     if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
-    if resource.get("modifierExtension") or (anywhere and _extended(resource)):
+    if resource.get("modifierExtension") or (anywhere and _extended(dict(resource))):
         return "has a modifier extension, which may change its meaning"
     return ""
 

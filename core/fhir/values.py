@@ -71,8 +71,9 @@ def first_object(value: Any) -> Resource:
 
 def values(resource: Resource, path: str) -> list[Any]:
     """The values at a dotted path; every element of the arrays on the way."""
-    reached: list[Any] = [resource]
-    for name in path.split("."):
+    first, *more = path.split(".")
+    reached = items(resource.get(first))
+    for name in more:
         reached = [v for r in reached if isinstance(r, dict) for v in items(r.get(name))]
     return reached
 

@@ -182,7 +182,7 @@ def count_records(
         events += len(record.events)
         first = next((i for i, one in enumerate(record.events) if one.time is not None), 0)
         undated += first
-        tokens += sum(count_tokens(event_text(event)) for event in record.events)
+        tokens += count_tokens("\n".join(map(event_text, record.events)))
         visit(record)
     return Counts(records, events, tokens, undated)
 

@@ -54,6 +54,7 @@ from midchart.core.fhir.index import (
     Scope,
     why_unread,
 )
+from midchart.core.fhir.json_objects import JsonObject
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
@@ -93,39 +94,38 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
     source = ""
-    readers: dict[tuple[str, str], ResourceReader] = {}
-    with index.files.reading() as read:
-        if held.patient is not None:
-            place = index.place(held.patient)
-            resource = read(place)
-            facts, source = _facts(resource), files[place.file].name
-            raw += _death(resource)
-        for slot in held.slots:
-            place = index.place(slot)
-            file = files[place.file]
-            resource = read(place)
-            scope, base = index.context(slot)
-            reader = readers.get((scope.authority, base))
-            if reader is None:
-                reader = readers[scope.authority, base] = ResourceReader(
-                    partial(index.display, scope, base), partial(index.binary, scope, base)
-                )
-            kind = resource["resourceType"]
-            try:
-                entries = reader.entries(resource)
-            except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-                reason = f"{kind} does not follow FHIR R4 — export it again"
-                reasons.add(file.name, place.line, reason)
-                reader.problems.clear()
-                continue
-            for problem in reader.problems:
-                problems.add(file.name, place.line, f"{kind} {problem}")
-            if not entries:
-                reasons.add(file.name, place.line, f"{kind} states nothing that is read")
+    readers: dict[int, ResourceReader] = {}
+    read = index.files.reading()
+    if held.patient is not None:
+        place = index.place(held.patient)
+        resource = read(place)
+        facts, source = _facts(resource), files[place.file].name
+        raw += _death(resource)
+    located = index.located(held.slots)
+    resources = read.each([place for place, _ in located])
+    for (place, owner), resource in zip(located, resources, strict=True):
+        file = files[place.file]
+        reader = readers.get(owner)
+        if reader is None:
+            context = index.context(owner)
+            reader = readers[owner] = ResourceReader(
+                partial(index.display, *context), partial(index.binary, *context)
+            )
+        kind = resource["resourceType"]
+        try:
+            entries = reader.entries(resource, place.line if file.by_line else None)
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+            reason = f"{kind} does not follow FHIR R4 — export it again"
+            reasons.add(file.name, place.line, reason)
             reader.problems.clear()
-            line = place.line if file.by_line else None
-            raw += [(*one[:8], line, one[9]) for one in entries]
-            source = source or file.name
+            continue
+        for problem in reader.problems:
+            problems.add(file.name, place.line, f"{kind} {problem}")
+        if not entries:
+            reasons.add(file.name, place.line, f"{kind} states nothing that is read")
+        reader.problems.clear()
+        raw += entries
+        source = source or file.name
     # The balance of the record.
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
@@ -175,9 +175,11 @@ class Fhir(RecordLoader):
                 number = files.add(path, name)
                 folder = _folder(index, path, place)
                 for member, at, extended in files.resources(number, index.skipped):
-                    index.enter(member, _scope(index, member, at, folder), at, extended)
+                    scope = _scope(index, member, at, folder) if member.bundle else folder
+                    index.enter(member, scope, at, extended)
                 files.files[number].check()
-        for path in (path for path in inside if path not in {*resources}):
+        named = set(resources)
+        for path in (path for path in inside if path not in named):
             if ending(path) in SUFFIXES:
                 log.opened.add(path)
                 log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
@@ -291,13 +293,13 @@ def _invalid(resource: Any) -> list[str]:
     """Each element that is not valid and why, without its value."""
     from fhir.resources.R4B import get_fhir_model_class
 
-    kind = resource.get("resourceType") if isinstance(resource, dict) else None
+    kind = resource.get("resourceType") if isinstance(resource, JsonObject) else None
     try:
         model = get_fhir_model_class(str(kind))
     except ValueError:
         return ["names a resourceType that R4B does not define"]
     try:
-        model.model_validate(resource)
+        model.model_validate(dict(resource))
     except ValidationError as error:
         return [_reason(str(kind), e["loc"], e["type"]) for e in error.errors(include_input=False)]
     except (KeyError, TypeError):  # its own code fails where a nested resourceType is none

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -83,11 +83,24 @@ _COUNTS = ("quantity", "days_supply", "year_of_birth", "month_of_birth", "day_of
 _NUMBERS = (*_COUNTS, "value_as_number", "range_low", "range_high")
 _EXACT_IDS = 2**53
 """Whole numbers up to which a floating-point column has each."""
+_ROWS_AT_ONCE = 100_000
+"""Rows that are read at once at most, where persons have as many as the cohort's mean."""
+_REMEMBERED, _LONGEST_REMEMBERED = 1 << 14, 200
+"""Rows of which what they say is remembered, and characters of the longest cell of one."""
+_PERSON = "midchart_number"
+"""Column of a person's id as a whole number."""
+_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _MOST_REJECTED = 20
 """Rows of a table that are named one by one; of more, the number is named."""
 
 Row = Mapping[str, str]
 """Column (lower case) → value as text; only columns with a value."""
+
+
+Cells = tuple[str | None, ...]
+"""The cells of a row of those columns that records draw on."""
+_PersonRows = dict[str, list[Cells]]
+"""The rows of a person by table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +151,56 @@ _START_COLUMNS: Mapping[str, tuple[str, ...]] = {
 _END_COLUMNS: Mapping[str, tuple[str, ...]] = {
     table: tuple(f"{_dated(table)}{form}" for form in _ENDS) for table in _TABLES
 }
+_CODED = ("_concept_id", "_source_concept_id", "_source_value")
+"""How the names of the columns of a concept end."""
+_OF_VALUES = ("value_as_number", "value_as_string", "value_source_value", "range_low", "range_high")
+_OF_NOTES = ("note_title", "note_text")
+
+
+@dataclass(frozen=True, slots=True)
+class _TableColumns:
+    """The columns of a table that records draw on: ``starts`` and ``ends`` of an entry, ids
+    (``visit``: that of its visit), and those of what it says."""
+
+    names: tuple[str, ...]
+    starts: slice
+    ends: slice
+    visit: int | None
+    content: slice
+
+
+def _columns_of(table: str, columns: Sequence[str]) -> _TableColumns:
+    if table == "person":
+        return _TableColumns(tuple(columns), slice(0), slice(0), None, slice(None))
+    form = _TABLES[table]
+    starts = [c for c in _START_COLUMNS[table] if c in columns]
+    ends = [c for c in _END_COLUMNS[table] if c in columns and c not in starts]
+    ids = [c for c in ("visit_occurrence_id", "note_id", "provider_id") if c in columns]
+    parts = [part.rpartition(": ")[2] for part in form.parts]
+    named = ("cause" if table == "death" else form.prefix, *parts, "operator", "value_as", "unit",
+             "note_class", "note_type")  # fmt: skip
+    wanted = {name + ending for name in named for ending in _CODED}
+    wanted.update(parts, _OF_VALUES, _OF_NOTES)
+    content = [c for c in columns if c in wanted and c not in (*starts, *ends, *ids)]
+    visit = len(starts) + len(ends) if "visit_occurrence_id" in ids else None
+    return _TableColumns(
+        (*starts, *ends, *ids, *content),
+        slice(len(starts)),
+        slice(len(starts), len(starts) + len(ends)),
+        visit,
+        slice(len(starts) + len(ends) + len(ids), None),
+    )
+
+
+def _row(columns: Sequence[str], cells: Cells) -> Row:
+    """The cells that have a value, by column."""
+    return {
+        name: value
+        for name, value in zip(columns, cells, strict=True)
+        if value is not None and (value not in MISSING or name == "note_text")
+    }
+
+
 _SHARED = ("concept", "provider")
 """Tables that are not about a person."""
 _NEEDED = ("person", *_TABLES, *_SHARED)
@@ -163,6 +226,20 @@ class _Database:
     numbers: dict[tuple[str, str], Numbers] = field(default_factory=dict[tuple[str, str], Numbers])
     """Readings of the columns whose numbers are not all as shown."""
     lock: threading.Lock = field(default_factory=threading.Lock)
+    people: list[str] = field(default_factory=list[str])
+    """Persons in the order of the cohort."""
+    _numbers: list[int | None] = field(default_factory=list[int | None])
+    """Their ids as whole numbers, where they are some; those without one come last."""
+    _places: dict[str, int] = field(default_factory=dict[str, int])
+    _block: dict[str, _PersonRows] = field(default_factory=dict[str, "_PersonRows"])
+    """Rows of the persons that were read last, who follow each other."""
+    _drawn_on: dict[str, _TableColumns] = field(default_factory=dict[str, "_TableColumns"])
+    _most: int = 1
+    """Persons that are read at once at most."""
+
+    def __post_init__(self) -> None:
+        self._contents = lru_cache(maxsize=_REMEMBERED)(self._say)
+        self._moments = lru_cache(maxsize=_REMEMBERED)(self._moment)
 
     def add(self, table: str, file: str, source: str, stored: bool, csv: bool = False) -> None:
         """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
@@ -183,6 +260,10 @@ class _Database:
             f"{_as_text(_quoted(originals[c]), type, c)} AS {_quoted(c)}"
             for c, type in types.items()
         )
+        if "person_id" in types:
+            is_integer = types["person_id"] in _INTEGERS
+            id = _quoted(originals["person_id"])
+            chosen += f", {id if is_integer else f'TRY_CAST({id} AS BIGINT)'} AS {_PERSON}"
         self._create(table, f"SELECT {chosen} FROM {source}", stored)
         self.columns[table], self.files[table] = tuple(types), file
         ids = [c for c, type in types.items() if c.endswith("_id") and type == "VARCHAR"]
@@ -199,6 +280,8 @@ class _Database:
         changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
         if changes:
             replaced = ", ".join(f"{sql} AS {_quoted(c)}" for c, sql in changes.items())
+            if "person_id" in changes:
+                replaced += f", TRY_CAST({changes['person_id']} AS BIGINT) AS {_PERSON}"
             inner = f"(SELECT {chosen} FROM {source})" if stored else f"midchart_{table}"
             self._create(table, f"SELECT * REPLACE ({replaced}) FROM {inner}", stored)
         if table in _TABLES or table == "person":
@@ -305,24 +388,70 @@ class _Database:
         ).fetchall()
         return {str(value): (int(count), int(first)) for value, count, first in rows}
 
-    def rows(self, table: str, person: str) -> list[Row]:
-        """The rows of a person; raises DataError where they cannot be read."""
-        try:
-            with self.lock:
+    def read_people(self) -> list[str]:
+        """The persons, in the order of the cohort; tells how many are read at once."""
+        people = self.base.execute(
+            "SELECT DISTINCT person_id, try_cast(person_id AS BIGINT) AS number "
+            "FROM midchart_person WHERE person_id IS NOT NULL ORDER BY number, person_id"
+        ).fetchall()
+        self.people, self._numbers = [id for id, _ in people], [number for _, number in people]
+        self._places = {id: place for place, id in enumerate(self.people)}
+        tables = [table for table in ("person", *_TABLES) if table in self.columns]
+        rows = sum(self.aggregates(table, ["count(*)"])[0] for table in tables)
+        self._most = max(1, _ROWS_AT_ONCE * len(people) // max(rows, 1))
+        return self.people
+
+    def rows(self, person: str) -> _PersonRows:
+        """The rows of a person by table; raises DataError where they cannot be read.
+
+        The persons that follow are read with one whose predecessor was read last, twice as many
+        each time.
+        """
+        with self.lock:
+            if person not in self._block:
+                place = self._places[person]
+                follows = place > 0 and self.people[place - 1] in self._block
+                size = min(2 * len(self._block), self._most) if follows else 1
+                try:
+                    self._block = self._read_block(place, size)
+                except DataError:
+                    self._block = self._read_block(place, 1)
+            return self._block[person]
+
+    def _read_block(self, place: int, size: int) -> dict[str, _PersonRows]:
+        """The rows of persons who follow each other; those of one where ids are no numbers."""
+        numbers = self._numbers[place : place + size]
+        if len(numbers) == 1 or numbers[-1] is None:
+            block: dict[str, _PersonRows] = {self.people[place]: {}}
+            where, values = "person_id = ?", [*block]
+        else:
+            block = {person: {} for person in self.people[place : place + size]}
+            where, values = f"{_PERSON} BETWEEN ? AND ?", [numbers[0], numbers[-1]]
+        for table in ("person", *_TABLES):
+            if table not in self.columns:
+                continue
+            cells = ", ".join(map(_quoted, self.drawn_on(table).names))
+            try:
                 rows = self.base.execute(
-                    f"SELECT * FROM midchart_{table} WHERE person_id = ?", [person]
+                    f"SELECT person_id, {cells} FROM midchart_{table} WHERE {where}", values
                 ).fetchall()
-        except duckdb.Error as error:
-            raise DataError(table, None, describe_error(error), "open the cohort again") from None
-        names = self.columns[table]
-        return [
-            {
-                name: value
-                for name, value in zip(names, row, strict=True)
-                if value is not None and (value not in MISSING or name == "note_text")
-            }
-            for row in rows
-        ]
+            except duckdb.Error as error:
+                remedy = "open the cohort again"
+                raise DataError(table, None, describe_error(error), remedy) from None
+            for person, *row in rows:
+                if person in block:
+                    block[person].setdefault(table, []).append(tuple(row))
+        return block
+
+    def drawn_on(self, table: str) -> _TableColumns:
+        """Which columns of a table records draw on."""
+        if table not in self._drawn_on:
+            self._drawn_on[table] = _columns_of(table, self.columns[table])
+        return self._drawn_on[table]
+
+    def row(self, table: str, cells: Cells) -> Row:
+        """The cells of a row that have a value, by column."""
+        return _row(self.drawn_on(table).names, cells)
 
     def read_concepts(self) -> None:
         """Name and ``VOCABULARY/code`` of the concepts that the tables use."""
@@ -394,52 +523,62 @@ class _Database:
             return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
         return value, unit
 
-    def moment(self, table: str, row: Row, columns: Sequence[str]) -> datetime | None:
+    def _moment(self, table: str, columns: tuple[str, ...], cells: Cells) -> datetime | None:
         """The time of the first of these columns that states one."""
-        for column in columns:
-            if column in row:
-                time = self.times.get((table, column), ISO).read(row[column])
-                if time is not None:
-                    return time
+        for column, text in _row(columns, cells).items():
+            time = self.times.get((table, column), ISO).read(text)
+            if time is not None:
+                return time
         return None
 
-    def entries(self, name: str, row: Row) -> Iterator[Entry]:
-        """The entry of a row, and one for its end where that is later."""
-        table = _TABLES[name]
-        starts, ends = _START_COLUMNS[name], _END_COLUMNS[name]
-        time = self.moment(name, row, starts)
-        code, title = self.concept(row, "cause" if name == "death" else table.prefix)
-        text, unit, note, author = self.text(name, row, table.parts), "", "", ""
-        if name == "note":
-            note = row.get("note_id", "")
-            author = self.providers.get(row.get("provider_id", ""), "")
-            named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
-            title, text = row.get("note_title", "") or named or "Note", row.get("note_text", "")
-        elif name == "death":
+    def _say(self, table: str, columns: tuple[str, ...], cells: Cells) -> tuple[str, str, str, str]:
+        """Code, name, text and unit of the entry of a row that is no note."""
+        form, row = _TABLES[table], _row(columns, cells)
+        code, title = self.concept(row, "cause" if table == "death" else form.prefix)
+        text, unit = self.text(table, row, form.parts), ""
+        if table == "death":
             title, text = "Death", f"cause {title}" if title else "recorded"
-        elif name in ("measurement", "observation"):
-            value, unit = self.value(name, row)
+        elif table in ("measurement", "observation"):
+            value, unit = self.value(table, row)
             both = text and value
             text, unit = (f"{value} {unit}; {text}", "") if both else (value or text, unit)
-        visit = row.get("visit_occurrence_id", "")
-        title = title or f"{table.kind} without a name"
-        end = self.moment(name, row, ends) if table.interval else None
+        return code, title or f"{form.kind} without a name", text, unit
+
+    def entries(self, table: str, cells: Cells) -> Iterator[Entry]:
+        """The entry of a row, and one for its end where that is later."""
+        form, drawn_on = _TABLES[table], self.drawn_on(table)
+        starts, content = drawn_on.names[drawn_on.starts], drawn_on.names[drawn_on.content]
+        time = self._moments(table, starts, cells[drawn_on.starts])
+        visit = "" if drawn_on.visit is None else cells[drawn_on.visit] or ""
+        visit = "" if visit in MISSING else visit
+        if table == "note":
+            yield self._note(time, visit, _row(drawn_on.names, cells))
+            return
+        what = cells[drawn_on.content]
+        is_short = max(map(len, filter(None, what)), default=0) <= _LONGEST_REMEMBERED
+        code, title, text, unit = (self._contents if is_short else self._say)(table, content, what)
+        ends = drawn_on.names[drawn_on.ends]
+        end = self._moments(table, ends, cells[drawn_on.ends]) if form.interval else None
         lasting = end is not None and (time is None or end.date() > time.date())
-        text = text or ("start" if lasting else "" if name == "note" else "recorded")
-        started = entry(
-            time,
-            table.kind,
-            code=code,
-            name=title,
-            text=text,
-            unit=unit,
-            note_id=note,
-            visit_id=visit,
-            author=author,
-        )
+        text = text or ("start" if lasting else "recorded")
+        started: Entry = (time, form.kind, code, title, text, unit, "", visit, None, "")
         yield started
         if lasting:
             yield (end, *started[1:4], "end", "", "", *started[7:])
+
+    def _note(self, time: datetime | None, visit: str, row: Row) -> Entry:
+        code, _ = self.concept(row, "note")
+        named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
+        return entry(
+            time,
+            "note",
+            code=code,
+            name=row.get("note_title", "") or named or "Note",
+            text=row.get("note_text", ""),
+            note_id=row.get("note_id", ""),
+            visit_id=visit,
+            author=self.providers.get(row.get("provider_id", ""), ""),
+        )
 
 
 def _quoted(name: str) -> str:
@@ -684,13 +823,14 @@ def _facts(base: _Database, person: Row) -> dict[str, str]:
 def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
     raw: list[Entry] = []
     blank = 0
+    rows = base.rows(id)
     for table in _TABLES:
-        for row in base.rows(table, id) if table in base.columns else ():
-            entries = list(base.entries(table, row))
+        for cells in rows.get(table, ()):
+            entries = list(base.entries(table, cells))
             blank += table == "note" and not entries[0][4].strip()
             raw += entries
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
-    person = next(iter(base.rows("person", id)), {})
+    person = base.row("person", rows["person"][0]) if "person" in rows else {}
     warnings = [f"{source}: {blank} notes of person {id} hold no text"] if blank else []
     return build_record(id, raw, _facts(base, person), source), warnings
 
@@ -732,16 +872,13 @@ class Omop(RecordLoader):
             tables = _read_zip(base, _zip_at(place) or place)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
             raise log.nothing_read(place.name, "has no person — export PERSON")
+        people = base.read_people()
         base.read_concepts()
         base.read_providers()
         questions = {table_name(table) for table in tables_in(place)}
         _account(base, [table for table in tables if table not in questions], log)
-        people = base.base.execute(
-            "SELECT DISTINCT person_id FROM midchart_person WHERE person_id IS NOT NULL "
-            "ORDER BY try_cast(person_id AS BIGINT), person_id"
-        ).fetchall()
         readers: dict[str, ReadRecord] = {
-            id: partial(_record, base, id, place.name) for (id,) in people
+            id: partial(_record, base, id, place.name) for id in people
         }
         records = LazyRecords(readers, log)
         questions = [table for table in tables_in(place) if table_name(table) not in _NEEDED]
@@ -792,7 +929,8 @@ def _account_people(base: _Database, log: LoadLog) -> None:
     people, file = People(log), base.files["person"]
     repeated = others = 0
     for (id,) in twice:
-        first, *later = (_person(base, row) for row in base.rows("person", id))
+        stated = (base.row("person", cells) for cells in base.rows(id)["person"])
+        first, *later = (_person(base, row) for row in stated)
         people.same(("", id), first, file)
         same = [people.same(("", id), person, file) for person in later]
         repeated, others = repeated + same.count(True), others + same.count(False)

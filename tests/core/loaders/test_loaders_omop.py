@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import time
 import zipfile
 from collections.abc import Callable
@@ -219,3 +220,75 @@ def test_damaged_data_in_a_zip_is_named(tmp_path: Path) -> None:
     cohort = open_cohort(tmp_path)
     assert any("DEATH.csv' damaged" in skip.reason for skip in cohort.skipped)
     assert "Gout (start)" in [event_text(event) for event in cohort.records["-7"].events]
+
+
+IDS = ["-70", "-7", "0", "7", "8", "9", "10", "100", "1000", "20000"]
+
+
+def is_plain_number(id: str) -> bool:
+    """Whether an id is a whole number of 64 bits as it is written."""
+    return re.fullmatch(r"-?[1-9]\d{0,17}|0", id) is not None
+
+
+def write_people(folder: Path, ids: list[str], parquet: bool) -> Path:
+    """Persons with as many readings and notes as their place, rows of nobody's next to each
+    other."""
+    people = pd.DataFrame({"person_id": ids})
+    rows = [(id, n) for n in range(len(ids)) for place, id in enumerate(ids) if n <= place]
+    frames = {
+        "person": people,
+        "measurement": pd.DataFrame(
+            {
+                "person_id": [id for id, _ in rows],
+                "measurement_date": [f"2020-01-0{n % 9 + 1}" for _, n in rows],
+                "measurement_source_value": [f"of {id}" for id, _ in rows],
+                "value_as_number": [str(n) for _, n in rows],
+            }
+        ),
+        "note": pd.DataFrame(
+            {
+                "person_id": [id for id, _ in rows],
+                "note_id": [str(i) for i in range(len(rows))],
+                "note_date": ["2021-01-01"] * len(rows),
+                "note_text": [f"note {n} of {id}" for id, n in rows],
+            }
+        ),
+    }
+    folder.mkdir()
+    for name, frame in frames.items():
+        if parquet and all(is_plain_number(id) for id in ids):
+            frame = frame.astype({"person_id": "int64"})
+        if parquet:
+            frame.to_parquet(folder / f"{name}.parquet")
+        else:
+            frame.to_csv(folder / f"{name}.csv", index=False)
+    return folder
+
+
+@pytest.mark.parametrize("parquet", [True, False])
+@pytest.mark.parametrize(
+    "ids",
+    [IDS, ["1.0", "2.0", "3.0", "20.0"], ["007", "07", "7", "8", "80"], ["7", "8", "9", "x", "y"],
+     ["1", "2", str(10**30), "3"]],
+)  # fmt: skip
+def test_a_person_has_the_same_rows_whoever_is_read_before(
+    tmp_path: Path, ids: list[str], parquet: bool
+) -> None:
+    """In the order of the cohort, in which persons are read together, and in any other."""
+    folder = write_people(tmp_path / "cohort", ids, parquet)
+    cohort = open_cohort(folder)
+    names = list(cohort.records)
+    assert len(names) == len(ids)
+    in_order = {id: cohort.records[id] for id in names}
+    alone = {id: Omop().load(str(folder)).records[id].digest for id in names}
+    assert {id: record.digest for id, record in in_order.items()} == alone
+    for place, id in enumerate(ids):
+        name = id.removesuffix(".0")
+        record = in_order[name]
+        texts = {event_text(event) for event in record.events}
+        assert len(record.events) == 2 * (place + 1)
+        assert texts == {f"of {id}: {n}" for n in range(place + 1)} | {
+            f"note {n} of {id}" for n in range(place + 1)
+        }
+    backwards = Omop().load(str(folder)).records
+    assert {id: backwards[id].digest for id in reversed(names)} == alone
