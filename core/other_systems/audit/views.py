@@ -26,6 +26,11 @@ DIFFERENCE = Measure(
     "Evidence in the prompt with as many tokens, on the same questions.", (BY_PATIENT,),
     clusters="patients", better="more",
 )  # fmt: skip
+CORRECTED = Measure(
+    "share", "% of all documented questions", "%",
+    "The second reading's judgement of all questions, corrected by the cards' marks.",
+    (BY_PATIENT,), clusters="patients", better="more",
+)  # fmt: skip
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 
 VIEWS = (
@@ -33,6 +38,10 @@ VIEWS = (
          rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
          more=("lost", "regained", "chance"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
+    View("corrected", "And of the questions without known evidence?", "corrected", (CORRECTED,),
+         "forest", rows=("source", "after_step"), choose=("criterion",),
+         more=("known", "cards", "not_documented", "machine", "with_ten_more", "cards_to_halve"),
+         about="Cards are drawn with known probabilities; page Review deals them."),
     View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
          "forest", rows=("source", "label"), choose=("criterion",), zero=True,
          more=("system", "arm", "only_system", "only_arm")),
@@ -65,6 +74,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         if not made_of:
             return Conclusion()
         source, row = next(iter(made_of.items()))
+        if text := _of_cards(report, source):
+            return Conclusion(text)
         share = row["record_share"] + row["changed_share"]
         return Conclusion(
             f"{source}: no evidence is known, so no loss; {100 * share:.0f} % of the prompts' text "
@@ -98,8 +109,39 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
             f"with as many tokens {100 * best['arm']:.0f} %; difference "
             f"{100 * best['difference']:+.0f} points{ends}."
         )
+    if text := _of_cards(report, source):
+        details.append(text)
     if source in made_of and (others := made_of[source]["with_other_patient"]):
         details.append(
             f"{others:,} of {made_of[source]['n']:,} prompts hold text of another patient's record."
         )
     return Conclusion(headline, tuple(details))
+
+
+def _of_cards(report: Mapping[str, Any], source: str) -> str:
+    """What the cards say of all questions, and how many more would say it more closely."""
+    of_source = [
+        row for row in report["tables"].get("corrected", ())
+        if row["source"] == source and row["criterion"] == ALL and row["step"] != "read"
+    ]  # fmt: skip
+    if not of_source:
+        return ""
+    row = of_source[-1]
+    low, high = row["patient_low"], row["patient_high"]
+    ends = "" if low is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    text = (
+        f"{source}: by {row['cards']:,} card{'s' * (row['cards'] != 1)} and the machine, "
+        f"{100 * row['share']:.0f} %{ends} of all {row['n']:,} questions that the charts answer "
+        f"have all pieces {row['after_step']}"
+    )
+    if low is None or row["with_ten_more"] is None:
+        return f"{text}."
+    halved = row["cards_to_halve"]
+    halving = (
+        f"{halved:,} more halve it" if halved is not None
+        else "no number of cards halves it: patients differ"
+    )  # fmt: skip
+    return (
+        f"{text}; the interval of {100 * row['width']:.0f} points is expected to have "
+        f"{100 * row['with_ten_more']:.0f} with ten more cards, and {halving}."
+    )
