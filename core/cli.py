@@ -549,6 +549,7 @@ def data_use(call: Namespace) -> None:
         metavar="NAME",
         help="second reading of questions without known evidence (default: extractive)",
     ),
+    arg("--against", default="", metavar="RUN", help="an earlier audit: what changed since"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     DETACH,
     flag("--verify", "without DATA: check the audit log (command audit-log)"),
@@ -569,6 +570,7 @@ def audit(call: Namespace) -> None:
             "arms": call.arm or ["bm25", "hybrid"],
             "judges": [call.judge],
             "readers": [call.reader],
+            "against": call.against,
             **{name: str(Path(file).resolve()) for name, file in files.items() if file},
         }
     )
@@ -966,7 +968,10 @@ EXAMPLES = {
     "train-gate": ("midchart train-gate demo --plus --out gate",),
     "calibrate": ("midchart calibrate demo --out calibration.json",),
     "evaluate-reader": ("midchart evaluate-reader --patients 5",),
-    "audit": ("midchart audit demo answers.jsonl",),
+    "audit": (
+        "midchart audit demo answers.jsonl",
+        "midchart audit demo answers.jsonl --arm bm25",
+    ),
     "audit-log": ("midchart audit-log --verify",),
     "cards": (
         f"midchart cards {_AUDIT}",

@@ -16,8 +16,8 @@ from typing import Any, ClassVar, cast
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.interfaces import read_each
 from midchart.core.judges.rules import is_refusal
-from midchart.core.options import Options, Text
-from midchart.core.other_systems.audit import cards, tables
+from midchart.core.options import Count, Options, Text
+from midchart.core.other_systems.audit import cards, changes, tables
 from midchart.core.other_systems.audit.joining import (
     AuditedCohort,
     audited,
@@ -102,6 +102,10 @@ class AuditOptions(Options):
     """The file or folder with the system's answers: traces, a log or a table."""
     ids: str = ""
     """A CSV file: the log's name of a patient, and the record's id; "": the log has record ids."""
+    against: str = ""
+    """The run of an earlier audit, whose rates are compared with this one's; "": none."""
+    audits: Count = changes.AUDITS
+    """Over how many audits of a system that does not change false alarms come in 5 % at most."""
 
 
 @EXPERIMENTS.register("audit")
@@ -137,6 +141,8 @@ class AuditRun(Experiment):
             raise SpecError("an audit takes one reader at most: the second reading's")
         if spec.readers and not spec.arms:
             raise SpecError("the second reading reads what the first arm keeps: name an arm")
+        if spec.options["against"]:
+            changes.earlier_rows(spec.options["against"])
         return len(instructions) * (1 + len(spec.arms))
 
     def execute(self, job: Job) -> None:
@@ -162,10 +168,11 @@ class AuditRun(Experiment):
         return {
             **tables.tables(store, plan),
             "corrected": cards.corrected(store, plan, run_cards),
+            "changes": changes.changes(store, plan),
         }
 
     def warnings(self, plan: Plan) -> list[str]:
-        return tables.warnings(plan)
+        return [*tables.warnings(plan), *changes.warnings(plan)]
 
 
 def _named(job: Job, row: Row, item: str) -> Row:

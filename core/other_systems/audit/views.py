@@ -31,6 +31,11 @@ CORRECTED = Measure(
     "The second reading's judgement of all questions, corrected by the cards' marks.",
     (BY_PATIENT,), clusters="patients", better="more",
 )  # fmt: skip
+CHANGE = Measure(
+    "difference", "points since the earlier audit", "points",
+    "Patients of both audits are pairs; an alarm needs a p far below .05, as many audits are made.",
+    (BY_PATIENT,), clusters="patients", p="p_holm", better="more",
+)  # fmt: skip
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 
 VIEWS = (
@@ -42,6 +47,9 @@ VIEWS = (
          "forest", rows=("source", "after_step"), choose=("criterion",),
          more=("known", "cards", "not_documented", "machine", "with_ten_more", "cards_to_halve"),
          about="Cards are drawn with known probabilities; page Review deals them."),
+    View("changes", "What changed since the earlier audit?", "changes", (CHANGE,), "forest",
+         rows=("source", "after_step"), choose=("criterion",), zero=True,
+         more=("before", "share", "n_before", "in_both", "alarm")),
     View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
          "forest", rows=("source", "label"), choose=("criterion",), zero=True,
          more=("system", "arm", "only_system", "only_arm")),
@@ -94,8 +102,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         )
     else:
         headline = f"{source}: all evidence is there at every step ({last['n']:,} questions)."
-    # The arm that keeps most, and what is not the patient's.
-    details: list[str] = []
+    # What changed, the arm that keeps most, and what is not the patient's.
+    details = _changed(report, source)
     pairs = [
         row for row in report["tables"].get("against_arms", ())
         if row["source"] == source and row["criterion"] == ALL
@@ -145,3 +153,21 @@ def _of_cards(report: Mapping[str, Any], source: str) -> str:
         f"{text}; the interval of {100 * row['width']:.0f} points is expected to have "
         f"{100 * row['with_ten_more']:.0f} with ten more cards, and {halving}."
     )
+
+
+def _changed(report: Mapping[str, Any], source: str) -> list[str]:
+    """Whether anything changed since the earlier audit, in a sentence; none without one."""
+    rows = [
+        row for row in report["tables"].get("changes", ())
+        if row["source"] == source and row["criterion"] == ALL
+    ]  # fmt: skip
+    if not rows:
+        return []
+    raised = [row for row in rows if row["alarm"]]
+    if not raised:
+        return ["No alarm: no step differs clearly from the earlier audit."]
+    shares = "; ".join(
+        f"{row['after_step']} {100 * row['before']:.0f} → {100 * row['share']:.0f} %"
+        for row in raised
+    )
+    return [f"Alarm: {source} changed since the earlier audit ({shares})."]
