@@ -147,6 +147,11 @@ class AuditRun(Experiment):
 
     def execute(self, job: Job) -> None:
         there = job.there("audited", "item, status, context_tokens")
+        read = cast("AuditedCohort", job.cohort)
+        if read.comparison is not None:
+            read.comparison.shingles(
+                lambda done, n: job.watch(f"comparing the log with record {done + 1:,} of {n:,}")
+            )
         for instruction in chain.from_iterable(own_patients(job).values()):
             question = question_of(job.cohort, instruction, job.protocol)
             item = digest("audited", instruction.id)
@@ -313,6 +318,8 @@ def _tokens(
     """Tokens of a prompt by where they come from; ``context_tokens`` are all but the frame's."""
     counts = dict.fromkeys(tables.TOKENS, 0)
     patient = read.patient_of(question.instruction)
+    assert read.comparison is not None, "a joined log"
+    shingles = read.comparison.shingles()
     for passage in passages:
         part = text[passage.start : passage.end]
         kind = "record" if passage.source == "same" else passage.source
@@ -320,7 +327,7 @@ def _tokens(
             if is_frame(part, question.instruction.question, read.frame_lines):
                 kind = "frame"
             else:
-                kind = "other_patient" if read.shingles.elsewhere(part, patient) else "foreign"
+                kind = "other_patient" if shingles.elsewhere(part, patient) else "foreign"
         counts[f"{kind}_tokens"] += count_tokens(part)
     counts["context_tokens"] = sum(counts.values()) - counts["frame_tokens"]
     return counts
