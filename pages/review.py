@@ -26,8 +26,9 @@ if not runs:
 known_in_url("run", runs, "run with answers to judge named", f"there are {len(runs)} of them.")
 with guard.readable("Reviews cannot be shown"):
     with st.sidebar:
-        shown = guard.view(("Judge", "Agreement"))
         run = picker.pick_run(kinds=kinds)
+        with_cards = run is not None and run["kind"] in view.WITH_CARDS
+        shown = "" if with_cards else guard.view(("Judge", "Agreement"))
         code = "" if sign_in.required() else view.CODE
         typed = st.text_input(
             "Your code as a reviewer", code, key="reviewer", persist_state="session", max_chars=32,
@@ -36,7 +37,7 @@ with guard.readable("Reviews cannot be shown"):
         )  # fmt: skip
     if run is None:
         st.stop()
-    if run["kind"] in view.WITH_CARDS:
+    if with_cards:
         cards.mark(run, typed)
     elif shown == "Agreement":
         view.agreement(run)

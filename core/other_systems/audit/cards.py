@@ -158,10 +158,10 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
     """One row each source × criterion × step: the share of all documented questions whose evidence
     is there, of ``n`` questions, ``known`` ones with known evidence and ``cards`` marked.
 
-    ``machine``: known and predicted by the second reading alone; ``tuning``: how far that is used.
-    ``width`` of the interval, expected ``with_ten_more`` cards, and ``cards_to_halve`` it (null:
-    not even all would). Empty until a card is marked. Steps that the log does not tell are left
-    out, and "read" where the run has no judge by rule.
+    ``machine_share``: known and predicted by the second reading alone; ``tuning``: how far that is
+    used. ``share_width`` of the interval, expected ``share_width_after_ten`` more cards, and
+    ``cards_to_halve`` it (null: not even all would). Empty until a card is marked. Steps that the
+    log does not tell are left out, and "read" where the run has no judge by rule.
     """
     done = finished(cards)
     if not done:
@@ -295,11 +295,11 @@ def _columns(result: PredictionPowered, items: Sequence[_Item]) -> dict[str, Any
         "known": len(items) - cards - left,
         "cards": cards,
         "not_documented": sum(item.card and not item.counts for item in items),
-        "machine": result.predicted,
+        "machine_share": result.predicted,
         "share": result.estimate,
         **ends("patient_", result.interval),
         "tuning": result.tuning,
-        "width": width,
-        "with_ten_more": result.width_after(min(MORE, left)) if left else None,
+        "share_width": width,
+        "share_width_after_ten": result.width_after(min(MORE, left)) if left else None,
         "cards_to_halve": result.cards_to_narrow(0.5, left) if left else None,
     }

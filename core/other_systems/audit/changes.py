@@ -58,9 +58,10 @@ def _rows(store: RowStore) -> list[dict[str, Any]]:
 
 def changes(store: RowStore, plan: Plan) -> Table:
     """One row each source × criterion × step that both audits know: the ``share`` here and
-    ``before``, their ``difference`` with its interval, p, and whether it is an ``alarm``.
+    ``share_before``, their ``difference`` with its interval, p, and whether it is an ``alarm``.
 
-    ``alarm`` is of all pieces of the evidence; other criteria have none. A source is compared with
+    ``alarm`` is of all pieces of the evidence; other criteria have none. It takes an adjusted p of
+    ``alarm_p`` at most. A source is compared with
     that of its name, and where each audit has one, whatever their names: a model's new version.
     Empty without an earlier audit, or where it was removed since.
     """
@@ -88,7 +89,7 @@ def changes(store: RowStore, plan: Plan) -> Table:
                 adjusted = holm_adjust(p_values).tolist()
                 raised = alarms(p_values, options["audits"])
                 for row, p, alarm in zip(family, adjusted, raised, strict=True):
-                    row |= {"p_holm": p, "alarm": alarm}
+                    row |= {"p_holm": p, "alarm": alarm, "alarm_p": ALPHA / options["audits"]}
             table += family
     return table
 
@@ -137,11 +138,12 @@ def _change(
         "n_before": int(first[:, 1].sum()),
         "patients": int((second[:, 1] > 0).sum()),
         "in_both": int(((first[:, 1] > 0) & (second[:, 1] > 0)).sum()),
-        "before": shares[0],
+        "share_before": shares[0],
         "share": shares[1],
         "difference": share_change(first, second),
         **ends("patient_", interval),
         "p": change_p(first, second, DRAWS, rng),
         "p_holm": None,
         "alarm": None,
+        "alarm_p": None,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from midchart.core.format import p_number
 from midchart.core.other_systems.audit.tables import ALL, STEP_TITLES
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
 
@@ -45,11 +46,12 @@ VIEWS = (
          about="Steps in the order of the system's work; the arms have as many tokens."),
     View("corrected", "And of the questions without known evidence?", "corrected", (CORRECTED,),
          "forest", rows=("source", "after_step"), choose=("criterion",),
-         more=("known", "cards", "not_documented", "machine", "with_ten_more", "cards_to_halve"),
+         more=("known", "cards", "not_documented", "machine_share", "share_width_after_ten",
+               "cards_to_halve"),
          about="Cards are drawn with known probabilities; page Review deals them."),
     View("changes", "What changed since the earlier audit?", "changes", (CHANGE,), "forest",
          rows=("source", "after_step"), choose=("criterion",), zero=True,
-         more=("before", "share", "n_before", "in_both", "alarm")),
+         more=("share_before", "share", "n_before", "in_both", "alarm", "alarm_p")),
     View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
          "forest", rows=("source", "label"), choose=("criterion",), zero=True,
          more=("system", "arm", "only_system", "only_arm")),
@@ -142,7 +144,7 @@ def _of_cards(report: Mapping[str, Any], source: str) -> str:
         f"{100 * row['share']:.0f} %{ends} of all {row['n']:,} questions that the charts answer "
         f"have all pieces {row['after_step']}"
     )
-    if low is None or row["with_ten_more"] is None:
+    if low is None or row["share_width_after_ten"] is None:
         return f"{text}."
     halved = row["cards_to_halve"]
     halving = (
@@ -150,8 +152,8 @@ def _of_cards(report: Mapping[str, Any], source: str) -> str:
         else "no number of cards halves it: patients differ"
     )  # fmt: skip
     return (
-        f"{text}; the interval of {100 * row['width']:.0f} points is expected to have "
-        f"{100 * row['with_ten_more']:.0f} with ten more cards, and {halving}."
+        f"{text}; the interval of {100 * row['share_width']:.0f} points is expected to have "
+        f"{100 * row['share_width_after_ten']:.0f} with ten more cards, and {halving}."
     )
 
 
@@ -165,9 +167,17 @@ def _changed(report: Mapping[str, Any], source: str) -> list[str]:
         return []
     raised = [row for row in rows if row["alarm"]]
     if not raised:
-        return ["No alarm: no step differs clearly from the earlier audit."]
+        most = max(rows, key=lambda row: abs(row["difference"]))
+        low, high = most["patient_low"], most["patient_high"]
+        ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
+        return [
+            f"No alarm since the earlier audit (the smallest p is "
+            f"{p_number(min(row['p_holm'] for row in rows))}, an alarm takes "
+            f"{p_number(rows[0]['alarm_p'])}); the largest change: {most['after_step']} "
+            f"{100 * most['difference']:+.0f} points{ends}."
+        ]
     shares = "; ".join(
-        f"{row['after_step']} {100 * row['before']:.0f} → {100 * row['share']:.0f} %"
+        f"{row['after_step']} {100 * row['share_before']:.0f} → {100 * row['share']:.0f} %"
         for row in raised
     )
     return [f"Alarm: {source} changed since the earlier audit ({shares})."]

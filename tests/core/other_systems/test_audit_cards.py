@@ -117,7 +117,7 @@ def test_with_every_card_marked_the_corrected_rates_are_the_true_ones(audited):
     row = in_prompt(run)
     assert row["share"] == pytest.approx(np.mean(list(truth.values())))
     assert (row["n"], row["cards"], row["known"]) == (len(truth), len(truth), 0)
-    assert row["with_ten_more"] is row["cards_to_halve"] is None
+    assert row["share_width_after_ten"] is row["cards_to_halve"] is None
     read = [r for r in api.report(run)["tables"]["corrected"] if r["step"] == "read"]
     # The simulated system answers rightly where its prompt has all of the evidence.
     assert read[0]["share"] == pytest.approx(row["share"], abs=0.05)
@@ -129,7 +129,7 @@ def test_a_few_cards_correct_the_machine_and_the_interval_holds_the_truth(audite
     row, rate = in_prompt(run), np.mean(list(truth.values()))
     assert row["cards"] == 14
     assert row["patient_low"] <= rate <= row["patient_high"]
-    assert row["with_ten_more"] < row["width"]
+    assert row["share_width_after_ten"] < row["share_width"]
     conclusion = api.report(run)["conclusion"]["headline"]
     assert "by 14 cards and the machine" in conclusion
     assert f"[{100 * row['patient_low']:.0f}, {100 * row['patient_high']:.0f}]" in conclusion

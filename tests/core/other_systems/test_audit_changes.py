@@ -57,7 +57,7 @@ def of_prompt(run: str) -> dict:
 def test_a_system_that_loses_more_raises_an_alarm(demo, first):
     run, rate = demo(Losses(retrieval=0.6, middle=0.7), "worse", first[0], model="two")
     row = of_prompt(run)
-    assert (row["before"], row["share"]) == pytest.approx((first[1], rate))
+    assert (row["share_before"], row["share"]) == pytest.approx((first[1], rate))
     assert row["difference"] == pytest.approx(rate - first[1])
     assert row["patient_low"] <= row["difference"] <= row["patient_high"] < 0
     assert row["in_both"] == row["patients"] == 14
