@@ -24,8 +24,8 @@ CORRECT = Measure(
 )  # fmt: skip
 DIFFERENCE = Measure(
     "difference", "points, the system minus the arm", "points",
-    "Evidence in the prompt with as many tokens, on the same questions.", (BY_PATIENT,),
-    clusters="patients", better="more",
+    "Left of 0 the arm, with as many tokens as the system's prompt, shows more evidence; right of 0 "
+    "the system does.", (BY_PATIENT,), clusters="patients",
 )  # fmt: skip
 CORRECTED = Measure(
     "share", "% of all documented questions", "%",
@@ -54,7 +54,7 @@ VIEWS = (
          more=("share_before", "share", "n_before", "in_both", "alarm", "alarm_p")),
     View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
          "forest", rows=("source", "label"), choose=("criterion",), zero=True,
-         more=("system", "arm", "only_system", "only_arm")),
+         more=("system_share", "arm_share", "only_system", "only_arm")),
     View("position", "Where in the chart is it lost?", "ledger", (BY_BAND,), "line",
          rows=("source",), across="band", choose=("criterion", "after_step"),
          where={"band": BANDS}, more=("lost", "null_low", "null_high")),
@@ -111,12 +111,12 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         if row["source"] == source and row["criterion"] == ALL
     ]  # fmt: skip
     if pairs:
-        best = max(pairs, key=lambda row: row["arm"])
+        best = max(pairs, key=lambda row: row["arm_share"])
         low, high = best["patient_low"], best["patient_high"]
         ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
         details.append(
-            f"All pieces in the prompt: {source} {100 * best['system']:.0f} %, {best['label']} "
-            f"with as many tokens {100 * best['arm']:.0f} %; difference "
+            f"All pieces in the prompt: {source} {100 * best['system_share']:.0f} %, "
+            f"{best['label']} with as many tokens {100 * best['arm_share']:.0f} %; difference "
             f"{100 * best['difference']:+.0f} points{ends}."
         )
     if text := _of_cards(report, source):
