@@ -134,6 +134,7 @@ if TYPE_CHECKING:
         progress,
     )
     from midchart.core.services.abstention import default_reader, error_rates
+    from midchart.core.services.audit_cards import audit_cards, deal_cards, mark_cards
     from midchart.core.services.benchmark import benchmark, benchmarks, read_benchmark
     from midchart.core.services.cohorts import (
         CohortCard,

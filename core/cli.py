@@ -543,6 +543,13 @@ def data_use(call: Namespace) -> None:
     arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
     arg("--arm", action="append", metavar="NAME", help="to compare with; default: bm25 and hybrid"),
     arg("--judge", default="exact_else_overlap", metavar="NAME"),
+    arg(
+        "--reader",
+        default="extractive",
+        metavar="NAME",
+        help="second reading of questions without known evidence (default: extractive)",
+    ),
+    arg("--against", default="", metavar="RUN", help="an earlier audit: what changed since"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     DETACH,
     flag("--verify", "without DATA: check the audit log (command audit-log)"),
@@ -562,6 +569,8 @@ def audit(call: Namespace) -> None:
             "data": path,
             "arms": call.arm or ["bm25", "hybrid"],
             "judges": [call.judge],
+            "readers": [call.reader],
+            "against": call.against,
             **{name: str(Path(file).resolve()) for name, file in files.items() if file},
         }
     )
@@ -570,6 +579,35 @@ def audit(call: Namespace) -> None:
         shown = api.report(run)["conclusion"]
         for text in (shown["headline"], *shown["details"]):
             print(f"\n{text}")
+
+
+@command(
+    "cards",
+    "questions of an audit without known evidence: deal them to a clinician, read the marks",
+    RUN,
+    arg("--deal", type=_positive, default=0, metavar="N", help="deal N more cards"),
+    arg("--marks", default="", metavar="CSV", help="columns question, evidence (empty: none)"),
+    arg("--by", default="", metavar="CODE", help="the clinician's code (default: the account)"),
+)
+def cards(call: Namespace) -> None:
+    if call.marks:
+        try:
+            marks = Path(call.marks).read_text(encoding="utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
+            raise InputError(f"{call.marks}: cannot be read as a table of marks ({why})") from None
+        api.mark_cards(call.run, marks, call.by)
+    if call.deal:
+        api.deal_cards(call.run, call.deal, call.by)
+    dealt = api.audit_cards(call.run)
+    corrected = api.report(call.run)["tables"]["corrected"]
+    if call.json:
+        json_line({"cards": dealt, "corrected": corrected})
+        return
+    table(dealt, ("question", "record", "state", "counts", "text"))
+    if corrected:
+        print()
+        table(corrected, list(corrected[0]))
 
 
 @command(
@@ -891,13 +929,15 @@ def completion(call: Namespace) -> None:
 GROUPS = {
     "Start": "app demo examples completion",
     "Charts": "check select data-use",
-    "Runs": "run ask audit replicate benchmark status resume cancel label",
+    "Runs": "run ask audit cards replicate benchmark status resume cancel label",
     "Results": "report answers compare claims paper export import import-results",
     "Models": "models train-gate calibrate evaluate-reader",
     "Upkeep": "audit-log schema bench",
 }
 _INCLUDED = "20261125-202038-6736ca"
 """A run that is included; ``midchart examples`` opens it."""
+_AUDIT = "20261126-090000-0a1b2c"
+"""Stands for an audit in examples; none is included."""
 EXAMPLES = {
     "app": ("midchart app --port 8600",),
     "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
@@ -928,8 +968,16 @@ EXAMPLES = {
     "train-gate": ("midchart train-gate demo --plus --out gate",),
     "calibrate": ("midchart calibrate demo --out calibration.json",),
     "evaluate-reader": ("midchart evaluate-reader --patients 5",),
-    "audit": ("midchart audit demo answers.jsonl",),
+    "audit": (
+        "midchart audit demo answers.jsonl",
+        "midchart audit demo answers.jsonl --arm bm25",
+    ),
     "audit-log": ("midchart audit-log --verify",),
+    "cards": (
+        f"midchart cards {_AUDIT}",
+        f"midchart cards {_AUDIT} --deal 10",
+        f"midchart cards {_AUDIT} --marks marks.csv --by clinician-1",
+    ),
     "schema": ("midchart schema answers",),
     "bench": ("midchart bench bm25",),
 }

@@ -4,14 +4,15 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui import guard, navigation, sign_in, state
-from midchart.pages.ui.review import view
+from midchart.pages.ui.review import cards, view
 from midchart.pages.ui.runs import picker, presets
 from midchart.pages.ui.shared import empty
 from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Review")
 
-runs = picker.titles(state.runs(view.KINDS))
+kinds = (*view.KINDS, *view.WITH_CARDS)
+runs = picker.titles(state.runs(kinds))
 if not runs:
     with empty.state(
         "No answers to review yet",
@@ -25,8 +26,9 @@ if not runs:
 known_in_url("run", runs, "run with answers to judge named", f"there are {len(runs)} of them.")
 with guard.readable("Reviews cannot be shown"):
     with st.sidebar:
-        shown = guard.view(("Judge", "Agreement"))
-        run = picker.pick_run(kinds=view.KINDS)
+        run = picker.pick_run(kinds=kinds)
+        with_cards = run is not None and run["kind"] in view.WITH_CARDS
+        shown = "" if with_cards else guard.view(("Judge", "Agreement"))
         code = "" if sign_in.required() else view.CODE
         typed = st.text_input(
             "Your code as a reviewer", code, key="reviewer", persist_state="session", max_chars=32,
@@ -35,7 +37,9 @@ with guard.readable("Reviews cannot be shown"):
         )  # fmt: skip
     if run is None:
         st.stop()
-    if shown == "Agreement":
+    if with_cards:
+        cards.mark(run, typed)
+    elif shown == "Agreement":
         view.agreement(run)
     elif problem := sign_in.lacking("add_review"):
         st.info(problem)

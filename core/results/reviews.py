@@ -20,10 +20,12 @@ from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from midchart.core import config as settings
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, NotPermitted, UnknownName
 from midchart.core.identity import person
 from midchart.core.judges.rules import is_refusal
+from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options, Whole
 from midchart.core.provenance import digest, now
 from midchart.core.results.primary import with_primary
@@ -97,6 +99,8 @@ MOST_CHARACTERS = 2_000
 SHARED = 50
 """Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
 SHARED_FILE = "_shared"
+DEALT_FILE = "_dealt"
+"""The cards of an audit (:mod:`midchart.core.other_systems.audit.cards`)."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 CONSENSUS = "consensus"
 
@@ -265,9 +269,15 @@ def share_cards(run: str, cards: int) -> None:
 
 
 def review_mark(run: str) -> tuple[tuple[str, int], ...]:
-    """Changes whenever a verdict is added: the reviewers' files with their sizes, in bytes."""
-    there = reviews_folder(find_run(run).id)
-    return tuple((path.name, path.stat().st_size) for path in sorted(there.glob("*.jsonl")))
+    """Changes whenever a verdict is added, or the evidence of a card is marked: the files that hold
+    them with their sizes, in bytes."""
+    folder = find_run(run)
+    there = reviews_folder(folder.id)
+    files = sorted(there.glob("*.jsonl"))
+    if there / f"{DEALT_FILE}.jsonl" in files:
+        marks = cohort_folder(folder.plan().data) / QUESTIONS_FILE
+        files += [marks] if marks.exists() else []
+    return tuple((path.name, path.stat().st_size) for path in files)
 
 
 CardVerdicts = Mapping[str, str]

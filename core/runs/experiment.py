@@ -50,6 +50,7 @@ class Experiment(ABC):
       cluster; "" where it cannot be divided.
     - ``makes_records``: it generates its records, so a spec names no cohort.
     - ``has_evidence``: its tables depend on the position of the evidence in a record.
+    - ``cards``: questions of its runs are dealt to clinicians, who mark their evidence.
     - ``views``: the questions that its tables answer, in the order of a page's tabs; without any,
       each table is shown as it is.
     """
@@ -67,6 +68,7 @@ class Experiment(ABC):
     shard: ClassVar[str] = ""
     makes_records: ClassVar[bool] = False
     has_evidence: ClassVar[bool] = True
+    cards: ClassVar[bool] = False
     views: ClassVar[tuple[View, ...]] = ()
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:

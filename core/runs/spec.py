@@ -515,9 +515,13 @@ class Preset:
 
 
 def kinds() -> list[dict[str, Any]]:
-    """The kinds of run: ``name``, ``title``, and ``answers``: its runs have answers to review."""
+    """The kinds of run: ``name``, ``title``, ``answers``: its runs have answers to review, and
+    ``cards``: its questions are dealt to clinicians, who mark their evidence."""
     built = [EXPERIMENTS.build(name) for name in EXPERIMENTS.names()]
-    return [{"name": k.name, "title": k.title, "answers": "answers" in k.schemas} for k in built]
+    return [
+        {"name": k.name, "title": k.title, "answers": "answers" in k.schemas, "cards": k.cards}
+        for k in built
+    ]
 
 
 def presets() -> list[Preset]:

@@ -24,9 +24,9 @@ FUNCTIONS = {
         was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
-        asked_questions attention_map benchmarks build_arm changed_questions check cohort_key
-        cohort_name cohorts compare_runs compared context_lines curve curve_bin curve_choices
-        curve_locations
+        asked_questions attention_map audit_cards benchmarks build_arm changed_questions check
+        cohort_key cohort_name cohorts compare_runs compared context_lines curve curve_bin
+        curve_choices curve_locations
         damaged_runs default_reader different_only disagreements download error_rates estimate
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
         gate_cards gold_under instruction_for item judge kinds log_tail marking_agreement members
@@ -38,7 +38,8 @@ FUNCTIONS = {
         replication_specs scores select select_report shared_cards shipped_runs spec_schema status
         step_specs typed_question unconfirmed_permissions unread waterfall wrong_in_the_middle""",
     "reviewer": """
-        add_review answer_question keep_question mark_evidence review_cards save_question_set
+        add_review answer_question deal_cards keep_question mark_cards mark_evidence review_cards
+        save_question_set
         withdraw_question withdraw_question_set""",
     "researcher": """
         benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html

@@ -130,8 +130,8 @@ def active(run: dict[str, Any]) -> bool:
 
 @cache
 def _reviewable() -> frozenset[str]:
-    """Names of the kinds of run whose answers people judge."""
-    return frozenset(kind["name"] for kind in api.kinds() if kind["answers"])
+    """Names of the kinds of run whose answers people judge, or whose cards they mark."""
+    return frozenset(kind["name"] for kind in api.kinds() if kind["answers"] or kind["cards"])
 
 
 def run_key(run: dict[str, Any], *more: Any) -> tuple[Any, ...]:

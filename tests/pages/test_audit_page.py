@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 
 from midchart.core import api
@@ -32,4 +34,42 @@ def test_the_page_of_an_audit_has_its_conclusion_its_ledger_and_the_worst_questi
         worst = frame_with(open_page("results", run=audited, view="worst"), "lost at")
         assert set(worst["lost at"]) == {"retrieved"} and len(worst) == n
     finally:
+        api.remove_run(audited)
+
+
+def test_page_review_deals_blinded_cards_of_an_audit_and_says_what_they_say(run, tmp_path):
+    data = api.status(run)["data"]
+    cohort = gold_under(open_cohort(data), Protocol())
+    log, asked = tmp_path / "answers.jsonl", questions_of(cohort)
+    write_log(cohort, asked, Losses(retrieval=0.5, middle=0.5), log, np.random.default_rng(0))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    for line in lines:
+        line["question"] = f"Please say {line['question']}"
+        line["answer"] = "The answer of the audited system."
+    log.write_text("\n".join(map(json.dumps, lines)))
+    audited = finished_run(
+        {"name": "audited", "kind": "audit", "data": data, "log": str(log), "arms": ["bm25"],
+         "judges": ["exact_else_overlap"]}
+    )  # fmt: skip
+    try:
+        page = open_page("review", run=audited)
+        assert "0 of 0 cards marked" in page_text(page)
+        page.button(key="card_deal").click().run()
+        assert not page.exception
+        cards = api.audit_cards(audited)
+        dealt = min(10, len(lines))
+        assert f"0 of {dealt} cards marked" in page_text(page)
+        assert cards[0]["text"] in page_text(page)
+        assert "answer of the audited system" not in page_text(page), "cards are blind"
+        gold = {(q.record_id, f"Please say {q.question}"): cohort.gold[q.id] for q in asked}
+        for card in cards:
+            api.mark_evidence(data, card["question"], gold[card["record"], card["text"]].spans)
+        page = open_page("review", run=audited)
+        assert f"{dealt} of {dealt} cards marked" in page_text(page)
+        assert f"by {dealt} card{'s' * (dealt > 1)} and the machine" in page_text(page)
+        corrected = frame_with(open_page("results", run=audited, view="corrected"), "cards")
+        assert set(corrected["cards"]) == {dealt}
+    finally:
+        for card in api.audit_cards(audited):
+            api.withdraw_question(data, card["question"])
         api.remove_run(audited)

@@ -9,12 +9,15 @@ need not cooperate: what it retrieved, kept and gave its model is located in the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any, ClassVar, cast
 
-from midchart.core.errors import SpecError
-from midchart.core.options import Options, Text
-from midchart.core.other_systems.audit import tables
+from midchart.core.errors import SpecError, WorkFailed
+from midchart.core.interfaces import read_each
+from midchart.core.judges.rules import is_refusal
+from midchart.core.options import Count, Options, Text
+from midchart.core.other_systems.audit import cards, changes, tables
 from midchart.core.other_systems.audit.joining import (
     AuditedCohort,
     audited,
@@ -24,6 +27,7 @@ from midchart.core.other_systems.audit.joining import (
 )
 from midchart.core.other_systems.audit.views import VIEWS, conclusion
 from midchart.core.provenance import digest, now
+from midchart.core.readers.extractive import bare
 from midchart.core.runs.answering import case_of
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.evidence import Question, question_of
@@ -36,20 +40,20 @@ from midchart.core.samples.sample import Sample
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import count_tokens
 from midchart.core.text.alignment import Passage, aligned, shown
-from midchart.core.text.evidence import band_of, contained, covered
-from midchart.core.types import Budget, Cohort, Instruction, Span, Verdict
+from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered, locate
+from midchart.core.text.prompt import build_prompt, frame_of
+from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 
 SYSTEM = "system"
-"""``source`` of the rows of the audited system where its log names none."""
+"""``source`` of the rows of a sample whose log names neither system nor model."""
 RERANKED = "reranked"
 MOST_NAMED = 20
 """Samples without a record that are named in the plan; the rest are counted."""
 
 AUDITED: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "time", "source", "role"), "VARCHAR"),
-    **dict.fromkeys(
-        ("record", "instruction", "place", "model", "task_type", "own_question"), "VARCHAR"
-    ),
+    **dict.fromkeys(("record", "chart", "instruction", "place", "model", "task_type"), "VARCHAR"),
+    "own_question": "VARCHAR",
     **dict.fromkeys(("question", "answer", "ended", "evidence_from", "joined_by"), "VARCHAR"),
     **dict.fromkeys(("order_position", "time_position", "token_position"), "DOUBLE"),
     "band": "VARCHAR",
@@ -64,10 +68,17 @@ AUDITED: Schema = {
     **dict.fromkeys(tables.TOKENS, "BIGINT"),
     "altered": "STRUCT(prompt VARCHAR, record VARCHAR)[]",
     "in_order": "DOUBLE",
-    "kept": "STRUCT(event BIGINT, first BIGINT, last BIGINT)[]",
+    **dict.fromkeys(
+        ("retrieved_kept", "reranked_kept", "kept"),
+        "STRUCT(event BIGINT, first BIGINT, last BIGINT)[]",
+    ),
+    **{f"{step}_predicted": "BOOLEAN" for step in tables.LOCATED_STEPS},
+    "documented_predicted": "BOOLEAN",
+    "judged_predicted": "VARCHAR",
 }
 """One row a question of the system, and one a question × arm (``role`` "system" or "arm").
 
+``record``: the patient; ``chart``: the record.
 ``own_question``: the id of the cohort's own question with the same words, null without one.
 ``retrieved``, ``reranked``, ``prompt``: whether at least one sentence with evidence was there after
 the step (``_all``: every one); null where the log does not say or no evidence is located.
@@ -77,7 +88,10 @@ in which the evidence begins. ``judged``: the primary judge's. Tokens of the pro
 or with other values, ``other_patient_tokens`` another patient's, ``frame_tokens`` the system's own
 lines, ``foreign_tokens`` the rest. ``altered``: words that stand between equal text and differ, in
 the prompt and in the record. ``in_order``: the share of neighbouring passages that are in the
-record's order. ``kept``: characters of the record's events that the prompt holds.
+record's order. ``kept``: characters of the record's events that the prompt holds;
+``retrieved_kept`` and ``reranked_kept`` those after these steps. ``…_predicted``, of questions
+without located evidence: whether what the second reading answers with was there after a step, the
+judge's outcome of the system's answer by that answer, and whether the second reading had one.
 """
 
 
@@ -88,6 +102,10 @@ class AuditOptions(Options):
     """The file or folder with the system's answers: traces, a log or a table."""
     ids: str = ""
     """A CSV file: the log's name of a patient, and the record's id; "": the log has record ids."""
+    against: str = ""
+    """The run of an earlier audit, whose rates are compared with this one's; "": none."""
+    audits: Count = changes.AUDITS
+    """Over how many audits of a system that does not change false alarms come in 5 % at most."""
 
 
 @EXPERIMENTS.register("audit")
@@ -97,6 +115,7 @@ class AuditRun(Experiment):
     name, title = "audit", "Where a system lost the evidence"
     views = VIEWS
     lists: ClassVar[Mapping[str, bool]] = {"arms": False, "readers": False, "judges": False}
+    cards = True
     usual_arms = ("bm25", "hybrid")
     options_model = AuditOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"audited": AUDITED}
@@ -118,10 +137,21 @@ class AuditRun(Experiment):
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:
         if len(spec.judge_entries) > 1:
             raise SpecError("an audit takes one judge at most: it says which answers are correct")
+        if len(spec.readers) > 1:
+            raise SpecError("an audit takes one reader at most: the second reading's")
+        if spec.readers and not spec.arms:
+            raise SpecError("the second reading reads what the first arm keeps: name an arm")
+        if spec.options["against"]:
+            changes.earlier_rows(spec.options["against"])
         return len(instructions) * (1 + len(spec.arms))
 
     def execute(self, job: Job) -> None:
         there = job.there("audited", "item, status, context_tokens")
+        read = cast("AuditedCohort", job.cohort)
+        if read.comparison is not None:
+            read.comparison.shingles(
+                lambda done, n: job.watch(f"comparing the log with record {done + 1:,} of {n:,}")
+            )
         for instruction in chain.from_iterable(own_patients(job).values()):
             question = question_of(job.cohort, instruction, job.protocol)
             item = digest("audited", instruction.id)
@@ -139,10 +169,15 @@ class AuditRun(Experiment):
         return conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        return tables.tables(store, plan)
+        run_cards = cards.cards_of(store.folder.parent.name, plan)
+        return {
+            **tables.tables(store, plan),
+            "corrected": cards.corrected(store, plan, run_cards),
+            "changes": changes.changes(store, plan),
+        }
 
     def warnings(self, plan: Plan) -> list[str]:
-        return tables.warnings(plan)
+        return [*tables.warnings(plan), *changes.warnings(plan)]
 
 
 def _named(job: Job, row: Row, item: str) -> Row:
@@ -157,7 +192,7 @@ def _system_row(job: Job, question: Question) -> Row:
     sample = read.samples[id]
     row: Row = {
         **_columns(question, read),
-        "source": sample.system or SYSTEM,
+        "source": sample.system or sample.model or SYSTEM,
         "role": "system",
         "place": sample.place,
         "model": sample.model or None,
@@ -173,7 +208,9 @@ def _system_row(job: Job, question: Question) -> Row:
             if steps:
                 texts = (step_text(step) for step in steps)
                 passages = chain.from_iterable(aligned(t, record, job.protocol) for t in texts)
-                row |= _evidence(question, name, shown(passages))
+                spans = shown(passages)
+                row |= _evidence(question, name, spans)
+                row[f"{name}_kept"] = _span_rows(spans)
         # The prompt.
         text = prompt_text(sample)
         if text:
@@ -191,10 +228,51 @@ def _system_row(job: Job, question: Question) -> Row:
                     if p.altered[0] or p.altered[1]
                 ],
                 "in_order": _in_order(passages),
-                "kept": [{"event": s.event, "first": s.start, "last": s.end} for s in spans],
+                "kept": _span_rows(spans),
             }  # fmt: skip
         row["judged"] = _judged(job, question, sample)
+        if job.plan.readers and not question.parts:
+            row |= _predicted(job, question, sample, row)
     return row
+
+
+def _span_rows(spans: Sequence[Span]) -> list[dict[str, int]]:
+    return [{"event": s.event, "first": s.start, "last": s.end} for s in spans]
+
+
+def _predicted(job: Job, question: Question, sample: Sample, row: Row) -> Row:
+    """The second reading of a question: the run's reader over what the first arm keeps.
+
+    Its evidence are the sentences that the reader names, else where its answer is located. Raises
+    WorkFailed where the reader fails.
+    """
+    entry, reader = job.plan.arms[0], job.reader(job.plan.readers[0])
+    record, asked = question.record(), question.instruction
+    selection = job.arm(entry).select(record, asked, entry.budget)
+    prompt = build_prompt(
+        asked.question, selection, job.protocol, reader.window, reader.count_tokens,
+        frame_of(reader), asked.options,
+    )  # fmt: skip
+    [(_, answer)] = read_each(reader, [prompt])
+    if answer.status != "ok":
+        raise WorkFailed(f"the second reading failed: {answer.reason}")
+    if not answer.text.strip() or is_refusal(answer.text):
+        return {"documented_predicted": False}
+    sources = set(answer.sources)
+    spans = [one.sentence.span for one in selection.kept if one.sentence.id in sources]
+    spans = spans or list(locate(record, [bare(answer.text)], job.protocol).spans)
+    columns = {
+        step: "kept" if step == "prompt" else f"{step}_kept" for step in tables.LOCATED_STEPS
+    }
+    predicted: Row = {
+        f"{step}_predicted": covered(spans, [tables.span_of(one) for one in row[column]])
+        >= LEAST_SHOWN
+        for step, column in columns.items()
+        if row[column] is not None and spans
+    }
+    gold = Gold(asked.id, bare(answer.text))
+    judged = _judged(job, replace(question, gold=gold), sample)
+    return {**predicted, "documented_predicted": True, "judged_predicted": judged}
 
 
 def _columns(question: Question, read: AuditedCohort) -> Row:
@@ -205,6 +283,7 @@ def _columns(question: Question, read: AuditedCohort) -> Row:
         **blank(AUDITED),
         **{name: shared[name] for name in shared.keys() & AUDITED.keys()},
         "record": read.patient_of(question.instruction),
+        "chart": question.instruction.record_id,
         "question": question.instruction.question,
         "own_question": read.own_questions.get(id),
         "evidence_from": read.evidence_from[id] or None,
@@ -239,6 +318,8 @@ def _tokens(
     """Tokens of a prompt by where they come from; ``context_tokens`` are all but the frame's."""
     counts = dict.fromkeys(tables.TOKENS, 0)
     patient = read.patient_of(question.instruction)
+    assert read.comparison is not None, "a joined log"
+    shingles = read.comparison.shingles()
     for passage in passages:
         part = text[passage.start : passage.end]
         kind = "record" if passage.source == "same" else passage.source
@@ -246,7 +327,7 @@ def _tokens(
             if is_frame(part, question.instruction.question, read.frame_lines):
                 kind = "frame"
             else:
-                kind = "other_patient" if read.shingles.elsewhere(part, patient) else "foreign"
+                kind = "other_patient" if shingles.elsewhere(part, patient) else "foreign"
         counts[f"{kind}_tokens"] += count_tokens(part)
     counts["context_tokens"] = sum(counts.values()) - counts["frame_tokens"]
     return counts

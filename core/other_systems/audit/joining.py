@@ -10,17 +10,25 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from hashlib import blake2b
 from pathlib import Path
+from zipfile import BadZipFile
 
+import numpy as np
+from numpy.typing import NDArray
+
+from midchart.core import config as settings
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
+from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.samples.open import read_samples
 from midchart.core.samples.sample import Sample, Step
+from midchart.core.storage.files import replacing
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
 from midchart.core.text.alignment import Shingles
@@ -32,7 +40,73 @@ LEAST_SHARE = 0.6
 that must be in one record for the sample to be joined to it by content."""
 FEWEST = 5
 """Such stretches that a sample needs to be joined by content."""
+VERSION = "1"
+"""Changes with how texts and records are compared."""
 NOT_THERE = "that the cohort does not have"
+
+
+class Comparison:
+    """What the text of each sample shares with every patient's records, in one pass over them.
+
+    The pass is made once it is needed: to join a sample whose log names no record, or to tell
+    another patient's text from text of nobody. Its result is kept in the cache folder, without
+    words of a record: planning a run and doing it compare once.
+    """
+
+    def __init__(self, samples: Sequence[Sample], cohort: Cohort) -> None:
+        texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in samples)
+        self._shingles, self._cohort, self._done = Shingles(texts), cohort, False
+
+    def shingles(self, progress: Callable[[int, int], None] | None = None) -> Shingles:
+        """The comparison's result; ``progress`` is called with the records done and in all."""
+        if not self._done:
+            file = self._file()
+            if not self._read(file):
+                state = self._compare(progress)
+                with replacing(file) as fresh, fresh.open("wb") as written:
+                    np.savez(written, **state)
+            self._done = True
+        return self._shingles
+
+    def _compare(self, progress: Callable[[int, int], None] | None) -> dict[str, NDArray[np.int64]]:
+        first, other = (np.full_like(of, -1) for of in self._shingles.state())
+        self._shingles.restore((), (), first, other)  # a pass may have been stopped
+        ids, compared = list(self._cohort.records), list[int]()
+        for number, record in enumerate(ids):
+            if progress is not None:
+                progress(number, len(ids))
+            try:
+                self._shingles.compare(self._cohort.records[record], self._patient(record))
+            except DataError:
+                continue  # it is among cohort.skipped now
+            compared.append(number)
+        first, other = self._shingles.state()
+        return {"records": np.array(compared, dtype=np.int64), "first": first, "other": other}
+
+    def _read(self, file: Path) -> bool:
+        """Take over a kept result; False where there is none, or a damaged one."""
+        ids = list(self._cohort.records)
+        try:
+            with np.load(file, allow_pickle=False) as state:
+                records = [ids[number] for number in state["records"].tolist()]
+                patients = [self._patient(record) for record in records]
+                self._shingles.restore(records, patients, state["first"], state["other"])
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, LookupError, BadZipFile):
+            return False  # damaged: compared again, and replaced
+        return True
+
+    def _patient(self, record: str) -> str:
+        return self._cohort.patient.get(record, record)
+
+    def _file(self) -> Path:
+        key = blake2b(self._shingles.identity(), digest_size=16)
+        parts = (content_digest(self._cohort.path), repr(list(self._cohort.records)),
+                 repr(sorted(self._cohort.patient.items())))  # fmt: skip
+        for part in (VERSION, *parts):
+            key.update(b"\0" + part.encode("utf-8", "surrogatepass"))
+        return settings.cache_folder() / "compared" / f"{key.hexdigest()}.npz"
 
 
 @dataclass(frozen=True)
@@ -41,7 +115,7 @@ class AuditedCohort(Cohort):
 
     ``evidence_from``: "cohort", "log" or "" (no evidence is known), by id; ``by_content``: ids
     whose record was found by content; ``unread``: parts of the log that could not be read or
-    joined, in words; ``shingles``: what the samples' texts share with all records;
+    joined, in words; ``comparison``: what the samples' texts share with all records;
     ``frame_lines``: the system's own lines (:func:`is_frame`).
     """
 
@@ -50,7 +124,7 @@ class AuditedCohort(Cohort):
     own_questions: Mapping[str, str] = field(default_factory=dict[str, str])
     by_content: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
-    shingles: Shingles = field(default_factory=lambda: Shingles(()))
+    comparison: Comparison | None = None
     frame_lines: frozenset[str] = frozenset()
 
 
@@ -105,7 +179,7 @@ def _join(
         why = f": {troubles[0]}" if troubles else ""
         raise DataError(str(path), None, f"holds no sample that can be read{why}", "check the file")
     names = _ids(table) if table else {}
-    shingles = _compared(samples, cohort)
+    comparison = Comparison(samples, cohort)
     # The record and the question of each sample.
     of_cohort = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
     records_of = _records_of(cohort)
@@ -117,7 +191,7 @@ def _join(
         named = names.get(sample.patient, sample.patient)
         record = named if named in cohort.records else records_of.get(named, "")
         if not record:
-            record = shingles.record_of(number, LEAST_SHARE, FEWEST)
+            record = comparison.shingles().record_of(number, LEAST_SHARE, FEWEST)
             by_content.add(sample.id)
         if record:
             known = of_cohort.get((record, _folded(sample.question)))
@@ -166,21 +240,9 @@ def _join(
         own_questions=own_questions,
         by_content=frozenset(by_content & asked.keys()),
         unread=(*unjoined, *troubles),
-        shingles=shingles,
+        comparison=comparison,
         frame_lines=_frame_lines(by_id, asked),
     )
-
-
-def _compared(samples: Sequence[Sample], cohort: Cohort) -> Shingles:
-    """What the text of each sample shares with every patient's records, in one pass over them."""
-    texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in samples)
-    shingles = Shingles(texts)
-    for record in cohort.records:
-        try:
-            shingles.compare(cohort.records[record], cohort.patient.get(record, record))
-        except DataError:
-            continue  # it is among cohort.skipped now
-    return shingles
 
 
 def prompt_text(sample: Sample) -> str:

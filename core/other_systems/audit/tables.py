@@ -22,7 +22,7 @@ from midchart.core.stats.intervals import clustered_intervals, wilson_interval
 from midchart.core.stats.paired import paired_floor, reported_interval, share_interval
 from midchart.core.stats.positions import assemble, cells, permutation_totals
 from midchart.core.storage.rows import RowStore
-from midchart.core.types import BANDS
+from midchart.core.types import BANDS, Span
 
 LOCATED_STEPS = ("retrieved", "reranked", "prompt")
 """Steps after which the evidence is looked for; columns of the rows."""
@@ -51,7 +51,7 @@ Row = dict[str, Any]
 def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """The tables of a run's report, by name."""
     names = (
-        "source, role, record, instruction, own_question, place, question, task_type, band, "
+        "source, role, record, chart, instruction, own_question, place, question, task_type, band, "
         "middle, order_position, time_position, token_position, evidence_from, evidence_pieces, "
         f"judged, prompt_band, in_order, len(altered) AS altered, {', '.join(TOKENS)}, "
         "prompt_chance, "
@@ -73,6 +73,11 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
         "log": log_table(plan, systems),
         "failures": failed,
     }
+
+
+def span_of(row: Mapping[str, int]) -> Span:
+    """Characters of an event that a row names (``kept``)."""
+    return Span(row["event"], row["first"], row["last"])
 
 
 def reached(row: Mapping[str, Any], step: str, criterion: str) -> bool | None:
@@ -218,8 +223,8 @@ def differences(rows: Sequence[Mapping[str, Any]]) -> Table:
                 "criterion": criterion,
                 "n": n,
                 "patients": len(patients),
-                "system": (both + only_system) / n,
-                "arm": (both + only_arm) / n,
+                "system_share": (both + only_system) / n,
+                "arm_share": (both + only_arm) / n,
                 "only_system": only_system,
                 "only_arm": only_arm,
                 "difference": (only_system - only_arm) / n,
@@ -305,7 +310,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
     return [
         {
             "source": row["source"],
-            "record": row["record"],
+            "record": row["chart"],
             "instruction": row["instruction"],
             "own_question": row["own_question"],
             "place": row["place"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from midchart.core.format import p_number
 from midchart.core.other_systems.audit.tables import ALL, STEP_TITLES
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Conclusion, Measure, View
 
@@ -23,8 +24,18 @@ CORRECT = Measure(
 )  # fmt: skip
 DIFFERENCE = Measure(
     "difference", "points, the system minus the arm", "points",
-    "Evidence in the prompt with as many tokens, on the same questions.", (BY_PATIENT,),
-    clusters="patients", better="more",
+    "Left of 0 the arm shows more evidence with as many tokens as the system's prompt has; right of "
+    "0 the system does.", (BY_PATIENT,), clusters="patients",
+)  # fmt: skip
+CORRECTED = Measure(
+    "share", "% of all documented questions", "%",
+    "The second reading's judgement of all questions, corrected by the cards' marks.",
+    (BY_PATIENT,), clusters="patients", better="more",
+)  # fmt: skip
+CHANGE = Measure(
+    "difference", "points since the earlier audit", "points",
+    "Patients of both audits are pairs; an alarm needs a p far below .05, as many audits are made.",
+    (BY_PATIENT,), clusters="patients", p="p_holm", better="more",
 )  # fmt: skip
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 
@@ -33,9 +44,17 @@ VIEWS = (
          rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
          more=("lost", "regained", "chance"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
+    View("corrected", "And of the questions without known evidence?", "corrected", (CORRECTED,),
+         "forest", rows=("source", "after_step"), choose=("criterion",),
+         more=("known", "cards", "not_documented", "machine_share", "share_width_after_ten",
+               "cards_to_halve"),
+         about="Cards are drawn with known probabilities; page Review deals them."),
+    View("changes", "What changed since the earlier audit?", "changes", (CHANGE,), "forest",
+         rows=("source", "after_step"), choose=("criterion",), zero=True,
+         more=("share_before", "share", "n_before", "in_both", "alarm", "alarm_p")),
     View("against_arms", "Would another selection keep more?", "against_arms", (DIFFERENCE,),
          "forest", rows=("source", "label"), choose=("criterion",), zero=True,
-         more=("system", "arm", "only_system", "only_arm")),
+         more=("system_share", "arm_share", "only_system", "only_arm")),
     View("position", "Where in the chart is it lost?", "ledger", (BY_BAND,), "line",
          rows=("source",), across="band", choose=("criterion", "after_step"),
          where={"band": BANDS}, more=("lost", "null_low", "null_high")),
@@ -65,6 +84,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         if not made_of:
             return Conclusion()
         source, row = next(iter(made_of.items()))
+        if text := _of_cards(report, source):
+            return Conclusion(text)
         share = row["record_share"] + row["changed_share"]
         return Conclusion(
             f"{source}: no evidence is known, so no loss; {100 * share:.0f} % of the prompts' text "
@@ -83,23 +104,80 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         )
     else:
         headline = f"{source}: all evidence is there at every step ({last['n']:,} questions)."
-    # The arm that keeps most, and what is not the patient's.
-    details: list[str] = []
+    # What changed, the arm that keeps most, and what is not the patient's.
+    details = _changed(report, source)
     pairs = [
         row for row in report["tables"].get("against_arms", ())
         if row["source"] == source and row["criterion"] == ALL
     ]  # fmt: skip
     if pairs:
-        best = max(pairs, key=lambda row: row["arm"])
+        best = max(pairs, key=lambda row: row["arm_share"])
         low, high = best["patient_low"], best["patient_high"]
         ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
         details.append(
-            f"All pieces in the prompt: {source} {100 * best['system']:.0f} %, {best['label']} "
-            f"with as many tokens {100 * best['arm']:.0f} %; difference "
+            f"All pieces in the prompt: {source} {100 * best['system_share']:.0f} %, "
+            f"{best['label']} with as many tokens {100 * best['arm_share']:.0f} %; difference "
             f"{100 * best['difference']:+.0f} points{ends}."
         )
+    if text := _of_cards(report, source):
+        details.append(text)
     if source in made_of and (others := made_of[source]["with_other_patient"]):
         details.append(
             f"{others:,} of {made_of[source]['n']:,} prompts hold text of another patient's record."
         )
     return Conclusion(headline, tuple(details))
+
+
+def _of_cards(report: Mapping[str, Any], source: str) -> str:
+    """What the cards say of all questions, and how many more would say it more closely."""
+    of_source = [
+        row for row in report["tables"].get("corrected", ())
+        if row["source"] == source and row["criterion"] == ALL and row["step"] != "read"
+    ]  # fmt: skip
+    if not of_source:
+        return ""
+    row = of_source[-1]
+    low, high = row["patient_low"], row["patient_high"]
+    ends = "" if low is None else f" [{100 * low:.0f}, {100 * high:.0f}]"
+    text = (
+        f"{source}: by {row['cards']:,} card{'s' * (row['cards'] != 1)} and the machine, "
+        f"{100 * row['share']:.0f} %{ends} of all {row['n']:,} questions that the charts answer "
+        f"have all pieces {row['after_step']}"
+    )
+    if low is None or row["share_width_after_ten"] is None:
+        return f"{text}."
+    halved = row["cards_to_halve"]
+    halving = (
+        f"{halved:,} more halve it" if halved is not None
+        else "no number of cards halves it: patients differ"
+    )  # fmt: skip
+    return (
+        f"{text}; the interval of {100 * row['share_width']:.0f} points is expected to have "
+        f"{100 * row['share_width_after_ten']:.0f} with ten more cards, and {halving}."
+    )
+
+
+def _changed(report: Mapping[str, Any], source: str) -> list[str]:
+    """Whether anything changed since the earlier audit, in a sentence; none without one."""
+    rows = [
+        row for row in report["tables"].get("changes", ())
+        if row["source"] == source and row["criterion"] == ALL
+    ]  # fmt: skip
+    if not rows:
+        return []
+    raised = [row for row in rows if row["alarm"]]
+    if not raised:
+        most = max(rows, key=lambda row: abs(row["difference"]))
+        low, high = most["patient_low"], most["patient_high"]
+        ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
+        return [
+            f"No alarm since the earlier audit (the smallest p is "
+            f"{p_number(min(row['p_holm'] for row in rows))}, an alarm takes "
+            f"{p_number(rows[0]['alarm_p'])}); the largest change: {most['after_step']} "
+            f"{100 * most['difference']:+.0f} points{ends}."
+        ]
+    shares = "; ".join(
+        f"{row['after_step']} {100 * row['share_before']:.0f} → {100 * row['share']:.0f} %"
+        for row in raised
+    )
+    return [f"Alarm: {source} changed since the earlier audit ({shares})."]

@@ -28,7 +28,11 @@ OPENED = "review_shown"
 MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
 MOST_EVIDENCE = 12
 KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
-OTHERS = tuple(kind["name"] for kind in api.kinds() if not kind["answers"])
+WITH_CARDS = tuple(kind["name"] for kind in api.kinds() if kind["cards"])
+"""Kinds of run whose questions are dealt as cards (:mod:`midchart.pages.ui.review.cards`)."""
+OTHERS = tuple(
+    kind["name"] for kind in api.kinds() if not (kind["answers"] or kind["cards"])
+)  # fmt: skip
 WITHOUT = (
     f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
     "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."

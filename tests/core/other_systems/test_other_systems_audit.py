@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from midchart.core import api
+from midchart.core import config as settings
 from midchart.core.cli import main
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import MidchartError
 from midchart.core.loaders.open import open_cohort
+from midchart.core.other_systems.audit.joining import Comparison
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
+from midchart.core.samples.open import read_samples
 from midchart.core.text import event_text
 from tests.simulations.audited_systems import (
     Losses,
@@ -190,6 +193,50 @@ def test_without_known_evidence_the_conclusion_says_what_prompts_are_made_of(dem
         "no evidence is known, so no loss; 100 % of the prompts' text is the patient's record "
         "(1 prompt)."
     )
+
+
+def test_the_log_is_compared_with_the_records_once(demo, tmp_path):
+    _, cohort = demo
+    log = tmp_path / "compared.jsonl"
+    write_log(cohort, questions_of(cohort)[:5], LOSSY, log, np.random.default_rng(8))
+    samples = list(read_samples(log, str))
+    compared: list[int] = []
+
+    def shingles():
+        compared.append(0)
+        comparison = Comparison(samples, cohort)
+        return comparison.shingles(lambda done, n: compared.__setitem__(-1, done + 1)).state()
+
+    before = {*(settings.cache_folder() / "compared").glob("*")}
+    first, again = shingles(), shingles()
+    assert compared == [len(cohort.records), 0]
+    assert all(map(np.array_equal, first, again))
+    [file] = {*(settings.cache_folder() / "compared").glob("*")} - before
+    file.write_bytes(file.read_bytes()[:50])
+    damaged = shingles()
+    assert compared == [len(cohort.records), 0, len(cohort.records)]
+    assert all(map(np.array_equal, first, damaged))
+
+
+def test_a_log_without_a_systems_name_is_told_apart_by_its_models(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "models.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(9))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    models = ["one", "two", "", "two"]
+    named = [{**line, "model": model} for line, model in zip(lines, models, strict=True)]
+    log.write_text("\n".join(map(json.dumps, named)))
+    run = audit(path, log, arms=[])
+    sources = [row["source"] for row in rows(run, "audited")]
+    assert sorted(sources) == ["one", "system", "two", "two"]
+    ledger = api.report(run)["tables"]["ledger"]
+    of = ("prompt", "any piece", "overall")
+    n = {
+        row["source"]: row["n"]
+        for row in ledger
+        if (row["step"], row["criterion"], row["band"]) == of
+    }
+    assert n == {"one": 1, "system": 1, "two": 2}
 
 
 @pytest.mark.slow

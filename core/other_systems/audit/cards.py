@@ -1,0 +1,305 @@
+"""Cards of an audit: questions without known evidence, whose evidence a clinician marks.
+
+They are drawn one after another, questions on which the system and the second reading differ three
+times as likely; a card's line says how large its draw was and which priority the next question had,
+so the probability with which the finished cards were drawn is known at any time
+(:func:`midchart.core.stats.prediction_powered.drawn_with`). What is marked is kept with the cohort
+(:mod:`midchart.core.cohorts.kept_questions`) and counts at once.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from pydantic import Field, TypeAdapter
+
+from midchart.core.cohorts.kept_questions import Annotation, KeptQuestion, kept_questions
+from midchart.core.judges import JUDGES
+from midchart.core.loaders.open import cohort_folder
+from midchart.core.options import Options
+from midchart.core.other_systems.audit.tables import (
+    CRITERIA,
+    STEP_TITLES,
+    STEPS,
+    reached,
+    span_of,
+)
+from midchart.core.provenance import digest
+from midchart.core.results.reviews import DEALT_FILE, reviews_folder
+from midchart.core.results.tables import ends, generator
+from midchart.core.runs.experiment import Table
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.schemas import Moment
+from midchart.core.stats.prediction_powered import (
+    PredictionPowered,
+    prediction_powered,
+    priority_order,
+)
+from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.rows import RowStore
+from midchart.core.text.evidence import contained, covered
+from midchart.core.types import Answer, Gold, Instruction
+
+UNCERTAIN, USUAL = 3.0, 1.0
+"""Sizes of a draw: of a question on which the system and the second reading differ or of which the
+second reading says nothing, and of any other."""
+RULES = frozenset({"exact", "token_overlap", "exact_else_overlap"})
+"""Judges that say at once whether an answer equals a clinician's."""
+MORE = 10
+"""Further cards of which the table says how far they would narrow an interval."""
+Row = Mapping[str, Any]
+
+
+class DealtLine(Options):
+    """A card: the sample's id, the id of the question that is kept for it, the size of its draw,
+    and the priority of the first question that was not drawn (0: none was left)."""
+
+    time: Moment
+    instruction: str
+    question: str
+    size: Annotated[float, Field(gt=0)]
+    next: Annotated[float, Field(ge=0)]
+
+
+_LINE = TypeAdapter(DealtLine)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditCard:
+    """A card: the sample's id, the kept question, what was marked (None: nothing yet), and the
+    draw as in :class:`DealtLine`."""
+
+    instruction: str
+    question: KeptQuestion
+    marked: Annotation | None
+    size: float
+    next: float
+
+
+def dealt_file(run: str) -> Path:
+    """The file of a run's dealt cards."""
+    return reviews_folder(run) / f"{DEALT_FILE}.jsonl"
+
+
+def cards_of(run: str, plan: Plan) -> list[AuditCard]:
+    """The cards of a run in the order in which they were drawn; those whose question was withdrawn
+    are unmarked. Raises DataError for a file that cannot be read."""
+    lines = list(read_lines(dealt_file(run), _LINE))
+    if not lines:
+        return []
+    questions = kept_questions(cohort_folder(plan.data))
+    cards: list[AuditCard] = []
+    for line in lines:
+        question = questions.get(line["question"])
+        if question is None:
+            question = KeptQuestion(line["question"], "", "", "", line["time"])
+        place = line["instruction"], question, _marked(question), line["size"], line["next"]
+        cards.append(AuditCard(*place))
+    return cards
+
+
+def _marked(question: KeptQuestion) -> Annotation | None:
+    """What annotators say of a question, once one has marked its evidence or says that the chart
+    does not document it: the first one's answer, the evidence of all."""
+    known = list(question.annotations.values())
+    if any(not annotation.documented for annotation in known[:1]):
+        return Annotation(documented=False)
+    spans = tuple(dict.fromkeys(span for annotation in known for span in annotation.spans))
+    if not spans:
+        return None
+    answer = next((annotation.answer for annotation in known if annotation.answer), "")
+    return Annotation(answer, True, spans)
+
+
+COLUMNS = (
+    "instruction, record, chart, source, question, answer, evidence_pieces, judged, retrieved, "
+    "retrieved_all, reranked, reranked_all, prompt, prompt_all, retrieved_kept, reranked_kept, "
+    "kept, retrieved_predicted, reranked_predicted, prompt_predicted, judged_predicted, "
+    "documented_predicted"
+)
+SYSTEMS = "status = 'ok' AND role = 'system'"
+
+
+def to_draw(store: RowStore, plan: Plan) -> list[tuple[dict[str, Any], float, float]]:
+    """The questions without known evidence in the order of their draw: each row, the size of its
+    draw, and its priority."""
+    rows = store.select("audited", COLUMNS, f"{SYSTEMS} AND evidence_pieces IS NULL")
+    rows.sort(key=lambda row: row["instruction"])
+    if not rows:
+        return []
+    sizes = np.array([_size(row) for row in rows])
+    seed = str(plan.protocol.seed)
+    numbers = [int(digest("card", seed, row["instruction"]), 16) for row in rows]
+    uniform = (np.array(numbers, dtype=np.float64) + 1.0) / 2.0**128
+    order = priority_order(sizes, np.minimum(uniform, 1.0)).tolist()
+    return [(rows[i], float(sizes[i]), float(sizes[i] / uniform[i])) for i in order]
+
+
+def _size(row: Row) -> float:
+    """How likely a question is drawn, relative to others."""
+    there, right = row["prompt_predicted"], row["judged_predicted"]
+    if there is None and row["documented_predicted"] is None:
+        return UNCERTAIN
+    agrees = right in (None, "failed", "unparsed") or there is None or there == (right == "correct")
+    return USUAL if agrees else UNCERTAIN
+
+
+def finished(cards: Sequence[AuditCard]) -> int:
+    """How many cards are marked before the first that is not."""
+    return next((n for n, card in enumerate(cards) if card.marked is None), len(cards))
+
+
+def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
+    """One row each source × criterion × step: the share of all documented questions whose evidence
+    is there, of ``n`` questions, ``known`` ones with known evidence and ``cards`` marked.
+
+    ``machine_share``: known and predicted by the second reading alone; ``tuning``: how far that is
+    used. ``share_width`` of the interval, expected ``share_width_after_ten`` more cards, and
+    ``cards_to_halve`` it (null: not even all would). Empty until a card is marked. Steps that the
+    log does not tell are left out, and "read" where the run has no judge by rule.
+    """
+    done = finished(cards)
+    if not done:
+        return []
+    threshold = cards[done - 1].next
+    drawn = {card.instruction: card for card in cards[:done]}
+    groups: dict[str, list[Row]] = defaultdict(list)
+    for row in store.select("audited", COLUMNS, SYSTEMS):
+        groups[row["source"]].append(row)
+    table: Table = []
+    for source, rows in sorted(groups.items()):
+        rows.sort(key=lambda row: row["instruction"])
+        for criterion in CRITERIA:
+            for step in STEPS[1:]:
+                items = [
+                    item for row in rows
+                    if (item := _item(row, step, criterion, drawn, threshold, plan)) is not None
+                ]  # fmt: skip
+                marked = [item for item in items if item.card]
+                if not any(item.counts for item in marked):
+                    continue
+                rng = generator(plan, "cards", source, criterion, step)
+                result = _estimate(items, plan.protocol.resamples, rng)
+                named = {
+                    "source": source, "criterion": criterion, "step": step,
+                    "after_step": STEP_TITLES[step],
+                }  # fmt: skip
+                table.append({**named, **_columns(result, items)})
+    return table
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """A question at a step: judged (nan: not) and predicted, whether each counts, and the
+    probability with which it was drawn."""
+
+    record: str
+    judged: float
+    counts: float
+    predicted: float
+    predicted_counts: float
+    probability: float
+    card: bool
+
+
+def _item(
+    row: Row,
+    step: str,
+    criterion: str,
+    drawn: Mapping[str, AuditCard],
+    threshold: float,
+    plan: Plan,
+) -> _Item | None:
+    """A question at a step; None where the log does not tell the step."""
+    column = "judged" if step == "read" else step
+    if row["evidence_pieces"]:
+        there = reached(row, step, criterion)
+        return there if there is None else _Item(row["record"], there, 1, there, 1, 1, False)
+    if step == "read" and not (_rule(plan) and (row["answer"] or "").strip()):
+        return None
+    if step != "read" and row[_SPANS[step]] is None:
+        return None
+    reading = row[f"{column}_predicted"]
+    if step == "read":
+        reading = None if reading in (None, "failed", "unparsed") else reading == "correct"
+    documented = row["documented_predicted"] is not False
+    predicted = 0.5 if reading is None else float(reading)
+    card = drawn.get(row["instruction"])
+    judged, counts, probability = np.nan, 0.0, 1.0
+    if card is not None and card.marked is not None:
+        answer = _judged(row, step, criterion, card.marked, plan)
+        if answer is None:
+            return None  # evidence without an answer: "read" of it is not known
+        judged, counts = float(answer), float(card.marked.documented)
+        probability = 1.0 if threshold == 0 else min(1.0, card.size / threshold)
+    return _Item(
+        row["record"], judged, counts, predicted, float(documented), probability,
+        card is not None,
+    )  # fmt: skip
+
+
+_SPANS = {"retrieved": "retrieved_kept", "reranked": "reranked_kept", "prompt": "kept"}
+
+
+def _judged(row: Row, step: str, criterion: str, marked: Annotation, plan: Plan) -> bool | None:
+    """Whether the marked evidence was there after a step; False of what is not documented, which
+    does not count; None where there is no answer to judge by."""
+    if not marked.documented:
+        return False
+    if step == "read":
+        if not marked.answer:
+            return None
+        entry = next(e for e in plan.judge_entries if e.label == plan.primary_judge)
+        judge = JUDGES.build(entry.name, plan.protocol, **entry.options)
+        asked = Instruction(row["instruction"], row["record"], row["question"])
+        gold = Gold(asked.id, marked.answer, marked.texts, marked.spans)
+        return judge.judge(asked, gold, Answer(row["answer"])).outcome == "correct"
+    there = [span_of(one) for one in row[_SPANS[step]]]
+    pieces = {str(number): (span,) for number, span in enumerate(marked.spans)}
+    shown = contained({id: covered(wanted, there) for id, wanted in pieces.items()})
+    return len(shown) == len(pieces) if CRITERIA[criterion] else bool(shown)
+
+
+def _rule(plan: Plan) -> bool:
+    """Whether the run's judge says at once whether an answer equals a clinician's."""
+    return any(e.name in RULES for e in plan.judge_entries if e.label == plan.primary_judge)
+
+
+def _estimate(
+    items: Sequence[_Item], resamples: int, rng: np.random.Generator
+) -> PredictionPowered:
+    return prediction_powered(
+        [item.predicted for item in items],
+        [item.judged for item in items],
+        [item.probability for item in items],
+        [item.record for item in items],
+        resamples,
+        rng,
+        predicted_counts=[item.predicted_counts for item in items],
+        judged_counts=[item.counts for item in items],
+    )
+
+
+def _columns(result: PredictionPowered, items: Sequence[_Item]) -> dict[str, Any]:
+    cards = sum(item.card for item in items)
+    left = sum(np.isnan(item.judged) for item in items)
+    width = result.width_after(0)
+    return {
+        "n": len(items),
+        "patients": len({item.record for item in items}),
+        "known": len(items) - cards - left,
+        "cards": cards,
+        "not_documented": sum(item.card and not item.counts for item in items),
+        "machine_share": result.predicted,
+        "share": result.estimate,
+        **ends("patient_", result.interval),
+        "tuning": result.tuning,
+        "share_width": width,
+        "share_width_after_ten": result.width_after(min(MORE, left)) if left else None,
+        "cards_to_halve": result.cards_to_narrow(0.5, left) if left else None,
+    }
