@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import Field
 
 from midchart.core.errors import SpecError
-from midchart.core.options import Options, Text
+from midchart.core.options import Options, ReceivedPath
 from midchart.core.other_systems.audit import tables
 from midchart.core.other_systems.audit.joining import (
     AuditedCohort,
@@ -84,9 +86,9 @@ record's order. ``kept``: characters of the record's events that the prompt hold
 class AuditOptions(Options):
     """The fields of kind ``audit``."""
 
-    log: Text
+    log: Annotated[ReceivedPath, Field(pattern=r"\S")]
     """The file or folder with the system's answers: traces, a log or a table."""
-    ids: str = ""
+    ids: ReceivedPath = ""
     """A CSV file: the log's name of a patient, and the record's id; "": the log has record ids."""
 
 
