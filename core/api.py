@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from midchart.core.figures.views import alt as figure_alt
     from midchart.core.figures.views import figure
     from midchart.core.format import (
+        HIDDEN,
         about_left,
         duration,
         inert,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         percent,
         points,
         shown,
+        visible,
         with_sign,
     )
     from midchart.core.identity import ROLES, Person, account, acting_as

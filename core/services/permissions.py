@@ -21,7 +21,7 @@ FUNCTIONS = {
         may neutralise only_quotes option_text options p_number p_value parse percent points
         progress protect_new_files read_questions read_toml resolve_person role_needed rows_of
         sentences shown single_value split_label title type_text undated value_toml values views_of
-        was_cut weak_source with_sign without_sign_in words write_toml""",
+        visible was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map benchmarks build_arm changed_questions check cohort_key
