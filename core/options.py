@@ -201,6 +201,12 @@ def _form(schema: Schema, form: Schema) -> str:
     return "".join([words.get(kind, "a table"), *limits])
 
 
+def received_fields(model: type[BaseModel] | None) -> frozenset[str]:
+    """The fields of a model that name a received file."""
+    fields = model.model_json_schema()["properties"] if model is not None else {}
+    return frozenset(name for name, field in fields.items() if field.get(FORMAT) == RECEIVED)
+
+
 class Configurable:
     """A reader or judge with a pydantic model of options: ``Component(protocol, **options)``.
 

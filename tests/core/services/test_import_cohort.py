@@ -211,9 +211,9 @@ def test_of_two_who_remove_a_cohort_one_does_and_the_others_read_that_it_is_gone
                 return str(error)
 
         with ThreadPoolExecutor(callers) as pool:
-            said = [one.result() for one in [pool.submit(remove) for _ in range(callers)]]
-        assert said.count("61 files") == 1
-        assert sum(f"unknown cohort '{name}'" in one for one in said) == callers - 1
+            answers = [one.result() for one in [pool.submit(remove) for _ in range(callers)]]
+        assert answers.count("61 files") == 1
+        assert sum(f"unknown cohort '{name}'" in one for one in answers) == callers - 1
         assert not list(config.cohorts_folder().iterdir())
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import json
 import os
 import shutil
 import sys
@@ -283,3 +285,25 @@ def test_an_error_of_a_call_is_still_the_call_s(site):
             api.open_data()
         with pytest.raises(MidchartError, match="kind"):
             api.estimate({"data": "ward"})
+
+
+def test_an_imported_run_opens_no_place_that_its_sender_named(site, opened):
+    """Neither its cohort's name in the current folder nor the file of an audit's log."""
+    run = finished_run(spec_on("ward"))
+    place = settings.runs_folder() / run
+    note = {"imported": "2026-01-01", "by": "x", "with_text": False}
+    document = json.loads((place / "spec.json").read_text())
+    document["cohort"]["path"] = document["spec"]["data"] = CANARY
+    (place / "spec.json").write_text(json.dumps(document))
+    (place / "imported.json").write_text(json.dumps(note | {"cohort": "absent", "data": ""}))
+    opened.clear()
+    with contextlib.chdir(site), pytest.raises(InputError, match="its cohort is not here"):
+        api.asked_of(run)
+    document["spec"] |= {"kind": "audit", "options": {"log": str(site / CANARY / "log.jsonl")}}
+    (place / "spec.json").write_text(json.dumps(document))
+    ward = str(settings.cohorts_folder() / "ward")
+    (place / "imported.json").write_text(json.dumps(note | {"cohort": "same", "data": ward}))
+    with pytest.raises(InputError, match="'log' names is not part of an export"):
+        api.asked_of(run)
+    assert not [path for path in opened if CANARY in str(path)]
+    shutil.rmtree(place)
