@@ -29,7 +29,7 @@ else:
     from midchart.core import api
     from midchart.core.errors import MidchartError
     from midchart.pages.ui import sign_in
-    from midchart.pages.ui.headers import SecurityHeaders
+    from midchart.pages.ui.headers import OwnOrigin, SecurityHeaders
 
     if problem := sign_in.refusal():
         print(f"midchart: {problem}", file=sys.stderr)
@@ -45,5 +45,10 @@ else:
         import_module(name)
     threading.Thread(target=read_cohorts, daemon=True).start()
     app = st.App(
-        __file__, middleware=[Middleware(SecurityHeaders), Middleware(sign_in.RequireSignIn)]
+        __file__,
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(OwnOrigin, sign_in.trusted_origins),
+            Middleware(sign_in.RequireSignIn),
+        ],
     )

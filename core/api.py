@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from midchart.core.figures.views import alt as figure_alt
     from midchart.core.figures.views import figure
     from midchart.core.format import (
+        HIDDEN,
         about_left,
         duration,
         inert,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         percent,
         points,
         shown,
+        visible,
         with_sign,
     )
     from midchart.core.identity import ROLES, Person, account, acting_as
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from midchart.core.identity import resolve as resolve_person
     from midchart.core.judges.values import single_value
     from midchart.core.loaders.fhir import can_validate
-    from midchart.core.options import type_text
+    from midchart.core.options import FORMAT, RECEIVED, type_text
     from midchart.core.protocol import PRESETS, Protocol, parse
     from midchart.core.readers.extractive import bare as undated
     from midchart.core.results.claims import check_claims
@@ -164,6 +166,7 @@ if TYPE_CHECKING:
     )
     from midchart.core.services.import_cohort import cohort_name, import_cohort, remove_cohort
     from midchart.core.services.import_results import import_results
+    from midchart.core.services.objects import received_files
     from midchart.core.services.other_values import RULE as OTHER_VALUES_RULE
     from midchart.core.services.other_values import OtherValue, other_values
     from midchart.core.services.permissions import may, role_needed

@@ -18,21 +18,27 @@ from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TextIO
 
 from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
-from midchart.core.format import about_left, decimals, duration
+from midchart.core.format import about_left, decimals, duration, visible, visible_json
 from midchart.core.storage.files import protect_new_files
 from midchart.core.time_left import TimeLeft
 
 # Output: one JSON document, tables in columns, progress on standard error.
 
 
+def say(*values: Any, sep: str = " ", file: TextIO | None = None, flush: bool = False) -> None:
+    """Print as ``print`` does, characters that act on a terminal or hide in it made visible."""
+    print(visible(sep.join(map(str, values))), file=file, flush=flush)
+
+
 def json_line(value: Any, indent: int | None = None) -> None:
     """Print a value as one JSON document."""
-    print(json.dumps(value, ensure_ascii=False, default=str, allow_nan=False, indent=indent))
+    text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False, indent=indent)
+    print(visible_json(text))
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -40,7 +46,7 @@ def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
     lines = [list(columns), *([cell(row.get(c)) for c in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
-        print("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
+        say("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
 
 
 def cell(value: Any) -> str:
@@ -57,7 +63,7 @@ def facts(call: Namespace, values: Mapping[str, Any], hidden: Iterable[str] = ()
         return
     for name, value in values.items():
         if name not in hidden:
-            print(f"{name}: {cell(value)}")
+            say(f"{name}: {cell(value)}")
 
 
 def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
@@ -68,7 +74,7 @@ def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> N
 def _warn(warnings: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for warning in warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        say(f"warning: {warning}", file=sys.stderr)
 
 
 class Meter(Protocol):
@@ -210,7 +216,7 @@ def demo(call: Namespace) -> None:
 def app(call: Namespace) -> None:
     api.prepare_first_start(meter("demo"))
     page, port = Path(api.folders()["program"]) / "app.py", str(call.port)
-    print(f"Midchart: http://127.0.0.1:{port}", file=sys.stderr, flush=True)
+    say(f"Midchart: http://127.0.0.1:{port}", file=sys.stderr, flush=True)
     os.chdir(page.parent)  # Streamlit reads .streamlit/config.toml of the working folder
     os.execv(
         sys.executable,
@@ -247,15 +253,15 @@ def check(call: Namespace) -> None:
     if call.json:
         return
     for part in checked["balance"]:
-        print(balance_line(part))
+        say(balance_line(part))
     if call.validate:
-        print(f"invalid: {len(checked['invalid'])}")
+        say(f"invalid: {len(checked['invalid'])}")
     for problem in ("skipped", "invalid"):
         for skip in checked.get(problem, ()):
             place = f"{skip['file']}:{skip['line']}" if skip["line"] else skip["file"]
-            print(f"{problem} {place}: {skip['reason']}")
+            say(f"{problem} {place}: {skip['reason']}")
     for warning in checked["warnings"]:
-        print(f"warning: {warning}")
+        say(f"warning: {warning}")
 
 
 @command(
@@ -278,12 +284,12 @@ def select(call: Namespace) -> None:
         score = "" if sentence["score"] is None else f"{sentence['score']:.3f}"
         date = (sentence["time"] or "undated")[:10]
         text = " ".join(sentence["text"].split())
-        print(f"{sentence['id']:>10}  {date:10}  {sentence['kept_by']:7}  {score:>8}  {text}")
+        say(f"{sentence['id']:>10}  {date:10}  {sentence['kept_by']:7}  {score:>8}  {text}")
     counted = f"{len(selection['sentences']):,} sentences, {selection['tokens']:,} tokens"
     if not selection["limited"]:
-        print(f"{counted} kept, before any prompt limit")
+        say(f"{counted} kept, before any prompt limit")
         return
-    print(
+    say(
         f"{counted} in the prompt; {selection['kept_sentences']:,} sentences, "
         f"{selection['kept_tokens']:,} tokens were kept, {selection['cut_tokens']:,} tokens "
         "of them cut by the protocol's limits"
@@ -369,35 +375,35 @@ def run(call: Namespace) -> None:
 def _estimate(estimate: dict[str, Any]) -> None:
     """Print what a run will do before it starts."""
     for name in ("items", "instructions", "records", "calls"):
-        print(f"{name}: {estimate[name]:,}")
+        say(f"{name}: {estimate[name]:,}")
     if estimate["position"]:
-        print(f"position of evidence: {estimate['position']}")
-    print(f"tokens: about {estimate['tokens']:,}")
+        say(f"position of evidence: {estimate['position']}")
+    say(f"tokens: about {estimate['tokens']:,}")
     seconds, cost = estimate["time"]["seconds"], estimate["cost_usd"]
     about = "not known" if seconds is None else f"about {seconds:,.0f} s"
-    print(f"time: {about} ({estimate['time']['basis']})")
-    print("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
+    say(f"time: {about} ({estimate['time']['basis']})")
+    say("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
     table(estimate["readers"], ("label", "calls", "read_tokens", "written_tokens"))
     table(estimate["judges"], ("label", "calls", "read_tokens", "cost_usd", "budget_usd", "price"))
     for row in estimate["judges"]:
         if row["caching"]:
-            print(f"{row['label']}: prompt cache {row['caching']}")
+            say(f"{row['label']}: prompt cache {row['caching']}")
     leaves, cluster = estimate["leaves"], estimate["cluster"]
     if leaves is None and cluster is None:
-        print("leaves this machine: nothing")
+        say("leaves this machine: nothing")
     if leaves is not None:
-        print(
+        say(
             f"leaves this machine: {leaves['what']}, of {leaves['records']:,} records and "
             f"{leaves['questions']:,} questions, to {', '.join(leaves['hosts'])}"
         )
     if cluster is not None:
-        print(
+        say(
             f"leaves this machine: {cluster['what']}, to the machines of {cluster['address']} "
             "(not encrypted unless Ray's TLS is set up there)"
         )
     for external in (leaves, cluster):
         if external is not None and external["refused"]:
-            print(f"refused: {external['refused']}")
+            say(f"refused: {external['refused']}")
 
 
 @command(
@@ -473,7 +479,7 @@ def _finish(run: str, call: Namespace) -> None:
     if call.json:
         json_line({"run": run, "folder": now["folder"], "status": now["status"]})
     else:
-        print(run)
+        say(run)
     if not call.detach and now["failed"]:
         raise WorkFailed(api.failed_in_words(run))
 
@@ -519,7 +525,7 @@ def benchmark(call: Namespace) -> None:
     _warn(
         f"{part['part']} left out: {part['absent']}" for part in result["parts"] if part["absent"]
     )
-    print(file)
+    say(file)
 
 
 @command(
@@ -578,7 +584,7 @@ def audit(call: Namespace) -> None:
     if not call.json and not call.detach:
         shown = api.report(run)["conclusion"]
         for text in (shown["headline"], *shown["details"]):
-            print(f"\n{text}")
+            say(f"\n{text}")
 
 
 @command(
@@ -624,9 +630,9 @@ def audit_log(call: Namespace) -> None:
         for line in api.audit_lines():
             named = {name: line.pop(name, "") for name in ("when", "who", "event")}
             line.pop("previous", None)
-            print(*named.values(), *(f"{name}={cell(value)}" for name, value in line.items()))
+            say(*named.values(), *(f"{name}={cell(value)}" for name, value in line.items()))
     elif not broken:
-        print(
+        say(
             f"whole: {verified['lines']} lines ({verified['unchained']} from before the chain); "
             f"SHA-256 of the last: {verified['last'] or '–'}"
         )
@@ -701,11 +707,11 @@ def cancel(call: Namespace) -> None:
         raise InputError("cancel: name a run, or --all")
     if call.all:
         runs = api.cancel_runs([row["run"] for row in api.status(None)])
-        json_line({"cancelled": runs}) if call.json else print(*runs, sep="\n")
+        json_line({"cancelled": runs}) if call.json else say(*runs, sep="\n")
         return
     api.cancel(call.run)
     now = api.status(call.run)
-    json_line(now) if call.json else print(f"{call.run}: {now['status']}")
+    json_line(now) if call.json else say(f"{call.run}: {now['status']}")
 
 
 @command("status", "state and progress of runs", arg("run", metavar="RUN", nargs="?"))
@@ -736,7 +742,7 @@ def report(call: Namespace) -> None:
     if not call.json:
         _warn(filter(None, [api.rows_warning(call.run)]))
     if call.csv:
-        print("\n".join(map(str, api.report_csv(call.run, call.csv, call.part))))
+        say("\n".join(map(str, api.report_csv(call.run, call.csv, call.part))))
         return
     run_report = api.report(call.run, call.part)
     if call.json:
@@ -744,18 +750,18 @@ def report(call: Namespace) -> None:
         return
     items = run_report["items"]
     counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
-    print(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
+    say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
     if run_report["primary_judge"]:
-        print(f"primary judge: {run_report['primary_judge']}")
+        say(f"primary judge: {run_report['primary_judge']}")
     if run_report["position"]:
-        print(f"position of evidence: {run_report['position']['words']}")
+        say(f"position of evidence: {run_report['position']['words']}")
     shown = run_report.get("conclusion") or {"headline": "", "details": ()}
     for text in filter(None, (shown["headline"], *shown["details"])):
-        print(f"\n{text}")
+        say(f"\n{text}")
     questions = {view.table: view.title for view in reversed(api.views_of(run_report))}
     for name, rows in run_report["tables"].items():
         if rows:
-            print(f"\n{name}" + (f": {questions[name]}" if name in questions else ""))
+            say(f"\n{name}" + (f": {questions[name]}" if name in questions else ""))
             table(rows, list(rows[0]))
 
 
@@ -777,16 +783,16 @@ def compare(call: Namespace) -> None:
     if call.csv:
         _warn(comparison["notes"])
         written = api.write_tables({n: comparison[n] for n in names}, call.csv, "compare")
-        print("\n".join(map(str, written)))
+        say("\n".join(map(str, written)))
         return
     if call.json:
         json_line(comparison)
         return
     for note in comparison["notes"]:
-        print(f"note: {note}")
+        say(f"note: {note}")
     table(comparison["spec"], ("field", *(row["run"] for row in comparison["runs"])))
     if comparison["results"]:
-        print()
+        say()
         of = ("run", "arm", "reader", "judge", "measure", "n", "baseline_share", "run_share")
         ends = ("difference", "patient_low", "patient_high", "p_holm", "verdict")
         about_cut = ("kept_but_cut", "cut_at_least", "cut_at_most")
@@ -794,7 +800,7 @@ def compare(call: Namespace) -> None:
         known = [name for name in cut if any(row.get(name) for row in comparison["results"])]
         table(comparison["results"], (*of, *ends, *known))
     if comparison.get("questions"):
-        print()
+        say()
         columns = ("run", "arm", "reader", "judge", "instruction", "baseline", "this")
         table(comparison["questions"], columns)
 
@@ -841,10 +847,10 @@ def export(call: Namespace) -> None:
     _warn(written.get("warnings", ()))
     for name in ("html", "file"):
         if name in written:
-            print(written[name])
+            say(written[name])
     if written.get("dropped"):
         columns = [f"{name}.{c}" for name, dropped in written["dropped"].items() for c in dropped]
-        print("omitted (record text): " + ", ".join(columns))
+        say("omitted (record text): " + ", ".join(columns))
 
 
 @command(
@@ -920,7 +926,7 @@ def completion(call: Namespace) -> None:
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["midchart"], shell=call.shell)
-    json_line({"shell": call.shell, "script": script}) if call.json else print(script)
+    json_line({"shell": call.shell, "script": script}) if call.json else say(script)
 
 
 # Help by groups, examples, completion.
@@ -1072,10 +1078,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         call = parser.parse_args(arguments)
         call.does(call)
     except MidchartError as error:
-        print(f"midchart: {error}", file=sys.stderr)
+        say(f"midchart: {error}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
-        print("midchart: stopped", file=sys.stderr)
+        say("midchart: stopped", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

@@ -56,6 +56,21 @@ def runs_folder() -> Path:
     return data_folder() / "runs"
 
 
+def received_folder() -> Path:
+    """Files of other systems that people may name who sign in: logs for an audit, their ids."""
+    return data_folder() / "logs"
+
+
+def gates_folder() -> Path:
+    """Trained gates, a folder each."""
+    return cache_folder() / "gates"
+
+
+def calibrations_folder() -> Path:
+    """Calibrations of the arm ``certain``, a file each."""
+    return cache_folder() / "calibrations"
+
+
 def published_folder() -> Path:
     """The paper's figures, included in the program."""
     return ROOT / "data" / "published"

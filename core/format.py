@@ -6,6 +6,7 @@ CSV output has the columns of all rows, and no formula that a spreadsheet would 
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite, isnan
@@ -119,11 +120,16 @@ def about_left(seconds: float | None, of: str = "") -> str:
     return "" if seconds is None else f", about {duration(seconds)} left {of}".rstrip()
 
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _INVISIBLE = re.compile(
-    r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
+    r"[\u00ad\u034f\u061c\u070f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
+"""Characters without width, bidirectional controls, line separators, fillers, tags, variation
+selectors (what Unicode calls default ignorable, in short) and halves of a character."""
+HIDDEN = re.compile(f"{_CONTROL.pattern}|{_INVISIBLE.pattern}")
+"""A character that nobody sees as it is; a tab and a line feed are none."""
 
 
 def visible(text: str) -> str:
@@ -133,6 +139,11 @@ def visible(text: str) -> str:
     """
     text = _INVISIBLE.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def visible_json(text: str) -> str:
+    """A JSON document with the same content whose hidden characters are JSON's escapes."""
+    return HIDDEN.sub(lambda match: json.dumps(match.group())[1:-1], text)
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")

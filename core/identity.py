@@ -7,13 +7,15 @@ a worker the person who started its run.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.errors import NotPermitted
+from midchart.core.errors import NotPermitted, read_messages_by
 
 ROLES = ("viewer", "reviewer", "researcher", "owner")
 """Each role may do what those before it may."""
@@ -21,10 +23,16 @@ ROLES = ("viewer", "reviewer", "researcher", "owner")
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Name for the audit log (account, email or subject) and role (:data:`ROLES`)."""
+    """Name for the audit log (account, email, or issuer and subject) and role (:data:`ROLES`).
+
+    ``is_account``: the account that this process runs as, which may name any file that it can
+    read; others reach what the installation knows, by name
+    (:mod:`midchart.core.services.objects`).
+    """
 
     name: str
     role: str
+    is_account: bool = field(default=False, compare=False)
 
     def may(self, role: str) -> bool:
         """Whether this person may do what ``role`` may."""
@@ -33,7 +41,7 @@ class Person:
 
 def account() -> Person:
     """The account that this process runs as."""
-    return Person(settings.user(), ROLES[-1])
+    return Person(settings.user(), ROLES[-1], is_account=True)
 
 
 _resolver: list[Callable[[], Person | None]] = [account]
@@ -61,6 +69,46 @@ def person() -> Person:
     if acting is None:
         raise NotPermitted("nobody is signed in here; sign in and try again")
     return acting
+
+
+def by_name_alone() -> bool:
+    """Whether who acts now, if anybody, reaches what the installation knows and no other file."""
+    acting = _acting.get() or _resolver[0]()
+    return acting is None or not acting.is_account
+
+
+_PATH = re.compile(
+    r"(?<![\w.:/~\-\])}])/(?:[^\s/'\",;:()\[\]{}<>—]+/)*([^\s/'\",;:()\[\]{}<>—]+)/?"
+)
+_QUOTED = re.compile(r"(?<=')/[^'\n]*?([^/'\n]+)/?(?=')")
+_FIRST = re.compile(r"^/[^\n]*?([^/\n]+)/?(?=:\d+: |: )")
+
+
+def without_places(text: str) -> str:
+    """A text in which no path of this machine is left, for people who sign in; else the text.
+
+    The installation's folders become ``data``, ``cache`` and ``models``, and another absolute path
+    its last name.
+    """
+    if "/" not in text or not by_name_alone():
+        return text
+    folders = {
+        settings.data_folder(): "data",
+        settings.models_folder(): "models",
+        settings.cache_folder(): "cache",
+        settings.ROOT: "",
+        Path.home(): "",
+    }
+    names = {str(one): name for place, name in folders.items() for one in (place, place.resolve())}
+    for folder in sorted(names, key=len, reverse=True):
+        text = text.replace(f"{folder}/", f"{names[folder]}/".removeprefix("/"))
+        text = re.sub(rf"{re.escape(folder)}(?![\w.-])", names[folder] or "midchart", text)
+    for pattern in (_FIRST, _QUOTED, _PATH):
+        text = pattern.sub(r"\1", text)
+    return text
+
+
+read_messages_by(without_places)
 
 
 def require(role: str, action: str) -> None:

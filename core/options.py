@@ -98,6 +98,19 @@ Whole = Annotated[int, Field(ge=0)]
 Count = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(pattern=r"\S")]
 """A text that is not blank."""
+FORMAT = "format"
+"""Keyword of the JSON schema that says what a text is: one of the formats below."""
+COHORT, RECEIVED, CHECKPOINT, WORDS = "cohort", "received file", "checkpoint", "words"
+"""Formats of texts: three name a file or folder (:mod:`midchart.core.services.objects`), words name
+none. A text without a format is none of them, and people who sign in may not write a path there."""
+CohortPath = Annotated[Text, Field(json_schema_extra={FORMAT: COHORT})]
+"""A cohort's name or path."""
+ReceivedPath = Annotated[str, Field(json_schema_extra={FORMAT: RECEIVED})]
+"""The path of a file or folder that another system or person made; "" where there is none."""
+CheckpointPath = Annotated[str, Field(json_schema_extra={FORMAT: CHECKPOINT})]
+"""The path of a trained gate's folder or of a calibration; "" where there is none."""
+Words = Annotated[Text, Field(json_schema_extra={FORMAT: WORDS})]
+"""A text that is not blank and that no program opens."""
 Several = Annotated[tuple[T, ...], Strict(False)]
 """A list."""
 Chosen = Annotated[Several[T], Field(min_length=1)]
@@ -186,6 +199,12 @@ def _form(schema: Schema, form: Schema) -> str:
         if name in form
     ]
     return "".join([words.get(kind, "a table"), *limits])
+
+
+def received_fields(model: type[BaseModel] | None) -> frozenset[str]:
+    """The fields of a model that name a received file."""
+    fields = model.model_json_schema()["properties"] if model is not None else {}
+    return frozenset(name for name, field in fields.items() if field.get(FORMAT) == RECEIVED)
 
 
 class Configurable:

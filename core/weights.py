@@ -18,6 +18,7 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.errors import MissingModel, UnknownName
+from midchart.core.identity import without_places
 
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
@@ -251,8 +252,10 @@ def catalogue() -> list[dict[str, Any]]:
                 "later": model.later,
                 "here": located is not None,
                 "how": located.how if located else "",
-                "where": str(located.folder if located else settings.models_folder() / model.name),
-                "command": fetch_command(model),
+                "where": without_places(
+                    str(located.folder if located else settings.models_folder() / model.name)
+                ),
+                "command": without_places(fetch_command(model)),
             }
         )
     return rows

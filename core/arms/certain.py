@@ -47,6 +47,7 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import DataError, InputError, MissingModel
 from midchart.core.format import percent
 from midchart.core.loaders.open import content_digest
+from midchart.core.options import CheckpointPath
 from midchart.core.parsing import read_document, user_path
 from midchart.core.protocol import BEFORE, Protocol
 from midchart.core.provenance import digest
@@ -241,7 +242,7 @@ class Certain(_RankedByBoth):
     def __init__(
         self,
         protocol: Protocol,
-        calibration: str = "",
+        calibration: CheckpointPath = "",
         alpha: float = _ALPHA,
         withdrawn: str = "",
         progress: Progress | None = None,
@@ -271,7 +272,9 @@ class Certain(_RankedByBoth):
                 )
 
     @classmethod
-    def check(cls, protocol: Protocol, calibration: str = "", alpha: float = _ALPHA) -> None:
+    def check(
+        cls, protocol: Protocol, calibration: CheckpointPath = "", alpha: float = _ALPHA
+    ) -> None:
         """Raise what the constructor raises for these options, before a default calibration."""
         cls._check_alpha(alpha)
         locate(cls.needs)
@@ -474,7 +477,7 @@ def own_calibration(cohort: Cohort, protocol: Protocol) -> Path:
     """The calibration file of a cohort in the cache, made once for its files and protocol."""
     values = repr([getattr(protocol, field) for field in (*FIELDS, "locate", "locate_threshold")])
     name = digest(_VERSION, values, content_digest(Path(cohort.path)))[:16]
-    path = settings.cache_folder() / "calibrations" / f"{name}.json"
+    path = settings.calibrations_folder() / f"{name}.json"
     if not path.exists():
         with exclusive(path.with_suffix(".lock")):
             if not path.exists():

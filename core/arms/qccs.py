@@ -10,6 +10,7 @@ from midchart.core.errors import MissingModel
 from midchart.core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.scoring import Parts, Scorer, explain
+from midchart.core.options import CheckpointPath
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
@@ -32,7 +33,7 @@ class Qccs(ScoredArm):
     name, title = "qccs", "QCCS gate"
     titled = False  # keeps less evidence with titles, also when trained with them (docs/log.md)
 
-    def __init__(self, protocol: Protocol, gate: str = "") -> None:
+    def __init__(self, protocol: Protocol, gate: CheckpointPath = "") -> None:
         super().__init__(protocol)
         if not gate:
             raise MissingModel(

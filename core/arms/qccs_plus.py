@@ -12,6 +12,7 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import MissingModel
 from midchart.core.gate.checkpoint import gate_folders, not_held_out
 from midchart.core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
+from midchart.core.options import CheckpointPath
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
@@ -37,7 +38,7 @@ class QccsPlus(LexicalArm):
     def __init__(
         self,
         protocol: Protocol,
-        gate: str = "",
+        gate: CheckpointPath = "",
         progress: Progress | None = None,
         embedder: Embedder | None = None,
     ) -> None:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 from midchart.core.cohorts.files import LoadLog, shown
 from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from midchart.core.cohorts.manifest import read_manifest
 from midchart.core.cohorts.records import (
@@ -57,6 +58,8 @@ class CohortLoader(ABC):
             licence=self.licence,
             deidentified=self.deidentified,
         )
+        if isinstance(parts["records"], LazyRecords):
+            warn_of_twins(parts["records"], log)
         return Cohort(
             path=str(place),
             format=self.name,

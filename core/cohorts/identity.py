@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from midchart.core.cohorts.files import LoadLog
+from midchart.core.format import HIDDEN
 
 Key = tuple[str, str]
 """Authority ("" where the format has one) and number."""
@@ -136,3 +137,36 @@ def record_names(keys: Iterable[Key]) -> dict[Key, str]:
         (authority, number): number if numbers[number] == 1 else f"{number}@{authority}"
         for authority, number in ordered
     }
+
+
+MOST_TWINS = 20
+"""Groups of ids that one warning names."""
+
+
+def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
+    """Name the ids that differ in nothing that a reader would see as another patient.
+
+    Case, Unicode's forms of one character (NFC, NFD, compatibility), invisible characters and
+    blanks: files of one patient, named by two programs, would else be two patients.
+    """
+    groups: dict[str, list[str]] = {}
+    for id in ids:
+        groups.setdefault(_seen(id), []).append(id)
+    twins = [sorted(group) for group in groups.values() if len(group) > 1]
+    if not twins:
+        return
+    named = "; ".join(" and ".join(map(ascii, group)) for group in sorted(twins)[:MOST_TWINS])
+    more = f" and {len(twins) - MOST_TWINS:,} more" if len(twins) > MOST_TWINS else ""
+    log.warn(
+        f"ids that differ in case, blanks or forms of one character alone are different patients "
+        f"here: {named}{more} — give the files or rows of one patient one spelling"
+    )
+
+
+def _seen(id: str) -> str:
+    if id.isascii():
+        text = id.lower()
+    else:
+        form = unicodedata.normalize("NFKC", HIDDEN.sub("", id)).casefold()
+        text = unicodedata.normalize("NFKC", form)
+    return " ".join(text.split())

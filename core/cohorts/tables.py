@@ -18,6 +18,7 @@ from pathlib import Path
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import LoadLog, read_unchanged
 from midchart.core.errors import DataError
+from midchart.core.format import count
 from midchart.core.parsing import repeated
 
 _LARGEST_UNPACKED = 4 << 30
@@ -552,7 +553,10 @@ def check_columns(
     line: int | None = 1,
     most: int = _MOST_COLUMNS,
 ) -> None:
-    """Raise DataError naming the columns that are missing or there twice, or for too many."""
+    """Raise DataError naming the columns that are missing or there twice, or for too many.
+
+    Only required columns are named: a file without a header has text of records in its place.
+    """
     missing = [column for column in required if column not in header]
     if missing:
         needs = ", ".join(required)
@@ -562,4 +566,8 @@ def check_columns(
         raise DataError(name, line, reason, f"at most {most:,} are read")
     twice = repeated(header)
     if twice:
-        raise DataError(name, line, f"names the columns {', '.join(twice)} twice", "rename one")
+        known = [column for column in twice if column in required]
+        words = [f"the columns {', '.join(known)}"] if known else []
+        if len(known) < len(twice):
+            words.append(count(len(twice) - len(known), "other column"))
+        raise DataError(name, line, f"names {' and '.join(words)} twice", "rename one")

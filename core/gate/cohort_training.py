@@ -444,7 +444,7 @@ def default_gate_folder(name: str, protocol: Protocol) -> Path:
     demo = _demo_cohort()
     cohort = "made" if demo is None else _cohort_digest(demo)
     values = repr([(field, getattr(protocol, field)) for field in PROTOCOL_FIELDS])
-    return settings.cache_folder() / "gates" / digest(_GATE_VERSION, values, cohort)[:16]
+    return settings.gates_folder() / digest(_GATE_VERSION, values, cohort)[:16]
 
 
 def _demo_cohort() -> Path | None:

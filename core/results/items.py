@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from midchart.core.errors import InputError, UnknownName
+from midchart.core.options import received_fields
 from midchart.core.results.comparison import detectable, paired
 from midchart.core.results.primary import verdict_source
 from midchart.core.results.report import counted_store, withdraw
 from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
 from midchart.core.results.tables import facts
 from midchart.core.runs.directory import RunDirectory, find_run
-from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.planner import digest_of, open_source
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
@@ -252,15 +253,33 @@ def asked_of(run: str) -> Cohort:
 
     Raises UnknownName, DataError, or InputError where what it was made of has changed since.
     """
-    plan, data = find_run(run).plan(), status(run)["data"]
+    plan, row = find_run(run).plan(), status(run)
+    experiment, data = EXPERIMENTS.build(plan.kind), row["data"]
+    if row["imported"]:
+        _refuse_foreign_places(run, row["cohort_here"], experiment, plan)
     source = open_source(data)
-    cohort = EXPERIMENTS.build(plan.kind).cohort(source, plan)
+    cohort = experiment.cohort(source, plan)
     if cohort is not source and digest_of(data) != plan.digest:
         raise InputError(
             f"run {run} asks about records made of a cohort that has changed: {data}; its cards "
             "cannot be shown"
         )
     return cohort
+
+
+def _refuse_foreign_places(run: str, cohort_here: str, experiment: Experiment, plan: Plan) -> None:
+    """Raise InputError where an imported run names a place of the machine that it came from, which
+    is nothing, or another file, on this one."""
+    if cohort_here != "same":
+        raise InputError(
+            f"run {run} was imported, and its cohort is not here; import the cohort, then the run"
+        )
+    for field in experiment.fields:
+        if plan.options.get(field) and field in received_fields(experiment.options_model):
+            raise InputError(
+                f"run {run} was imported, and the file that its field {field!r} names is not part "
+                "of an export"
+            )
 
 
 def answer(run: str, key: str) -> Row:

@@ -45,7 +45,7 @@ from pydantic import TypeAdapter
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.identity import ROLES, Person, account, person
+from midchart.core.identity import ROLES, Person, account, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
 from midchart.core.provenance import now
@@ -173,7 +173,9 @@ class RunDirectory:
         without such a note."""
         asked = ("started", "resumed")
         names = [line["who"] for line in read_lines(self.people, PERSON) if line["action"] in asked]
-        return Person(names[-1], ROLES[-1]) if names else account()
+        if not names or names[-1] == account().name:
+            return account()
+        return Person(names[-1], ROLES[-1])
 
     def store(self, plan: Plan) -> RowStore:
         """The tables of the run with this plan, whose rows are held to it."""
@@ -246,7 +248,10 @@ def run_ids() -> list[str]:
     folder = settings.runs_folder()
     if not folder.is_dir():
         return []
-    return sorted(p.name for p in folder.iterdir() if not p.name.startswith(".") and _is_run(p))
+    paths = [path for path in folder.iterdir() if not path.name.startswith(".")]
+    if by_name_alone():
+        paths = [path for path in paths if not path.is_symlink()]
+    return sorted(path.name for path in paths if _is_run(path))
 
 
 def _is_run(path: Path) -> bool:

@@ -36,7 +36,9 @@ from midchart.core.errors import (
 )
 from midchart.core.judges import JUDGES
 from midchart.core.options import (
+    CheckpointPath,
     Chosen,
+    CohortPath,
     Count,
     Options,
     Schema,
@@ -44,6 +46,7 @@ from midchart.core.options import (
     SpecSchema,
     Text,
     Whole,
+    Words,
     read_table,
 )
 from midchart.core.parsing import user_path
@@ -67,7 +70,13 @@ if TYPE_CHECKING:
 
 E = TypeVar("E", ArmConfig, ComponentSpec)
 LISTS: Mapping[str, Registry[Any]] = {"arms": ARMS, "readers": READERS, "judges": JUDGES}
-SCALARS = {"bool": bool, "int": int, "float": float, "str": str}
+SCALARS = {
+    "bool": bool,
+    "int": int,
+    "float": float,
+    "str": str,
+    "CheckpointPath": CheckpointPath,
+}
 SET_BY_RUN = ("label", "withdrawn")
 """Constructor arguments of a plain type that the run sets, so that a spec cannot."""
 
@@ -82,13 +91,13 @@ def _host(value: str) -> str:
 class SpecFields(Options):
     """Fields of a spec of any kind."""
 
-    name: Text | SkipJsonSchema[None] = Field(None, title="Name")
+    name: Words | SkipJsonSchema[None] = Field(None, title="Name")
     """Name of the run in lists; default: the file's name."""
-    group: Text | SkipJsonSchema[None] = Field(None, title="Group")
+    group: Words | SkipJsonSchema[None] = Field(None, title="Group")
     """Runs of one cohort with the same group are listed as one entry; default: none."""
     kind: Text = Field(title="Kind")
     """The experiment."""
-    data: Text = Field(title="Cohort")
+    data: CohortPath = Field(title="Cohort")
     """Name of a folder in data/cohorts, or a path to a cohort folder or a record file."""
     protocol: Annotated[
         Any, BeforeValidator(parse, json_schema_input_type=Literal[*PRESETS] | Protocol)
@@ -141,7 +150,7 @@ class Component:
             return options_model
         for key, one in inspect.signature(factory).parameters.items():
             written = getattr(one.annotation, "__name__", str(one.annotation)).split(" | ")
-            names = [*written, type(one.default).__name__]
+            names = [part for part in written if part in SCALARS] or [type(one.default).__name__]
             types = dict.fromkeys(SCALARS[part] for part in names if part in SCALARS)
             if key == READER:
                 fields[key] = (str | dict[str, Any] | SkipJsonSchema[None], None)
@@ -199,7 +208,7 @@ def _model(kind: str) -> type[SpecFields]:
     if "judges" in experiment.lists:
         about = "Label of the judge that decides; default: exact values, else token overlap."
         fields["primary_judge"] = (
-            Text | SkipJsonSchema[None],
+            Words | SkipJsonSchema[None],
             Field(None, title="Primary judge", description=about),
         )
     if experiment.makes_records:

@@ -19,6 +19,7 @@ from typing_extensions import TypedDict
 
 from midchart.core.config import runs_folder
 from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.identity import without_places
 from midchart.core.parsing import read_document
 from midchart.core.runs.directory import (
     RESTORE,
@@ -126,7 +127,7 @@ def slot_of(folder: RunDirectory) -> str:
 def _crash_reason(folder: RunDirectory, events: list[dict[str, Any]]) -> str:
     failure = _last(events, "failed")
     if failure:
-        return failure.get("reason", "")
+        return without_places(failure.get("reason", ""))
     if shutil.disk_usage(folder.path).free < FULL:
         return "the disk that holds the runs is full: make room, then resume"
     return "its process was ended from outside" if folder.log.exists() else ""
@@ -180,7 +181,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "planned": raw["planned"],
         "done": done,
         "failed": failed,
-        "folder": str(folder.path),
+        "folder": without_places(str(folder.path)),
         "data": imported.get("data") or raw["cohort"]["path"],
         "created": raw["created"],
         "imported": bool(imported),
@@ -260,7 +261,7 @@ def log_tail(run: str, lines: int = 40) -> str:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 400 * lines))
         text = file.read().decode("utf-8", "replace")
-    return "\n".join(text.splitlines()[-lines:])
+    return without_places("\n".join(text.splitlines()[-lines:]))
 
 
 def failed_items(run: str, most: int = 500) -> list[dict[str, Any]]:
@@ -276,7 +277,7 @@ def failed_items(run: str, most: int = 500) -> list[dict[str, Any]]:
         columns = ", ".join([literal(table) + " AS stage", *names, "reason"])
         where = f"status = 'failed' ORDER BY reason, key LIMIT {int(most)}"
         rows += store.select(table, columns, where)
-    return rows
+    return [{**row, "reason": row["reason"] and without_places(row["reason"])} for row in rows]
 
 
 # Runs as lists show them: the runs of one group as one entry, every other run alone.

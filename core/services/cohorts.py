@@ -12,6 +12,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.storage.files import writing
@@ -32,6 +33,7 @@ class CohortCard:
     imported: bool = False
 
 
+_LINKED = "is a link, which is not followed for people who sign in; its owner can import the folder"
 _cards: dict[Path, tuple[tuple[Any, ...], CohortCard, str]] = {}
 """Folder → the state of its files, card and time of import: listing more cohorts than are kept open
 reads only those whose files changed."""
@@ -70,6 +72,9 @@ def cohorts() -> list[CohortCard]:
         return []
     cards: list[tuple[bool, str, str, CohortCard]] = []
     for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
+        if path.is_symlink() and by_name_alone():
+            cards.append((True, "", path.name, CohortCard(path.name, str(path), _LINKED)))
+            continue
         try:
             card, imported = _card(path)
         except InputError as error:

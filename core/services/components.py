@@ -15,6 +15,7 @@ from midchart.core import weights
 from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.gate.checkpoint import CARD, Gate, Split, load_gate
+from midchart.core.identity import without_places
 from midchart.core.judges import JUDGES
 from midchart.core.loaders import LOADERS
 from midchart.core.readers import READERS
@@ -42,14 +43,16 @@ class MemberCard:
 
 
 def folders() -> dict[str, str]:
-    """Paths of the program (which holds app.py), cohorts, runs, cache and models."""
-    return {
-        "program": str(settings.ROOT),
-        "cohorts": str(settings.cohorts_folder()),
-        "runs": str(settings.runs_folder()),
-        "cache": str(settings.cache_folder()),
-        "models": str(settings.models_folder()),
+    """Paths of the program (which holds app.py), cohorts, runs, cache and models, as the acting
+    person may see them."""
+    places = {
+        "program": settings.ROOT,
+        "cohorts": settings.cohorts_folder(),
+        "runs": settings.runs_folder(),
+        "cache": settings.cache_folder(),
+        "models": settings.models_folder(),
     }
+    return {name: without_places(str(folder)) for name, folder in places.items()}
 
 
 def members(family: str) -> list[MemberCard]:
@@ -67,7 +70,7 @@ def members(family: str) -> list[MemberCard]:
         factory = registries[family].get(name)
         needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
         lacks = weights.problem(needs) if needs else ""
-        problem = lacks or (_IN_RUNS if calls and not needs else "")
+        problem = without_places(lacks) or (_IN_RUNS if calls and not needs else "")
         if family == "arm" and "reader" in inspect.signature(factory).parameters:
             problem = _WITH_A_READER
         control = getattr(factory, "control", False)
@@ -93,7 +96,7 @@ def gate_cards() -> list[dict[str, Any]]:
     buckets, dim, head, query, parameters, temperature, patients (of each part of the split),
     facts (curve, pairs, recipe, cohort, versions, … as trained). No id of a patient is in it.
     """
-    folder = settings.cache_folder() / "gates"
+    folder = settings.gates_folder()
     if not folder.is_dir():
         return []
     cards: list[tuple[float, dict[str, Any]]] = []
@@ -102,7 +105,11 @@ def gate_cards() -> list[dict[str, Any]]:
             continue
         written = (place / CARD).stat().st_mtime
         created = datetime.fromtimestamp(written).isoformat(" ", "minutes")
-        card: dict[str, Any] = {"folder": str(place), "made": created, "problem": ""}
+        card: dict[str, Any] = {
+            "folder": without_places(str(place)),
+            "made": created,
+            "problem": "",
+        }
         try:
             card |= _gate_facts(load_gate(place))
         except DataError as error:

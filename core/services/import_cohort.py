@@ -49,7 +49,7 @@ LARGEST_COHORT = 16 << 30
 """Bytes of all files of a cohort together, a zip's uncompressed."""
 _MOST_FILES = 200_000
 _LOCK = "imports.lock"
-"""Held, in the cache, while an import begins or takes its place."""
+"""Held, in the cache, while an import begins or takes its place, and while a cohort is removed."""
 _ACTIVE = ("queued", "running", "cancelling")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _BLOCK = 1 << 20
@@ -274,6 +274,11 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     be read, which are left and may hold its text. Raises UnknownName, and InputError while any run
     is active or where it is a folder that was placed by hand.
     """
+    with exclusive(settings.cache_folder() / _LOCK):  # one removal at a time, and no import begins
+        return _remove(name, runs)
+
+
+def _remove(name: str, runs: bool) -> dict[str, Any]:
     folder = settings.cohorts_folder() / name
     if not _NAME.fullmatch(name) or not folder.is_dir() or folder.is_symlink():
         raise UnknownName("cohort", name, [card.name for card in cohorts()])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from midchart.core.identity import ROLES, person, require
+from midchart.core.identity import ROLES, by_name_alone, person, require
 
 ANYBODY = ""
 FUNCTIONS = {
@@ -21,7 +21,7 @@ FUNCTIONS = {
         may neutralise only_quotes option_text options p_number p_value parse percent points
         progress protect_new_files read_questions read_toml resolve_person role_needed rows_of
         sentences shown single_value split_label title type_text undated value_toml values views_of
-        was_cut weak_source with_sign without_sign_in words write_toml""",
+        visible was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map audit_cards benchmarks build_arm changed_questions check
@@ -44,8 +44,8 @@ FUNCTIONS = {
     "researcher": """
         benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html
         export_run export_to import_results import_run label_run make_calibration make_gate
-        open_examples open_shipped prepare_demo prepare_first_start probe replicate resume
-        share_cards start wait write_tables""",
+        open_examples open_shipped prepare_demo prepare_first_start probe received_files replicate
+        resume share_cards start wait write_tables""",
     "owner": """
         audit_lines import_cohort remove_cohort remove_run set_data_use settle_columns
         verify_audit""",
@@ -67,7 +67,8 @@ def may(function: str) -> bool:
 
 
 def guarded(name: str, value: Any) -> Any:
-    """A function that checks the acting person's role at each call; other values as they are.
+    """A function that checks, at each call, the acting person's role and the objects that a person
+    who signed in names; other values as they are.
 
     The function raises NotPermitted.
     """
@@ -79,6 +80,11 @@ def guarded(name: str, value: Any) -> Any:
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
         require(role, name)
+        if by_name_alone():
+            from midchart.core.services.objects import known_arguments
+
+            known, known_named = known_arguments(name, function, arguments, named)
+            return function(*known, **known_named)
         return function(*arguments, **named)
 
     return call

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,10 +199,17 @@ def remove_run(run: str) -> dict[str, int]:
 def delete_folder(folder: Path) -> None:
     """Delete a folder, hidden first, so that no list shows a part of it."""
     for left in folder.parent.glob(".removed-*"):  # of a killed process
-        shutil.rmtree(left)
+        _remove_tree(left)
     hidden = folder.rename(folder.with_name(f".removed-{folder.name}"))
     sync_folder(hidden.parent)
-    shutil.rmtree(hidden)
+    _remove_tree(hidden)
+
+
+def _remove_tree(folder: Path) -> None:
+    """Delete a folder, parts of which another process may be deleting too."""
+    while folder.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
 
 
 def delete_run(folder: RunDirectory) -> None:

@@ -127,4 +127,4 @@ def _gate_folder(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind
     differing = {name: getattr(protocol, name) for name in fields}
     default = {name: getattr(Protocol(), name) for name in fields}
     other = "" if differing == default else f"-{digest(repr(sorted(differing.items())))[:8]}"
-    return settings.cache_folder() / "gates" / f"{cohort_key(cohort)}{kind}{other}"
+    return settings.gates_folder() / f"{cohort_key(cohort)}{kind}{other}"

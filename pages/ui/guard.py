@@ -18,6 +18,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.headers import own_origin
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import empty, figures, pickers
 from midchart.pages.ui.shared.marks import plain
@@ -112,13 +113,10 @@ def _refuse_foreign_origins() -> None:
     allowed = st.get_option("server.allowedHosts") or LOOPBACK_HOSTS
     host, origin = headers.get("Host"), headers.get("Origin")
     foreign = host is not None and not allowed_host(host, allowed)
-    if origin and not foreign:
-        trusted = {entry.rstrip("/") for entry in st.get_option("server.corsAllowedOrigins") or ()}
-        foreign = origin not in trusted and not allowed_host(urlsplit(origin).netloc, allowed)
-    if foreign:
+    if foreign or (origin and not own_origin(origin, host or "", sign_in.trusted_origins())):
         st.error(
-            "This host name is not allowed. Use the installation's own name, or ask its owner to "
-            "add this one to server.allowedHosts in .streamlit/config.toml."
+            "This host name or port is not allowed. Use the installation's own name, or ask its "
+            "owner to add this one to server.allowedHosts in .streamlit/config.toml."
         )
         st.stop()
 

@@ -1,10 +1,12 @@
-"""Headers of every answer of the server."""
+"""Headers of every answer of the server, and the origin that a request's page must have."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from urllib.parse import urlsplit
 
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 HEADERS: Mapping[str, str] = {
@@ -31,3 +33,48 @@ class SecurityHeaders:
             await send(message)
 
         await self.app(scope, receive, send_with_headers if scope["type"] == "http" else send)
+
+
+PORTS = {"http": 80, "https": 443}
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that change nothing."""
+
+
+def own_origin(origin: str, host: str, trusted: Iterable[str] = ()) -> bool:
+    """Whether an Origin header names the page that the Host header does, its port included, or one
+    of ``trusted``; a Host without a port stands for the usual port of the origin's scheme."""
+    if origin.rstrip("/") in {one.strip().rstrip("/") for one in trusted if one}:
+        return True
+    try:
+        page, server = urlsplit(origin), urlsplit(f"//{host}")
+        usual = PORTS.get(page.scheme)
+        names = [(one.hostname or "").rstrip(".") for one in (page, server)]
+        ports = [one.port or usual for one in (page, server)]
+    except ValueError:
+        return False
+    return usual is not None and bool(names[0]) and names[0] == names[1] and ports[0] == ports[1]
+
+
+class OwnOrigin:
+    """ASGI middleware: a page of another origin, such as another port of this machine, opens no
+    websocket and changes nothing. Requests without an Origin header come from no page.
+
+    ``trusted``: gives further origins, asked at each request.
+    """
+
+    def __init__(self, app: ASGIApp, trusted: Callable[[], Iterable[str]] = tuple) -> None:
+        self.app, self.trusted = app, trusted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request of the app's own pages on; refuse others with status 403."""
+        if scope["type"] not in ("http", "websocket") or scope.get("method") in READING:
+            return await self.app(scope, receive, send)
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        trusted = tuple(self.trusted())
+        if all(len(hosts) == 1 and own_origin(one, hosts[0], trusted) for one in origins):
+            return await self.app(scope, receive, send)
+        if scope["type"] == "websocket":
+            await receive()
+            return await send({"type": "websocket.close", "code": 1008, "reason": "foreign origin"})
+        return await PlainTextResponse("foreign origin\n", 403)(scope, receive, send)

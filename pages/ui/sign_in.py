@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import math
+import re
 import time
 import tomllib
 from collections.abc import Callable, Mapping
@@ -37,6 +39,8 @@ COOKIE_SECRET = 32
 """Characters that the key of the cookies has at least."""
 PUBLIC = ("/_stcore/health", "/_stcore/host-config")
 """Paths of Streamlit's server that need no sign-in, in addition to the websocket."""
+CLOCKS = 60
+"""Seconds by which the provider's clock may be ahead of this machine's."""
 ROLES_REMEDY = "its owner assigns roles in [roles] of .streamlit/secrets.toml"
 
 _state = {"required": False}
@@ -56,33 +60,72 @@ def required() -> bool:
     return _state["required"]
 
 
-def _sign_in_of(claims: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(claims.get(name) for name in ("provider", "sub", "iat", "nonce"))
+def _sign_in_of(claims: Mapping[str, Any]) -> str:
+    return repr([claims.get(name) for name in ("provider", "iss", "sub", "iat", "nonce")])
 
 
-def name_of(claims: Mapping[str, Any]) -> str:
-    """Name of the signed-in person: the verified email, else the subject; "" where nobody is.
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
-    ``claims``: the identity token's, as ``st.user`` and the cookie hold them.
+
+def _in_time(claims: Mapping[str, Any]) -> bool:
+    """Whether a token was issued within the last hours and has not expired; NaN never is."""
+    issued, expires, now = claims.get("iat"), claims.get("exp"), time.time()
+    if not _is_number(issued) or not now - 3600 * HOURS <= issued <= now + CLOCKS:
+        return False
+    return expires is None or (_is_number(expires) and now < expires < math.inf)
+
+
+def names_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names under which ``[roles]`` may list the signed-in person; none where nobody is.
+
+    First the issuer and the subject, which no other person has: ``https://issuer subject``. Then
+    the email, where the token says that it is verified and no second provider could say so of
+    another person. ``claims``: the identity token's, as ``st.user`` and the cookie hold them.
     """
-    issued = claims.get("iat")
-    if claims.get("is_logged_in") is not True or _sign_in_of(claims) in _ended:
-        return ""
-    if not isinstance(issued, int | float) or time.time() - issued > 3600 * HOURS:
-        return ""
-    email = claims.get("email")
-    if isinstance(email, str) and str(claims.get("email_verified", True)).lower() == "true":
-        return email.strip().lower()
-    return str(claims.get("sub") or "")
+    issuer, subject, email = (claims.get(name) for name in ("iss", "sub", "email"))
+    if claims.get("is_logged_in") is not True or not _in_time(claims):
+        return ()
+    if _sign_in_of(claims) in _ended:
+        return ()
+    if not (_is_word(issuer) and isinstance(subject, str) and subject.strip()):
+        return ()
+    names = [f"{issuer} {subject}"]
+    verified = claims.get("email_verified") is True and isinstance(email, str)
+    if verified and _is_word(email.strip()) and len(_providers()) < 2:
+        names.append(email.strip().lower())
+    return tuple(names)
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and not re.search(r"\s", value)
+
+
+def _providers() -> list[str | None]:
+    """The names of the providers; None for the one without a name."""
+    section = st.secrets.get("auth", {}) if st.secrets.load_if_toml_exists() else {}
+    named = [key for key, value in section.items()
+             if isinstance(value, Mapping) and "client_id" in value]  # fmt: skip
+    return [*([None] if "client_id" in section else []), *named]
+
+
+def _is_email(key: str) -> bool:
+    """Whether a name in ``[roles]`` is an email; else it is an issuer and a subject."""
+    return "@" in key and not re.search(r"\s", key)
 
 
 def person_of(claims: Mapping[str, Any]) -> api.Person | None:
-    """The signed-in person with a role; None where nobody is signed in or the person has none."""
-    name = name_of(claims)
-    listed = st.secrets.get("roles", {}) if name and st.secrets.load_if_toml_exists() else {}
-    roles = {key.lower() if "@" in key else key: role for key, role in listed.items()}
-    role = roles.get(name)
-    return api.Person(name, role) if name and role in api.ROLES else None
+    """The signed-in person with a role; None where nobody is signed in or the person has none.
+
+    The person's name, in the audit log and of reviewers' codes, is the one that has the role.
+    """
+    names = names_of(claims)
+    listed = st.secrets.get("roles", {}) if names and st.secrets.load_if_toml_exists() else {}
+    roles = {key.lower() if _is_email(key) else key: role for key, role in listed.items()}
+    for name in names:
+        if roles.get(name) in api.ROLES:
+            return api.Person(name, roles[name])
+    return None
 
 
 def _acting() -> api.Person | None:
@@ -120,18 +163,17 @@ def gate() -> None:
     if not required():
         return
     claims = st.user.to_dict()
-    name = name_of(claims)
-    if not name:
+    names = names_of(claims)
+    if not names:
         st.info("This installation requires sign-in.", icon=":material/lock:")
-        providers = [key for key, value in get_secrets_auth_section().items()
-                     if isinstance(value, Mapping) and "client_id" in value]  # fmt: skip
-        for provider in providers or [None]:
+        for provider in _providers():
             label = f"Sign in with {provider}" if provider else "Sign in"
             st.button(label, type="primary", on_click=st.login, args=(provider,))
         st.stop()
     person = person_of(claims)
     if person is None:
-        st.error(plain(f"{name} has no role in this installation; {ROLES_REMEDY}."))
+        listed = " or ".join(repr(name) for name in reversed(names))
+        st.error(plain(f"{listed} has no role in this installation; {ROLES_REMEDY}."))
         st.button("Sign out", on_click=sign_out)
         st.stop()
     with st.sidebar:
@@ -184,6 +226,13 @@ def refusal() -> str:
     unknown = [name for name, role in roles.items() if role not in api.ROLES]
     if unknown:
         return f"[roles] gives {unknown[0]!r} no known role; the roles are {', '.join(api.ROLES)}"
+    emails = [name for name in roles if _is_email(name)]
+    if emails and len(_providers()) > 1:
+        return (
+            f"[roles] names {emails[0]!r} by email, which {len(_providers())} providers could give "
+            "to different people; name people by issuer and subject, "
+            '"https://ISSUER SUBJECT" = "role" (the page shows it to a person without a role)'
+        )
     if not find_spec("authlib"):
         return (
             "sign-in is set up ([auth] in the secrets file) but Authlib is not installed: "
@@ -209,6 +258,13 @@ def _open_addresses() -> str:
 # At every request.
 
 
+def trusted_origins() -> tuple[str, ...]:
+    """Origins of pages that are the app's own: the owner's list, and where providers send people
+    back to."""
+    listed = tuple(st.get_option("server.corsAllowedOrigins") or ())
+    return (*listed, get_origin_from_redirect_uri() or "") if required() else listed
+
+
 def _cookie_claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
     """The claims in Streamlit's signed cookie; none where its signature is wrong or too old."""
     secret = get_cookie_secret()
@@ -218,7 +274,8 @@ def _cookie_claims(cookies: Mapping[str, str]) -> Mapping[str, Any]:
         return decode_signed_value(secret, name, value)
 
     text = get_cookie_with_chunks(signed, USER_COOKIE_NAME)
-    return json.loads(text) if text else {}
+    claims: Any = json.loads(text) if text else {}
+    return claims if isinstance(claims, dict) else {}
 
 
 class RequireSignIn:

@@ -34,7 +34,9 @@ ROLES = {
 }
 PEOPLE = {name: {"email": name, "email_verified": True} for name in [*ROLES, "sam@else.org"]}
 PEOPLE["Olga's address, not verified"] = {"email": "olga@ward.org", "email_verified": False}
-PEOPLE["Olga in capitals"] = {"email": "Olga@Ward.org"}
+PEOPLE["Olga in capitals"] = {"email": "Olga@Ward.org", "email_verified": True}
+PEOPLE["who has Olga's address as subject"] = {"sub": "olga@ward.org"}
+PEOPLE["Sven, by his subject"] = {"email": "olga@ward.org", "sub": "s-7"}
 
 
 @dataclass
@@ -58,7 +60,7 @@ def site(tmp_path_factory) -> Iterator[Site]:
         run = app_data.make_run(home / "data" / "cohorts" / "demo")
     with provider(PEOPLE) as people:
         secrets = home / "secrets.toml"
-        secrets.write_text(secrets_toml(people, ROLES))
+        secrets.write_text(secrets_toml(people, {**ROLES, f"{people.url} s-7": "viewer"}))
         with serve(home, "--secrets.files", str(secrets)) as server:
             yield Site(server.url, home / "data", run, secrets)
 
@@ -110,7 +112,9 @@ def runs_of(site: Site) -> set[str]:
     return {path.name for path in (site.data / "runs").glob("2*")}
 
 
-@pytest.mark.parametrize("person", ["sam@else.org", "Olga's address, not verified"])
+@pytest.mark.parametrize(
+    "person", ["sam@else.org", "Olga's address, not verified", "who has Olga's address as subject"]
+)
 def test_a_person_without_a_role_sees_nothing(site, signed_in, person):
     page = signed_in(person)
     for path in ("/", "/patient", f"/runs?run={site.run}"):
@@ -123,6 +127,13 @@ def test_a_person_without_a_role_sees_nothing(site, signed_in, person):
 def test_an_email_is_compared_without_regard_to_case(signed_in):
     page = signed_in("Olga in capitals")
     expect(page.get_by_text("Signed in as olga@ward.org, owner")).to_be_visible()
+
+
+def test_a_role_by_issuer_and_subject_counts_whatever_the_unverified_email_says(signed_in):
+    page = signed_in("Sven, by his subject")
+    expect(
+        page.get_by_text(re.compile("Signed in as http://127.0.0.1:.* s-7, viewer"))
+    ).to_be_visible()
 
 
 def test_a_viewer_reads_and_changes_nothing(site, signed_in):
@@ -257,5 +268,8 @@ def test_the_websocket_is_opened_to_the_own_host_and_origin_alone(site, signed_i
 
     assert opened(address, address) == 101
     assert opened(address, "evil.example") == 403
+    assert opened(address, "127.0.0.1:1") == 403
+    assert opened(address, "127.0.0.1") == 403
+    assert opened(address, address.replace("127.0.0.1", "localhost")) == 403
     port = address.rsplit(":", 1)[1]
     assert opened(f"evil.example:{port}", f"evil.example:{port}") == 403

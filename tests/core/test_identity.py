@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
+from pathlib import Path
 
 import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
-from midchart.core.errors import NotPermitted
+from midchart.core.errors import InputError, MidchartError, NotPermitted
 from midchart.core.identity import ROLES, Person, acting_as, person, resolve
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
@@ -92,11 +93,11 @@ def test_the_command_line_acts_as_the_account():
 
 
 @pytest.mark.slow
-def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec, place):
+def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec):
     with acting_as(RITA):
         run = api.start(spec)
         api.wait(run)
-        api.export_run(run, place / "run.zip")
+        api.export_bytes(run)
     with acting_as(RUTH), pytest.raises(NotPermitted):
         api.resume(run)
     lines = [(line["event"], line["who"], line["run"]) for line in audit.lines()]
@@ -162,7 +163,7 @@ def test_no_export_names_a_person(spec, place):
         run = api.start(spec)
         api.wait(run)
         api.add_review(run, "r1", api.review_cards(run, "r1")[0].key, "correct")
-        api.export_run(run, place / "out")
+    api.export_run(run, place / "out")
     for file in (place / "out").rglob("*"):
         assert not file.is_file() or RITA.name.encode() not in file.read_bytes(), file
 
@@ -171,9 +172,68 @@ def test_an_import_names_who_brought_it(spec, place):
     run = finished_run(spec)
     api.export_run(run, place / "run.zip")
     with workspace_at(place / "other"):
+        settings.received_folder().mkdir(parents=True)
+        (place / "run.zip").rename(settings.received_folder() / "run.zip")
         with acting_as(RITA):
-            api.import_run(place / "run.zip")
+            api.import_run("run.zip")
         assert json.loads(find_run(run).imported.read_text())["by"] == RITA.name
         assert [(line["event"], line["who"]) for line in audit.lines()] == [
             ("run imported", RITA.name)
         ]
+
+
+PLACES = [
+    (
+        "{data}/cohorts/ward/a.csv:7: has no column 'id'",
+        "data/cohorts/ward/a.csv:7: has no column 'id'",
+    ),
+    ("{data}: cannot be read", "data: cannot be read"),
+    ("they go to {cache}/models/x; get them", "they go to models/x; get them"),
+    ("put it in {cache}/gates", "put it in cache/gates"),
+    ("/srv/ward 7/private notes.csv:3: is no CSV", "private notes.csv:3: is no CSV"),
+    ("/srv/secret/x.toml: there is no such spec file", "x.toml: there is no such spec file"),
+    ("'/srv/my ward/x' is no model; see /opt/models/y, or /z.", "'x' is no model; see y, or z."),
+    ("run 1: its cohort (/srv/a/b) has changed", "run 1: its cohort (b) has changed"),
+    ("log=/srv/a/b.jsonl", "log=b.jsonl"),
+    ("{root}/docs/demo.toml", "docs/demo.toml"),
+    ("{home}/x/y", "x/y"),
+    ("https://llm.ward.org/v1/x and 3/4 of and/or", "https://llm.ward.org/v1/x and 3/4 of and/or"),
+    ("google/gemini-2.5-pro in a run", "google/gemini-2.5-pro in a run"),
+]
+
+
+@pytest.mark.parametrize(("template", "read"), PLACES)
+def test_a_person_who_signed_in_reads_no_place_of_the_server(template, read):
+    places = {
+        "data": settings.data_folder(),
+        "cache": settings.cache_folder(),
+        "root": settings.ROOT,
+        "home": Path.home(),
+    }
+    message = template.format_map(places)
+    error = InputError(message)
+    assert str(error) == message
+    for acting in (VERA, RUTH, RITA, OLGA):
+        with acting_as(acting):
+            assert str(error) == read
+
+
+def test_errors_lists_and_logs_of_calls_hold_no_place_of_the_server(spec, place):
+    run = finished_run(spec)
+    folder = find_run(run)
+    folder.log.write_text(f"{place}/data/runs/x: cannot be read\n")
+    (settings.cohorts_folder() / "broken").mkdir()
+    with acting_as(VERA):
+        texts = [
+            *api.folders().values(),
+            *(card.problem for card in api.cohorts()),
+            *(card.problem for family in ("arm", "reader") for card in api.members(family)),
+            *(row[name] for row in api.models() for name in ("where", "command")),
+            api.status(run)["folder"],
+            api.log_tail(run),
+        ]
+        with pytest.raises(MidchartError) as refused:
+            api.open_data("broken")
+        texts.append(str(refused.value))
+    assert not [text for text in texts if str(place) in text or str(settings.ROOT) in text]
+    assert str(place) in api.log_tail(run) and str(place) in api.status(run)["folder"]

@@ -19,7 +19,7 @@ import duckdb
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.runs.spec import read_spec
-from tests.fuzz import seeds
+from tests.fuzz import seeds, structure
 from tests.fuzz.call import Fault, check_report, command, safely
 from tests.fuzz.mutate import (
     MOST_BYTES,
@@ -570,7 +570,15 @@ def page_calls(rng: Rng, folder: Path) -> None:
         lambda: api.save_question_set(str(seed.cohort), word, [word, text(rng)]),
         lambda: api.withdraw_question_set(str(seed.cohort), word),
     )
-    safely(pick(rng, calls))
+    call = pick(rng, calls)
+    if rng.random() < 0.7:
+        safely(call)
+        return
+    role = pick(rng, api.ROLES)
+    with api.acting_as(api.Person(f"{role}@ward.org", role)):
+        read = safely(call)
+        if str(settings.data_folder()) in str(read) and isinstance(read, Exception):
+            raise Fault(f"a place of the server in a message to a {role}: {str(read)[:200]!r}")
 
 
 # Logs of other systems.
@@ -604,6 +612,43 @@ def sample_logs(rng: Rng, folder: Path) -> None:
         safely(lambda: api.remove_run(imported["run"]))
 
 
+# Pieces of several valid files.
+
+FORMATS: tuple[Callable[[], Files], ...] = (
+    seeds.fhir_lines, seeds.fhir_bundle, seeds.squad, seeds.longhealth, seeds.archehr_qa,
+    seeds.ehrnoteqa, seeds.medcalc, seeds.medalign, seeds.medalign_sample, seeds.ccda,
+    seeds.omop_csv, seeds.omop_parquet, seeds.meds, seeds.ehrshot, seeds.notes, seeds.note_lines,
+    seeds.note_files, seeds.kept_questions,
+)  # fmt: skip
+"""The seeds of every format of cohorts."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Cohorts, logs of other systems and specs, changed by a mutation of :mod:`structure`."""
+
+    mutation: Callable[[Rng, Files, Sequence[Callable[[], Files]]], Files]
+
+    def run(self, rng: Rng, folder: Path) -> None:
+        """One case: in eight of ten a cohort."""
+        chance = rng.random()
+        if chance < 0.8:
+            Cohorts(FORMATS, self._changed).run(rng, folder)
+        elif chance < 0.9:
+            logs = [lambda name=name: _logs()[name] for name in _logs()]
+            files = self.mutation(rng, pick(rng, list(_logs().values())), [*logs, *FORMATS])
+            safely(api.import_results, write(folder / "log", files))
+            for run in api.status():
+                safely(api.remove_run, run["run"])
+        else:
+            forms = [lambda data=data: {"spec.toml": data} for data in _specs()]
+            files = self.mutation(rng, pick(rng, forms)(), forms)
+            safely(read_spec, write(folder, files) / "spec.toml")
+
+    def _changed(self, rng: Rng, files: Files) -> Files:
+        return self.mutation(rng, files, FORMATS)
+
+
 TARGETS: dict[str, Callable[[Rng, Path], None]] = {
     "fhir": Cohorts((seeds.fhir_lines, seeds.fhir_lines, seeds.fhir_bundle)).run,
     "squad": Cohorts((seeds.squad,)).run,
@@ -627,6 +672,9 @@ TARGETS: dict[str, Callable[[Rng, Path], None]] = {
     "settings": settings_files,
     "command_line": command_line,
     "page_calls": page_calls,
+    "swapped": Pieces(structure.swapped).run,
+    "merged": Pieces(structure.merged).run,
+    "truncated": Pieces(structure.truncated).run,
 }
 ON_A_RUN = ("spec", "run_folder", "run_import", "command_line", "page_calls")
 """Targets that need :func:`seed_run`."""

@@ -112,28 +112,112 @@ def test_authlib_is_asked_for_where_sign_in_needs_it(configured, monkeypatch):
 
 
 NOW = 1_800_000_000
-CLAIMS = {"is_logged_in": True, "iat": NOW, "sub": "7", "email": "A@ward.org"}
+CLAIMS = {
+    "is_logged_in": True,
+    "iat": NOW,
+    "iss": "https://a.org",
+    "sub": "7",
+    "email": "A@ward.org",
+    "email_verified": True,
+}
+BY_SUBJECT = ("https://a.org 7",)
+BY_EMAIL = (*BY_SUBJECT, "a@ward.org")
+TWO = (
+    AUTH
+    + """[auth.first]
+client_id = "1"
+[auth.second]
+client_id = "2"
+"""
+)
+
+
+@pytest.fixture
+def at_now(configured, monkeypatch):
+    monkeypatch.setattr(sign_in.time, "time", lambda: float(NOW))
+    configured(AUTH + 'client_id = "1"\n' + ROLES)
+    return configured
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    ("changes", "names"),
     [
-        ({}, "a@ward.org"),
-        ({"email_verified": True}, "a@ward.org"),
-        ({"email_verified": "true"}, "a@ward.org"),
-        ({"email_verified": False}, "7"),
-        ({"email_verified": "false"}, "7"),
-        ({"email": None}, "7"),
-        ({"is_logged_in": False}, ""),
-        ({"is_logged_in": "yes"}, ""),
-        ({"iat": NOW - 3600 * sign_in.HOURS - 1}, ""),
-        ({"iat": None}, ""),
-        ({"email": None, "sub": None}, ""),
+        ({}, BY_EMAIL),
+        ({"exp": NOW + 1}, BY_EMAIL),
+        ({"iat": NOW + sign_in.CLOCKS}, BY_EMAIL),
+        ({"iat": NOW + 0.5}, BY_EMAIL),
+        *(({"email_verified": value}, BY_SUBJECT) for value in (False, "true", "false", 1, None)),
+        *(({"email": value}, BY_SUBJECT) for value in (None, "", " ", 7, ["a@ward.org"], "a b@c")),
+        *(({"is_logged_in": value}, ()) for value in (False, "yes", 1, None)),
+        *(
+            ({"iat": value}, ())
+            for value in (
+                NOW - 3600 * sign_in.HOURS - 1, NOW + sign_in.CLOCKS + 1, 10**400, float("nan"),
+                float("inf"), float("-inf"), -(10**400), str(NOW), None, True, [NOW], {},
+            )
+        ),
+        *(
+            ({"exp": value}, ())
+            for value in (
+                NOW, NOW - 1, float("nan"), float("inf"), float("-inf"), str(NOW + 9), True, [9],
+            )
+        ),
+        *(({"sub": value}, ()) for value in (None, "", " ", 7, ["7"])),
+        *(({"iss": value}, ()) for value in (None, "", 7, "https://a.org 8", "a\tb")),
+    ],
+)  # fmt: skip
+def test_the_names_of_a_sign_in(at_now, changes, names):
+    assert sign_in.names_of(CLAIMS | changes) == names
+
+
+def test_a_claim_that_is_not_there_signs_nobody_in(at_now):
+    for name in ("is_logged_in", "iat", "iss", "sub"):
+        assert sign_in.names_of({k: v for k, v in CLAIMS.items() if k != name}) == ()
+    without = {k: v for k, v in CLAIMS.items() if k != "email_verified"}
+    assert sign_in.names_of(without) == BY_SUBJECT
+
+
+def test_a_role_is_given_by_issuer_and_subject_or_by_a_verified_email(at_now):
+    at_now(
+        AUTH + 'client_id = "1"\n[roles]\n"A@Ward.org" = "owner"\n"https://a.org 8" = "viewer"\n'
+    )
+    person = sign_in.person_of(CLAIMS)
+    assert (person.name, person.role, person.is_account) == ("a@ward.org", "owner", False)
+    other = sign_in.person_of(CLAIMS | {"sub": "8"})
+    assert (other.name, other.role) == ("https://a.org 8", "viewer")
+    assert sign_in.person_of(CLAIMS | {"email_verified": False}) is None
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        {"iss": "https://b.org", "email_verified": False},
+        {"iss": "https://b.org", "email": None},
+        {"iss": "https://b.org", "sub": "a@ward.org", "email": None},
+        {"iss": "https://b.org", "sub": "https://a.org 7", "email": None},
+        {"iss": "https://a.org 7", "sub": "", "email": None},
+        {"iss": "", "sub": "https://a.org 7", "email": None},
+        {"iss": "https://a.org ", "sub": "7", "email": None},
+        {"sub": "a@ward.org", "email": None},
+        {"sub": "A@ward.org", "email": "b@ward.org"},
     ],
 )
-def test_the_person_of_a_sign_in(monkeypatch, changes, name):
-    monkeypatch.setattr(sign_in.time, "time", lambda: float(NOW))
-    assert sign_in.name_of(CLAIMS | changes) == name
+def test_another_provider_s_person_has_no_other_person_s_role(at_now, claims):
+    at_now(
+        AUTH + 'client_id = "1"\n[roles]\n"a@ward.org" = "owner"\n"https://a.org 7" = "owner"\n'
+        '"7" = "owner"\n'
+    )
+    assert sign_in.person_of(CLAIMS | {"iss": "https://b.org", **claims}) is None
+
+
+def test_with_two_providers_an_email_gives_no_role_and_the_app_says_so(at_now):
+    at_now(TWO + ROLES)
+    assert sign_in.names_of(CLAIMS) == BY_SUBJECT
+    assert sign_in.person_of(CLAIMS) is None
+    assert "by email, which 2 providers" in at_now(TWO + ROLES)
+    at_now(TWO + '[roles]\n"https://a.org 7" = "viewer"\n')
+    assert sign_in.person_of(CLAIMS).role == "viewer"
+    assert sign_in.person_of(CLAIMS | {"iss": "https://b.org"}) is None
 
 
 @pytest.mark.parametrize(("host", "passes"), [("127.0.0.1", True), ("192.168.1.5", False)])

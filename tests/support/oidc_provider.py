@@ -43,7 +43,7 @@ class Provider(ThreadingHTTPServer):
             "iss": self.url,
             "aud": CLIENT,
             "iat": now,
-            "exp": now + 300,
+            "exp": now + 3600,
             "nonce": request["nonce"],
             "sub": f"subject of {request['person']}",
             **self.people[request["person"]],

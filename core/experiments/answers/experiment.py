@@ -28,7 +28,7 @@ from midchart.core.experiments.selection import (
     stage1_warnings,
     stages,
 )
-from midchart.core.options import Several, Text
+from midchart.core.options import Several, Words
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering
 from midchart.core.runs.declared import Conclusion
@@ -50,7 +50,7 @@ TASK = ("task", "repeats", "others")
 class AnswersOptions(SelectionOptions):
     """The fields of kind ``answers``."""
 
-    questions: Several[Text] = ()
+    questions: Several[Words] = ()
     """Asked of every patient instead of the cohort's own questions."""
     task: Annotated[int, Field(ge=0, le=3)] = 0
     """LongHealth's task 1, 2 or 3 with the cohort's multiple-choice questions; 0: none of them."""

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
-from typing import Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, cast
+
+from pydantic import Field
 
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.interfaces import read_each
 from midchart.core.judges.rules import is_refusal
-from midchart.core.options import Count, Options, Text
+from midchart.core.options import Count, Options, ReceivedPath
 from midchart.core.other_systems.audit import cards, changes, tables
 from midchart.core.other_systems.audit.joining import (
     AuditedCohort,
@@ -98,9 +100,9 @@ judge's outcome of the system's answer by that answer, and whether the second re
 class AuditOptions(Options):
     """The fields of kind ``audit``."""
 
-    log: Text
+    log: Annotated[ReceivedPath, Field(pattern=r"\S")]
     """The file or folder with the system's answers: traces, a log or a table."""
-    ids: str = ""
+    ids: ReceivedPath = ""
     """A CSV file: the log's name of a patient, and the record's id; "": the log has record ids."""
     against: str = ""
     """The run of an earlier audit, whose rates are compared with this one's; "": none."""

@@ -11,7 +11,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui import guard, navigation, sign_in, state
 from midchart.pages.ui.patient import controls, timeline
 from midchart.pages.ui.shared.marks import plain
 
@@ -92,8 +92,9 @@ def _permissions() -> tuple[dict[str, bool], str]:
                 key="import_reason", max_chars=500, persist_state="session",
             )  # fmt: skip
         titles = sorted(title for _, title, _ in state.members("loader"))
+        link = "" if sign_in.required() else " (or a symbolic link)"
         st.caption(
-            plain(f"Formats: {'; '.join(titles)}.") + " Or place a folder (or a symbolic link) "
+            plain(f"Formats: {'; '.join(titles)}.") + f" Or place a folder{link} "
             "here; it appears on every page within seconds and nothing is copied:"
         )
         st.code(f"{api.folders()['cohorts']}/NAME", language=None, wrap_lines=True)

@@ -104,7 +104,11 @@ def _named(spec: Mapping[str, Any]) -> str:
 def _preflight(spec: Mapping[str, Any], place: str) -> None:
     """What the spec will do, the problems that prevent a start, and the start button."""
     text = api.write_toml(spec)
-    preflight = state.preflight(text, place)
+    try:
+        preflight = state.preflight(text, place)
+    except MidchartError as error:  # it names a file that the person may not
+        st.warning(plain(str(error)), title="The run cannot start yet")
+        return
     estimate, lacking = preflight["estimate"], sign_in.lacking("enqueue")
     problems = [lacking] * bool(lacking) + preflight["problems"]
     if estimate is not None:
@@ -277,12 +281,25 @@ def _field(name: str, schema: Schema, spec: Mapping[str, Any], key: str, place: 
         return place.multiselect(
             label, offered, chosen, key=key, accept_new_options="enum" not in items, **about
         )
+    if field.get(api.FORMAT) == api.RECEIVED and sign_in.required():
+        return _received(label, str(value or ""), key, place, about["help"])
     if kind == "string":
         return _text(name, field, spec, key, place, about)
     written = place.text_input(
         label, api.value_toml(value) if name in spec else "", key=key, **about
     )
     return _value(written, written) if written.strip() else None
+
+
+def _received(label: str, value: str, key: str, place: Any, about: str) -> str:
+    """The choice of a file that the owner has placed for those who sign in."""
+    names = api.received_files() if api.may("received_files") else []
+    if value and value not in names:
+        names.append(value)
+    return place.selectbox(
+        label, ["", *names], names.index(value) + 1 if value else 0, key=key,
+        help=f"{about} The owner places files in data/logs.",
+    )  # fmt: skip
 
 
 def _text(

@@ -18,6 +18,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core import api
+
 KEPT, CUT = "kept", "cut"
 KEPT_EVIDENCE, CUT_EVIDENCE, DROPPED_EVIDENCE = "kept evidence", "cut evidence", "dropped evidence"
 STYLE = {
@@ -30,11 +32,6 @@ STYLE = {
 """Label → style of its mark."""
 STRENGTH = {label: strength for strength, label in enumerate(STYLE)}
 """Precedence of overlapping marks: the later one wins."""
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
-_INVISIBLE = re.compile(
-    r"[\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e01ef]"
-)
-"""Zero-width characters, bidirectional controls, tags and supplementary variation selectors."""
 _HEADING = re.compile(
     r"\s*(?:\*\*\s*(?P<stars>[^\s*][^*\n]{0,118}?)\s*\*\*:?|#{1,4}\s+(?P<hashes>\S[^\n]{0,118}?))\s*"
 )
@@ -95,17 +92,9 @@ class Mark:
     extra: str = ""
 
 
-_CHANGED = re.compile(f"\r\n|{_CONTROL.pattern}|{_INVISIBLE.pattern}|[\U00010000-\U0010ffff]")
+_CHANGED = re.compile(f"\r\n|{api.HIDDEN.pattern}|[\U00010000-\U0010ffff]")
 """What has another length in a browser: replaced characters, and those of two UTF-16 units."""
-
-
-def visible(text: str) -> str:
-    """The text with control characters replaced, and invisible ones shown by their code point.
-
-    A zero-width space becomes "[U+200B]". The text is longer then, so marks are placed before.
-    """
-    text = _INVISIBLE.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
-    return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+visible = api.visible
 
 
 def for_browser(text: str) -> tuple[str, NDArray[np.int64] | None]:

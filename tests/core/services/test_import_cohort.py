@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import stat
+import threading
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from midchart.core import api, config
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.open import read_cohort
+from midchart.core.services.runs import delete_folder
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -189,3 +192,36 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     assert [card.name for card in api.cohorts()] == names and opened == []
     (folder / "c1" / "ehrs" / "9003.xml").unlink()
     assert [card.name for card in api.cohorts()] == names and opened == ["c1"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_of_two_who_remove_a_cohort_one_does_and_the_others_read_that_it_is_gone() -> None:
+    callers = 8
+    for number in range(6):
+        name = f"ward-{number}"
+        files = [(f"{i}.txt", io.BytesIO(b"No fever.")) for i in range(60)]
+        api.import_cohort(name, files)
+        together = threading.Barrier(callers)
+
+        def remove(name: str = name, together: threading.Barrier = together) -> str:
+            together.wait()
+            try:
+                return f"{api.remove_cohort(name)['files']} files"
+            except UnknownName as error:
+                return str(error)
+
+        with ThreadPoolExecutor(callers) as pool:
+            answers = [one.result() for one in [pool.submit(remove) for _ in range(callers)]]
+        assert answers.count("61 files") == 1
+        assert sum(f"unknown cohort '{name}'" in one for one in answers) == callers - 1
+        assert not list(config.cohorts_folder().iterdir())
+
+
+def test_folders_that_several_delete_at_once_are_gone(tmp_path: Path) -> None:
+    folders = [tmp_path / "runs" / str(number) for number in range(8)]
+    for folder in folders:
+        for inside in range(40):
+            (folder / str(inside)).mkdir(parents=True)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(delete_folder, folders))
+    assert not list((tmp_path / "runs").iterdir())

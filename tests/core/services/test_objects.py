@@ -1,0 +1,309 @@
+"""People who sign in reach what the installation knows, by name; nothing else is looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.errors import InputError, MidchartError, NotPermitted
+from midchart.core.identity import ROLES, Person, acting_as
+from midchart.core.options import FORMAT
+from midchart.core.runs.spec import spec_schema
+from midchart.core.services.objects import KINDS, REFUSED, kind_of
+from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
+from tests.support.run_helpers import finished_run, workspace_at, write_cohort
+
+ROLE_NAMES = [
+    name for role, names in FUNCTIONS.items() if role != ANYBODY for name in names.split()
+]
+CANARY = "canary-outside"
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Iterator[Path]:
+    """A workspace with a cohort, a run on it, and a cohort outside of it, to which links lead."""
+    folder = tmp_path_factory.mktemp("objects")
+    with workspace_at(folder / "site"):
+        write_cohort(settings.cohorts_folder() / "ward")
+        write_cohort(folder / CANARY)
+        (folder / CANARY / "log.jsonl").write_text('{"patient": "1", "answer": "x"}\n')
+        finished_run(spec_on("ward"))
+        settings.received_folder().mkdir()
+        shutil.copy(folder / CANARY / "log.jsonl", settings.received_folder() / "kept.jsonl")
+        for linked in (
+            settings.cohorts_folder(),
+            settings.runs_folder(),
+            settings.received_folder(),
+            settings.gates_folder(),
+        ):
+            linked.mkdir(parents=True, exist_ok=True)
+            (linked / "linked").symlink_to(folder / CANARY)
+        yield folder
+
+
+def spec_on(data: str, **more: Any) -> dict[str, Any]:
+    arms = {"arms": ["bm25"], "readers": ["extractive"], "judges": ["exact"]}
+    return {"kind": "answers", "data": data, "limit": 2, **arms, **more}
+
+
+def foreign(site: Path) -> dict[str, str]:
+    """What no person who signs in may name, by what it is."""
+    outside, data = site / CANARY, settings.data_folder()
+    return {
+        "a folder outside": str(outside),
+        "a file outside": str(outside / "log.jsonl"),
+        "nothing": str(site / "no-such-place"),
+        "up and down again": f"../../{CANARY}",
+        "up from a cohort": f"ward/../../../../{CANARY}",
+        "absolute, up from a cohort": f"{settings.cohorts_folder()}/../../../{CANARY}",
+        "a link among the cohorts, runs, logs and gates": "linked",
+        "a link's path": str(settings.cohorts_folder() / "linked"),
+        "a file behind the link": "linked/log.jsonl",
+        "a home": "~/",
+        "the data folder": str(data),
+        "all cohorts": str(settings.cohorts_folder()),
+        "a file of a cohort": str(next((data / "cohorts" / "ward" / "ehrs").iterdir())),
+        "a run's folder": str(settings.runs_folder() / api.status(None)[0]["run"]),
+        "the audit log": str(data / "audit.jsonl"),
+        "a hidden entry": ".",
+        "with a NUL": "ward\0",
+        "too long": "n" * 5000,
+        "a name that nothing has": "no-such-name",
+    }
+
+
+def named_parameters() -> list[tuple[str, str, str]]:
+    """Function, parameter and kind of every parameter that may name an object."""
+    return [
+        (name, parameter, kind)
+        for name in ROLE_NAMES
+        for parameter in inspect.signature(getattr(api, name)).parameters
+        if (kind := kind_of(name, parameter)) != "value"
+    ]
+
+
+def test_every_parameter_of_the_interface_has_a_kind_that_exists():
+    lacking = [
+        f"{name}.{parameter}"
+        for name in ROLE_NAMES
+        for parameter in inspect.signature(getattr(api, name)).parameters
+        if kind_of(name, parameter) not in KINDS
+    ]
+    assert not lacking
+    listed = [name for names in KINDS.values() for name in names.split()]
+    assert len(listed) == len(set(listed))
+
+
+def test_a_parameter_that_takes_a_path_by_its_type_is_no_value():
+    for name in ROLE_NAMES:
+        for parameter in inspect.signature(getattr(api, name)).parameters.values():
+            if "Path" in str(parameter.annotation) or parameter.annotation == "Cohort":
+                assert kind_of(name, parameter.name) != "value", f"{name}.{parameter.name}"
+
+
+def forms(name: str, parameter: str, kind: str, written: str) -> list[Any]:
+    """The forms in which a call may name an object."""
+    if kind == "spec":
+        tables: list[Any] = [
+            spec_on(written),
+            {"kind": "audit", "data": "ward", "log": written},
+            {"kind": "audit", "data": "ward", "log": "kept.jsonl", "ids": written},
+            spec_on("ward", arms=[{"name": "qccs", "gate": written}]),
+            spec_on("ward", arms=[{"name": "certain", "calibration": written}]),
+        ]
+        return [*tables, *(map(api.write_toml, tables[:1]) if name == "preflight" else [written])]
+    if kind == "entries":
+        entry = {"name": "qccs", "gate": written}
+        return [{"arms": [entry]}] if parameter == "changes" else [[entry]]
+    if kind == "uploads":
+        return [Path(written), [("a.csv", Path(written))]]
+    if parameter == "cohort":
+        return [api.Cohort(written, "made", api.Manifest("x"), {})]
+    if parameter == "runs" and name == "faults_alone":
+        return [{"x": written}]
+    if parameter in ("runs", "others"):
+        return [[written]]
+    return [written, Path(written)] if "\0" not in written else [written]
+
+
+@pytest.fixture(scope="module")
+def opened() -> list[str]:
+    """Paths that this process opens or lists, as an audit hook sees them."""
+    seen: list[str] = []
+    watching = ("open", "os.listdir", "os.scandir")
+
+    def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in watching and arguments and isinstance(arguments[0], str | os.PathLike):
+            seen.append(os.fspath(arguments[0]))
+
+    sys.addaudithook(hook)
+    return seen
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_no_function_takes_a_foreign_object_of_any_role(site, opened, role):
+    """The refusal is the same whether or not there is such an object, and nothing was opened."""
+    objects = foreign(site)
+    person = Person(f"{role}@ward.org", role)
+    tried = 0
+    for name, parameter, kind in named_parameters():
+        for what, written in objects.items():
+            for value in forms(name, parameter, kind, written):
+                opened.clear()
+                with acting_as(person), pytest.raises(NotPermitted) as refused:
+                    getattr(api, name)(**{parameter: value})
+                if ROLES.index(role_needed(name)) > ROLES.index(role):
+                    assert "needs the role" in str(refused.value)
+                else:
+                    expected = f"{name.replace('_', ' ')} {REFUSED}"
+                    assert str(refused.value) == expected, (what, parameter)
+                assert not [path for path in opened if CANARY in str(path)], (name, parameter, what)
+                tried += 1
+    assert tried > 19 * 20
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_lists_leave_out_what_a_link_leads_to(site, opened, role):
+    opened.clear()
+    with acting_as(Person("x@ward.org", role)):
+        assert {card.name: bool(card.problem) for card in api.cohorts()} == {
+            "ward": False,
+            "linked": True,
+        }
+        assert "linked" not in {row["run"] for row in api.status(None)}
+        assert "linked" not in api.damaged_runs()
+    assert not [path for path in opened if CANARY in str(path)]
+
+
+def test_what_is_known_is_reached_by_its_name_and_by_the_path_that_the_interface_gave(site):
+    with acting_as(Person("rita@ward.org", "researcher")):
+        (card,) = [card for card in api.cohorts() if not card.problem]
+        for data in ("ward", "data/cohorts/ward", card.path, Path(card.path)):
+            assert len(api.open_data(data).records) == 3
+        run = api.status(None)[0]["run"]
+        assert api.report(run)["tables"]
+        assert api.preflight(spec_on("ward"))["problems"] == []
+        assert api.preflight(api.write_toml(spec_on("ward")))["problems"] == []
+        assert api.estimate(spec_on(card.path))["instructions"] == 2
+        assert api.received_files() == ["kept.jsonl"]
+        audit = {"kind": "audit", "data": "ward", "log": "kept.jsonl"}
+        assert "needs a cohort" not in " ".join(api.preflight(audit)["problems"])
+    with acting_as(Person("vera@ward.org", "viewer")), pytest.raises(NotPermitted):
+        api.preflight({"kind": "audit", "data": "ward", "log": "kept.jsonl"})
+
+
+def test_a_name_is_the_installation_s_not_that_of_a_file_in_the_current_folder(site, monkeypatch):
+    (site / "elsewhere").mkdir(exist_ok=True)
+    write_cohort(site / "elsewhere" / "ward", records=1)
+    monkeypatch.chdir(site / "elsewhere")
+    with acting_as(Person("rita@ward.org", "researcher")):
+        assert len(api.open_data("ward").records) == 3
+    assert len(api.open_data("ward").records) == 1  # the account's own command line
+
+
+def test_a_run_that_the_account_began_elsewhere_is_open_to_all(site):
+    run = finished_run(spec_on(str(site / CANARY)))
+    data = api.status(run)["data"]
+    with acting_as(Person("vera@ward.org", "viewer")):
+        assert len(api.open_data(data).records) == 3
+        assert len(api.asked_of(run).records) == 3
+        with pytest.raises(NotPermitted):
+            api.open_data(f"{data}/")
+    shutil.rmtree(settings.runs_folder() / run)
+
+
+def test_the_account_names_any_path(site):
+    assert len(api.open_data(site / CANARY).records) == 3
+    assert api.check(str(site / CANARY))["records"] == 3
+    with pytest.raises(InputError, match="no such file or folder"):
+        api.open_data(site / "no-such-place")
+
+
+def test_a_text_field_of_a_spec_is_marked_or_refused_with_a_path(site):
+    """Every text of every spec: a path is refused unless its model says what it is."""
+    schema = spec_schema()
+    texts = set(_texts(schema))
+    assert {("audit", "log"), ("answers", "data")} <= {(of, name) for of, name, _ in texts}
+    for of, name, marked in sorted(texts):
+        if marked == "words":
+            continue
+        for written in (str(site / CANARY), f"../{CANARY}", "~/x", f"a/../../{CANARY}"):
+            if of in ("arms", "readers", "judges"):
+                for component in _components_with(schema, of, name):
+                    entry = {"name": component, name: written}
+                    _refused(spec_on("ward", **{of: [entry]}))
+            elif of in {kind["name"] for kind in api.kinds()}:
+                _refused({**spec_on("ward"), "kind": of, name: written})
+                _refused({**spec_on("ward"), "kind": of, name: [written]})
+
+
+def _refused(spec: dict[str, Any]) -> None:
+    with acting_as(Person("rita@ward.org", "researcher")):
+        for function in (api.enqueue, api.preflight, api.estimate, api.probe, api.start):
+            with pytest.raises(NotPermitted, match="that this installation knows"):
+                function(spec)
+
+
+def _texts(schema: Any) -> Iterator[tuple[str, str, str]]:
+    for of, node in schema["$defs"].items():
+        for table in node.get("anyOf", [node]):
+            for name, field in table.get("properties", {}).items():
+                for form in [field, field.get("items", {}), *field.get("anyOf", ())]:
+                    if form.get("type") == "string" and not {"enum", "const"} & set(form):
+                        yield of, name, form.get(FORMAT, "")
+
+
+def _components_with(schema: Any, of: str, field: str) -> list[str]:
+    tables = [one for one in schema["$defs"][of]["anyOf"] if "properties" in one]
+    return [t["properties"]["name"]["const"] for t in tables if field in t["properties"]]
+
+
+def test_a_spec_s_unknown_fields_and_nested_tables_take_no_path(site):
+    for more in (
+        {"unknown": str(site / CANARY)},
+        {"unknown": {"deep": [[{"er": f"../{CANARY}"}]]}},
+        {"arms": [{"name": "map_reduce", "reader": {"name": "local", "model": "../x"}}]},
+        {"arms": [{"name": "no-such-arm", "folder": "/etc"}]},
+    ):
+        _refused(spec_on("ward", **more))
+
+
+def test_an_error_of_a_call_is_still_the_call_s(site):
+    with acting_as(Person("rita@ward.org", "researcher")):
+        with pytest.raises(TypeError):
+            api.open_data()
+        with pytest.raises(MidchartError, match="kind"):
+            api.estimate({"data": "ward"})
+
+
+def test_an_imported_run_opens_no_place_that_its_sender_named(site, opened):
+    """Neither its cohort's name in the current folder nor the file of an audit's log."""
+    run = finished_run(spec_on("ward"))
+    place = settings.runs_folder() / run
+    note = {"imported": "2026-01-01", "by": "x", "with_text": False}
+    document = json.loads((place / "spec.json").read_text())
+    document["cohort"]["path"] = document["spec"]["data"] = CANARY
+    (place / "spec.json").write_text(json.dumps(document))
+    (place / "imported.json").write_text(json.dumps(note | {"cohort": "absent", "data": ""}))
+    opened.clear()
+    with contextlib.chdir(site), pytest.raises(InputError, match="its cohort is not here"):
+        api.asked_of(run)
+    document["spec"] |= {"kind": "audit", "options": {"log": str(site / CANARY / "log.jsonl")}}
+    (place / "spec.json").write_text(json.dumps(document))
+    ward = str(settings.cohorts_folder() / "ward")
+    (place / "imported.json").write_text(json.dumps(note | {"cohort": "same", "data": ward}))
+    with pytest.raises(InputError, match="'log' names is not part of an export"):
+        api.asked_of(run)
+    assert not [path for path in opened if CANARY in str(path)]
+    shutil.rmtree(place)
