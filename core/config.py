@@ -3,7 +3,8 @@
 ``MIDCHART_DATA``, ``MIDCHART_CACHE`` and ``MIDCHART_MODELS`` (default ``models`` in the cache) are
 read at each call. Their defaults are ``data/`` and ``cache/`` of a checkout; installed from a
 wheel, the user's own folders ``~/.local/share/midchart`` and ``~/.cache/midchart`` (XDG Base
-Directory Specification 0.8). No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
+Directory Specification 0.8). ``MIDCHART_STATE`` (default ``~/.local/state/midchart``) is always
+outside of the data folder. No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
 ``MIDCHART_SERVED_KEY``) come from the environment or from Streamlit's secrets file
 (``.streamlit/secrets.toml`` of this folder, then of the home folder; ``MIDCHART_SECRETS`` names
 another).
@@ -11,6 +12,7 @@ another).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -79,6 +81,29 @@ def models_folder() -> Path:
 def audit_file() -> Path:
     """Append-only log of data that left this machine or was permitted to."""
     return data_folder() / "audit.jsonl"
+
+
+STATE = "MIDCHART_STATE"
+
+
+def state_folder() -> Path:
+    """What the program remembers of its data folders outside of them: the end of each audit log,
+    and digests of what the program generated. Raises InputError where it would be in the data."""
+    named = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        usual = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:  # an account without a home: nothing can be written there
+        usual = Path("/nonexistent")
+    folder = _folder(STATE, (usual / "midchart").resolve())
+    if folder.is_relative_to(data_folder().resolve()):
+        raise InputError(f"{folder} is in the data folder; set {STATE} to a folder outside of it")
+    return folder
+
+
+def audit_anchor() -> Path:
+    """The file that knows the end of this data folder's audit log, by the folder's path."""
+    place = hashlib.blake2b(os.fsencode(audit_file().resolve()), digest_size=12).hexdigest()
+    return state_folder() / "audit" / f"{place}.json"
 
 
 @cache
@@ -205,6 +230,7 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
         "MIDCHART_DATA": str(data_folder()),
         "MIDCHART_CACHE": str(cache_folder()),
         "MIDCHART_MODELS": str(models_folder()),
+        STATE: str(state_folder()),
         "PYTHONUNBUFFERED": "1",
     }
 

@@ -222,7 +222,10 @@ class RayWorker:
 # then.
 
 
-SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")
+SHARED = (
+    "MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "MIDCHART_STATE", "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+)  # fmt: skip
 """What a worker's environment has from the run's own process: places that every machine sees.
 
 Keys of services are not among them: a worker reads them on its own machine, so that they pass

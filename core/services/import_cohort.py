@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from midchart.core import config as settings
+from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import (
     FIELDS,
@@ -213,6 +214,7 @@ def import_cohort(
                 imported=datetime.now(UTC).isoformat(timespec="seconds"),
                 **tag,
             )
+            digest = files_digest(place) if any(tag.values()) else ""
             # Note the import, then give the folder its name.
             with exclusive(settings.cache_folder() / _LOCK):
                 cohort_name(name)  # another import may have taken it meanwhile
@@ -225,6 +227,7 @@ def import_cohort(
                             before=False,
                             after=value,
                             reason=reason,
+                            digest=digest,
                         )
                 audit.imported(
                     cohort=name,

@@ -7,11 +7,14 @@ their choice gets their usual mode by :func:`use_ordinary_mode`.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from midchart.core.errors import InputError
 
@@ -42,6 +45,26 @@ def use_ordinary_mode(path: Path) -> None:
         return
     for one in (path, *path.rglob("*")):
         one.chmod((0o777 if one.is_dir() else 0o666) & ~_ordinary_umask[0])
+
+
+def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
+    """A regular file, opened once for reading; a pipe, device or folder is refused unread.
+
+    What is checked is what was opened. Raises OSError: ENODEV or EISDIR for another kind of file,
+    EFBIG over ``largest`` bytes.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    try:
+        state = os.fstat(handle)
+        if not stat.S_ISREG(state.st_mode):
+            code = errno.EISDIR if stat.S_ISDIR(state.st_mode) else errno.ENODEV
+            raise OSError(code, "not a regular file")
+        if largest is not None and state.st_size > largest:
+            raise OSError(errno.EFBIG, "too large")
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
 
 
 @contextmanager

@@ -331,6 +331,7 @@ def test_a_task_without_both_classes_fails_with_its_reason(place: Path) -> None:
     file = folder / "EHRSHOT_ASSETS/benchmark/anemia/labeled_patients.csv"
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0], *(line.rsplit(",", 1)[0] + ",0" for line in lines[1:])]))
+    allow(folder, "training_allowed")
     run = finished_run({**SPEC, "data": str(folder), "variants": ["softmax"], "seeds": [1]})
     assert status(run)["failed"] == 3
     tables = report(run)["tables"]
