@@ -179,21 +179,17 @@ def secret(name: str) -> Secret | None:
 
 CLAUDE_HOST, CLAUDE_KEY = "api.anthropic.com", "ANTHROPIC_API_KEY"
 HOSTS = "MIDCHART_HOSTS"
+"""The owner's list (:mod:`midchart.core.egress.owners_list`)."""
 
 
-def allowed_hosts() -> dict[str, str]:
-    """Hosts off this machine that the installation's owner allows → the name of the key each gets.
+def environment_proxy(scheme: str, host: str) -> str:
+    """The proxy that the environment names for an address (``HTTPS_PROXY``, ``NO_PROXY``); ""
+    for none."""
+    from urllib.request import getproxies_environment, proxy_bypass_environment
 
-    The owner lists them in ``MIDCHART_HOSTS`` (environment or secrets file), as in
-    ``"llm.ward.org=MIDCHART_SERVED_KEY, other.org"``; a host without a key gets none. The Claude
-    API is among them, with its own key. A spec can only choose from these hosts.
-    """
-    listed = secret(HOSTS)
-    hosts = {CLAUDE_HOST: CLAUDE_KEY}
-    for entry in listed.reveal().split(",") if listed else ():
-        host, _, key = entry.partition("=")
-        hosts[host.strip().lower()] = key.strip()
-    return hosts
+    proxies = getproxies_environment()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    return "" if not proxy or proxy_bypass_environment(host, proxies) else proxy
 
 
 def gpus() -> tuple[str, ...]:

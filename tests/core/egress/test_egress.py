@@ -16,9 +16,19 @@ from hypothesis import strategies as st
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.config import CLAUDE_HOST
-from midchart.core.egress import CLOSED, EgressCheck, audit, gate_of, read_address, read_host
+from midchart.core.egress import (
+    CLOSED,
+    Address,
+    EgressCheck,
+    audit,
+    gate_of,
+    read_address,
+    read_host,
+)
+from midchart.core.egress.owners_list import owners_list
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
+from midchart.core.runs.cluster import connected
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.types import Manifest
 from tests.support.run_helpers import write_cohort
@@ -62,7 +72,13 @@ def test_other_hosts_need_data_use_tag_owner_and_spec(url, monkeypatch):
     if host != CLAUDE_HOST:
         with pytest.raises(EgressRefused, match=r"the owner .* has not allowed"):
             gate.permit(url)
-    monkeypatch.setenv("MIDCHART_HOSTS", f"other.example, {host.upper()}=MIDCHART_SERVED_KEY")
+    place = Address("https", host, read_address(url).port).url
+    others = (f"{place.removesuffix(':8000')}:1", f"http{place[5:]}", "https://other.example")
+    for other in others if host != CLAUDE_HOST else ():
+        monkeypatch.setenv("MIDCHART_HOSTS", other)
+        with pytest.raises(EgressRefused, match=r"the owner .* has not allowed"):
+            gate.permit(url)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"other.example, {place.upper()}=MIDCHART_SERVED_KEY")
     permit = gate.permit(url)
     assert not permit.local and permit.address.host == host
     with pytest.raises(EgressRefused, match="by https only"):
@@ -86,7 +102,14 @@ def test_a_key_goes_to_the_host_that_the_owner_gave_it_to_and_to_no_other(monkey
     assert keys("https://llm.ward.org/v1") == ["sk-served"]
     assert keys("https://open.org") == []
     assert keys(f"https://{CLAUDE_HOST}") == ["sk-claude"]
-    assert keys("http://127.0.0.1:8000/v1") == ["sk-served", "sk-claude"]
+    assert keys("http://127.0.0.1:8000/v1") == []
+    with pytest.raises(EgressRefused):
+        gate.permit("https://llm.ward.org:8443")
+    secrets.write_text('MIDCHART_HOSTS = "http://127.0.0.1:8000=MIDCHART_SERVED_KEY"\n')
+    assert keys("http://127.0.0.1:8000/v1") == ["sk-served"]
+    for other in ("http://127.9.9.9:8000", "http://127.0.0.1:8001", "http://localhost:8000",
+                  "https://127.0.0.1:8000", "http://[::1]:8000", "http://127.0.0.1"):  # fmt: skip
+        assert keys(other) == []
 
 
 @pytest.mark.parametrize("url", NONSENSE)
@@ -117,11 +140,14 @@ def test_addresses_treated_as_local_are_local_to_the_http_client(rest):
 
 
 def _request(url):
-    return SimpleNamespace(url=httpx2.URL(url))
+    return SimpleNamespace(url=httpx2.URL(url), method="POST")
 
 
 def test_a_connection_is_held_to_its_address(monkeypatch):
+    monkeypatch.setenv("MIDCHART_HOSTS", "http://127.0.0.1:8000 POST, https://api.example.org")
     permit = CLOSED.permit("http://127.0.0.1:8000/v1")
+    with pytest.raises(EgressRefused, match="by POST, not by GET"):
+        permit.hold(SimpleNamespace(url=httpx2.URL("http://127.0.0.1:8000/v1"), method="GET"))
     permit.hold(_request("http://127.0.0.1:8000/v1/models"))
     for url in (
         "http://127.0.0.1:8001/v1", "https://127.0.0.1:8000/v1", "http://evil.example:8000/v1",
@@ -129,12 +155,64 @@ def test_a_connection_is_held_to_its_address(monkeypatch):
     ):  # fmt: skip
         with pytest.raises(EgressRefused, match="not followed"):
             permit.hold(_request(url))
-    monkeypatch.setenv("MIDCHART_HOSTS", "api.example.org")
     away = EgressCheck("", True, frozenset({"api.example.org"})).permit("https://api.example.org")
     away.hold(_request("https://api.example.org:443/v1/messages"))
-    # A proxy of the environment may carry calls off this machine, never loopback ones.
-    assert permit.client()["trust_env"] is False and away.client()["trust_env"] is True
-    assert permit.client()["follow_redirects"] is False
+    for held in (permit, away):
+        options = held.client()
+        assert not options["trust_env"] and not options["follow_redirects"]
+        assert options["proxy"] is None
+
+
+def test_a_proxy_of_the_environment_is_used_only_if_the_owner_listed_it(monkeypatch):
+    gate = EgressCheck("", True, frozenset({"api.example.org"}))
+    url, proxy = "https://api.example.org", "http://proxy.ward.org:3128"
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    for hosts in ("", proxy, f"{proxy} POST", "http://proxy.ward.org:3129 CONNECT"):
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {hosts}")
+        with pytest.raises(EgressRefused, match=r"a proxy for api\.example\.org"):
+            gate.permit(url)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {proxy} CONNECT")
+    assert gate.permit(url).client()["proxy"] == proxy
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    assert gate.permit(url).client()["proxy"] is None
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:sk-hidden@proxy.ward.org:3128")
+    monkeypatch.delenv("NO_PROXY")
+    with pytest.raises(EgressRefused) as refusal:
+        gate.permit(url)
+    assert "hidden" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    ["a b c", "llm.ward.org=sk-hidden", "https://u:sk-hidden@llm.ward.org", "*.ward.org",
+     "https://llm.ward.org/v1", "llm.ward.org=K, https://llm.ward.org:443", "ftp://llm.ward.org",
+     "http://127.1:8000", "ray://", "llm.ward.org FETCH"],
+)  # fmt: skip
+def test_a_list_that_cannot_be_read_is_refused_and_not_repeated(monkeypatch, hosts):
+    monkeypatch.setenv("MIDCHART_HOSTS", hosts)
+    with pytest.raises(InputError, match="MIDCHART_HOSTS") as refusal:
+        owners_list()
+    assert "hidden" not in str(refusal.value) and "\n" not in str(refusal.value)
+    with pytest.raises(InputError):
+        CLOSED.permit("http://127.0.0.1:8000")
+
+
+def test_a_cluster_is_joined_only_if_the_owner_listed_it(monkeypatch):
+    gate = EgressCheck("ward", True)
+    clusters = ("ray://head:6379", "ray://127.0.0.1:6379", "ray://localhost:7000", "ray://[::1]:1")
+    for cluster in clusters:
+        monkeypatch.setenv("MIDCHART_HOSTS", "ray://head:1, http://127.0.0.1:6379, localhost:7000")
+        with pytest.raises(EgressRefused, match="has not listed"):
+            gate.join(cluster)
+        with pytest.raises(EgressRefused, match="has not listed"), connected(cluster, False):
+            pass
+        monkeypatch.setenv("MIDCHART_HOSTS", cluster)
+        gate.join(cluster)
+    monkeypatch.setenv("MIDCHART_HOSTS", "ray://head")
+    gate.join("ray://head:6379")
 
 
 def test_a_host_of_the_spec_is_a_host_alone():

@@ -32,7 +32,14 @@ from midchart.core.training_experiments.forecast.experiment import items
 from midchart.core.training_experiments.forecast.spec import most_of
 from midchart.core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
-from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
+from tests.support.run_helpers import (
+    allow,
+    continue_run,
+    finished_run,
+    until,
+    wait_until,
+    workspace_at,
+)
 
 SPEC = {
     "kind": "forecast",
