@@ -86,8 +86,8 @@ def of_export(file: Path, packages: Iterable[str]) -> dict[str, Any]:
             record = json.loads(archive.read(name))
             newest = max(newest, record["modified"][:10])
             if any(normal(one["package"]["name"]) in known for one in record.get("affected", ())):
-                kept = ("id", "aliases", "withdrawn", "affected")
-                records.append({key: record[key] for key in kept if key in record})
+                fields = ("id", "aliases", "withdrawn", "affected")
+                records.append({key: record[key] for key in fields if key in record})
     return {"date": newest, "source": f"OSV export {file.name}", "advisories": records}
 
 

@@ -34,11 +34,11 @@ def test_a_version_is_covered_from_introduced_on_until_fixed(version, covered):
 
 def test_findings_name_pin_and_advisory_and_leave_out_what_was_withdrawn():
     packages = {"jinja2": Pin("3.0"), "numpy": Pin("2.4.6")}
-    found = {**record({"introduced": "0"}, {"fixed": "3.1.6"}), "aliases": ["CVE-1"]}
-    withdrawn = {**found, "withdrawn": "2024-01-01T00:00:00Z"}
+    covering = {**record({"introduced": "0"}, {"fixed": "3.1.6"}), "aliases": ["CVE-1"]}
+    withdrawn = {**covering, "withdrawn": "2024-01-01T00:00:00Z"}
     listed = record()
     listed["affected"] = [{"package": {"name": "NumPy"}, "versions": ["2.4.6"]}]
-    lines = list(findings([found, withdrawn, listed], packages))
+    lines = list(findings([covering, withdrawn, listed], packages))
     assert lines == ["jinja2 3.0: X-1, CVE-1", "numpy 2.4.6: X-1"]
 
 
