@@ -12,7 +12,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
 .PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
-	lock sbom clean docs
+	lock sbom advisories clean docs
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
 # that runs and tests start. Most modules of the packages are never imported: pip compiles none.
@@ -146,6 +146,11 @@ lock:
 # A bill of materials (CycloneDX 1.6, JSON) of what `make app` installs.
 sbom: $(VENV)/.app
 	$(BIN)/python -m tests.sbom > sbom.json
+
+# The pins against the known advisories of tests/advisories.json, offline; make advisories OSV=all.zip takes newer
+# ones from a fetched export of OSV.
+advisories: $(VENV)/.test
+	$(BIN)/python -m tests.advisories $(if $(OSV),--from $(OSV))
 
 clean:
 	rm -rf cache/* site .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from midchart.core.cohorts.gold import gold_under
     from midchart.core.cohorts.kept_questions import QuestionSet, read_questions
     from midchart.core.config import without_sign_in
+    from midchart.core.egress.audit import accept as accept_audit
     from midchart.core.egress.audit import lines as audit_lines
     from midchart.core.egress.audit import verify as verify_audit
     from midchart.core.experiments.answers.tables import review_agreement

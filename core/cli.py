@@ -620,9 +620,13 @@ def cards(call: Namespace) -> None:
     "audit-log",
     "the audit log: what left this machine, imports, and changes of data-use tags",
     flag("--verify", "check that no line was changed, added or removed"),
+    flag("--accept", "accept a log that was moved, restored or changed as it is, with a reason"),
+    arg("--reason", default="", metavar="TEXT", help="of --accept, for the log"),
 )
 def audit_log(call: Namespace) -> None:
-    verified = api.verify_audit() if call.verify else None
+    if accepts := bool(getattr(call, "accept", False)):
+        api.accept_audit(call.reason)
+    verified = api.verify_audit() if call.verify or accepts else None
     broken = verified and verified["broken"]
     if call.json:
         json_line({"lines": api.audit_lines()} | ({"verified": verified} if verified else {}))
@@ -632,12 +636,17 @@ def audit_log(call: Namespace) -> None:
             line.pop("previous", None)
             say(*named.values(), *(f"{name}={cell(value)}" for name, value in line.items()))
     elif not broken:
+        accepted = f", {verified['accepted']} accepted as they are" if verified["accepted"] else ""
         say(
-            f"whole: {verified['lines']} lines ({verified['unchained']} from before the chain); "
-            f"SHA-256 of the last: {verified['last'] or '–'}"
+            f"whole: {verified['lines']} lines ({verified['unchained']} from before the chain"
+            f"{accepted}); SHA-256 of the last: {verified['last'] or '–'}"
         )
     if broken:
-        raise WorkFailed(f"the audit log is broken at line {broken['line']}: it {broken['reason']}")
+        raise WorkFailed(
+            f"the audit log is broken at line {broken['line']}: it {broken['reason']}; what it "
+            "permitted before does not count. Once you know why, accept it as it is: midchart "
+            "audit-log --accept --reason TEXT"
+        )
 
 
 @command(

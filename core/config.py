@@ -3,7 +3,8 @@
 ``MIDCHART_DATA``, ``MIDCHART_CACHE`` and ``MIDCHART_MODELS`` (default ``models`` in the cache) are
 read at each call. Their defaults are ``data/`` and ``cache/`` of a checkout; installed from a
 wheel, the user's own folders ``~/.local/share/midchart`` and ``~/.cache/midchart`` (XDG Base
-Directory Specification 0.8). No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
+Directory Specification 0.8). ``MIDCHART_STATE`` (default ``~/.local/state/midchart``) is always
+outside of the data folder. No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
 ``MIDCHART_SERVED_KEY``) come from the environment or from Streamlit's secrets file
 (``.streamlit/secrets.toml`` of this folder, then of the home folder; ``MIDCHART_SECRETS`` names
 another).
@@ -11,6 +12,7 @@ another).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from functools import cache
 from pathlib import Path
@@ -96,6 +98,29 @@ def audit_file() -> Path:
     return data_folder() / "audit.jsonl"
 
 
+STATE = "MIDCHART_STATE"
+
+
+def state_folder() -> Path:
+    """What the program remembers of its data folders outside of them: the end of each audit log,
+    and digests of what the program generated. Raises InputError where it would be in the data."""
+    named = os.environ.get("XDG_STATE_HOME", "")
+    try:
+        usual = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
+    except RuntimeError:  # an account without a home: nothing can be written there
+        usual = Path("/nonexistent")
+    folder = _folder(STATE, (usual / "midchart").resolve())
+    if folder.is_relative_to(data_folder().resolve()):
+        raise InputError(f"{folder} is in the data folder; set {STATE} to a folder outside of it")
+    return folder
+
+
+def audit_anchor() -> Path:
+    """The file that knows the end of this data folder's audit log, by the folder's path."""
+    place = hashlib.blake2b(os.fsencode(audit_file().resolve()), digest_size=12).hexdigest()
+    return state_folder() / "audit" / f"{place}.json"
+
+
 @cache
 def user() -> str:
     """Name of the account for the audit log, or its number where it has none."""
@@ -169,21 +194,17 @@ def secret(name: str) -> Secret | None:
 
 CLAUDE_HOST, CLAUDE_KEY = "api.anthropic.com", "ANTHROPIC_API_KEY"
 HOSTS = "MIDCHART_HOSTS"
+"""The owner's list (:mod:`midchart.core.egress.owners_list`)."""
 
 
-def allowed_hosts() -> dict[str, str]:
-    """Hosts off this machine that the installation's owner allows → the name of the key each gets.
+def environment_proxy(scheme: str, host: str) -> str:
+    """The proxy that the environment names for an address (``HTTPS_PROXY``, ``NO_PROXY``); ""
+    for none."""
+    from urllib.request import getproxies_environment, proxy_bypass_environment
 
-    The owner lists them in ``MIDCHART_HOSTS`` (environment or secrets file), as in
-    ``"llm.ward.org=MIDCHART_SERVED_KEY, other.org"``; a host without a key gets none. The Claude
-    API is among them, with its own key. A spec can only choose from these hosts.
-    """
-    listed = secret(HOSTS)
-    hosts = {CLAUDE_HOST: CLAUDE_KEY}
-    for entry in listed.reveal().split(",") if listed else ():
-        host, _, key = entry.partition("=")
-        hosts[host.strip().lower()] = key.strip()
-    return hosts
+    proxies = getproxies_environment()
+    proxy = proxies.get(scheme) or proxies.get("all") or ""
+    return "" if not proxy or proxy_bypass_environment(host, proxies) else proxy
 
 
 def gpus() -> tuple[str, ...]:
@@ -220,6 +241,7 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
         "MIDCHART_DATA": str(data_folder()),
         "MIDCHART_CACHE": str(cache_folder()),
         "MIDCHART_MODELS": str(models_folder()),
+        STATE: str(state_folder()),
         "PYTHONUNBUFFERED": "1",
     }
 

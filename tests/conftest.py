@@ -83,6 +83,14 @@ def sentences_encoded_once(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
+def account_left_alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What the program remembers outside of a data folder is not kept in this account's home."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_STATE", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
 def disk_not_waited_for() -> Iterator[None]:
     """What tests write need not survive a power cut; test_crashes.py checks the order of calls."""
     with pytest.MonkeyPatch.context() as patch:

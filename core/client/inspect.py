@@ -24,7 +24,6 @@ from typing import Any
 
 from pydantic import Field
 
-from midchart.core import config as settings
 from midchart.core.client.calls import (
     Caller,
     CallFailed,
@@ -46,15 +45,13 @@ from midchart.core.client.claude import (
 )
 from midchart.core.client.prices import Price, price_of
 from midchart.core.client.requests import IndexedReply, Reply, Request
-from midchart.core.egress import Address, EgressCheck, Permit, read_address
+from midchart.core.egress import EgressCheck, Permit, read_address
 from midchart.core.errors import EgressRefused, InputError, MissingModel
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Ended, Usage
 
 MOCK = "mockllm"
 """Inspect's provider that calls nobody."""
-LOCAL_KEY = "MIDCHART_SERVED_KEY"
-"""The key of a server on this machine."""
 _INSTALL = "pip install inspect-ai, and the provider's own package where it needs one"
 _ENDS: Mapping[str, Ended] = {
     "stop": "stop",
@@ -123,9 +120,9 @@ class InspectFields(ServiceOptions):
 class _HeldLoop(asyncio.SelectorEventLoop):
     """An event loop that connects to one address and to nothing else (None: to nothing)."""
 
-    def __init__(self, address: Address | None) -> None:
+    def __init__(self, permit: Permit | None) -> None:
         super().__init__()
-        self._address = address
+        self._permit = permit
         self._resolved: set[str] = set()
 
     def run_held(self) -> None:
@@ -138,13 +135,15 @@ class _HeldLoop(asyncio.SelectorEventLoop):
     def hold(self, host: Any, port: Any) -> None:
         """Raise EgressRefused for any other address than the permitted one."""
         name = host.decode() if isinstance(host, bytes) else str(host)
-        held = self._address
+        held = self._permit.address if self._permit is not None else None
         known = held is not None and (name.lower() == held.host or name in self._resolved)
         if held is None or not known or int(port or 0) != held.port:
             raise EgressRefused(
                 "a connection to another address than the permitted "
                 f"{held.host if held is not None else 'none'} was stopped"
             )
+        if self._permit is not None:
+            self._permit.check()
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         self.hold(host, port)
@@ -197,7 +196,7 @@ class InspectModel:
         self.temperature = True
         """Whether the model takes one, as far as is known."""
         self._permit = permit
-        self._loop = _HeldLoop(permit.address if permit is not None else None)
+        self._loop = _HeldLoop(permit)
         threading.Thread(target=self._loop.run_held, name="inspect", daemon=True).start()
         self._model = self._run(self._open())
 
@@ -219,9 +218,7 @@ class InspectModel:
         permit = self._permit
         if permit is None:
             return inspect.get_model(self.options.model, memoize=False, **self.options.arguments)
-        # A key of the environment belongs to the host that the installation's owner gave it to.
-        name = settings.allowed_hosts().get(permit.address.host, LOCAL_KEY)
-        key = permit.key(name) if name else None
+        key = permit.key()  # the one that the installation's owner gave to this address
         model = inspect.get_model(
             self.options.model,
             base_url=permit.address.url,

@@ -30,9 +30,9 @@ _OTHER = re.compile(rb"[^\[\]{}]+")
 
 
 @cache
-def _tls_context(trust_env: bool) -> ssl.SSLContext:
+def _tls_context() -> ssl.SSLContext:
     """The settings of TLS that all clients share: reading the certificates takes 40 ms."""
-    return httpx2.create_ssl_context(trust_env=trust_env)
+    return httpx2.create_ssl_context()
 
 
 class LimitedClient(httpx2.Client):
@@ -43,7 +43,7 @@ class LimitedClient(httpx2.Client):
     """
 
     def __init__(self, service: str, timeout: float, **options: Any) -> None:
-        options.setdefault("verify", _tls_context(options.get("trust_env", True)))
+        options.setdefault("verify", _tls_context())
         super().__init__(timeout=timeout, **options)
         self.headers["accept-encoding"] = "identity"
         self.service, self.timeout_s = service, timeout

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.files import LoadLog, read_start, shown
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
@@ -103,8 +103,7 @@ class RecordLoader(CohortLoader):
         """Whether the head of a file has the format's marks."""
         if not path.is_file():
             return False
-        with path.open("rb") as opened:
-            head = (opened.readline if self.marks_in_line else opened.read)(self.sniffed)
+        head = read_start(path, self.sniffed, self.marks_in_line)
         return all(mark in head for mark in self.marks)
 
     def read_file(

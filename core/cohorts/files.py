@@ -6,16 +6,16 @@ import codecs
 import errno
 import os
 import re
-import stat
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.storage.files import replacing
+from midchart.core.storage.files import open_regular, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _REASONS = {
     errno.EISDIR: ("is a folder where a file should be", "move it out of the cohort"),
     errno.EXDEV: ("is a link out of its folder", "copy the file itself there"),
     errno.ENODEV: ("is a pipe, socket or device", "move it out of the cohort"),
+    errno.ENXIO: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.EFBIG: ("is too large to be read", "split it"),
 }
 _LARGEST_FILE = 4 << 30
@@ -128,20 +129,48 @@ def shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-def check_file(path: Path, largest: int = _LARGEST_FILE) -> os.stat_result:
-    """A file's state; raises OSError where it is no regular file of the cohort, or too large.
+_roots: set[Path] = set()
+"""Folders of others that were opened: no file in them is read over a link out of them."""
 
-    Nothing is opened: opening a pipe would wait for its writer.
+
+def hold_root(root: Path) -> None:
+    """From now on read no file below the folder ``root`` over a link that leads out of a folder."""
+    if root.is_dir():
+        _roots.add(root)
+
+
+def open_file(path: Path, largest: int = _LARGEST_FILE) -> BinaryIO:
+    """A file of a cohort or a log, opened once and checked as it was opened.
+
+    Every file that others made is opened here (:func:`midchart.core.storage.files.open_regular`).
+    Raises OSError where it is no regular file, too large, or a link out of its folder.
     """
-    state = path.stat()
-    if not stat.S_ISREG(state.st_mode):
-        code = errno.EISDIR if stat.S_ISDIR(state.st_mode) else errno.ENODEV
-        raise OSError(code, "not a regular file")
-    if path.is_symlink() and not path.resolve().is_relative_to(path.parent.resolve()):
-        raise OSError(errno.EXDEV, "a link out of its folder")
-    if state.st_size > largest:
-        raise OSError(errno.EFBIG, "too large")
-    return state
+    root = next((parent for parent in reversed(path.parents) if parent in _roots), None)
+    return open_regular(path, largest, root)
+
+
+def check_file(path: Path, largest: int = _LARGEST_FILE) -> os.stat_result:
+    """The state of a file that another library opens by its name; raises as :func:`open_file`."""
+    with open_file(path, largest) as file:
+        return os.fstat(file.fileno())
+
+
+def read_all(path: Path) -> bytes:
+    """The bytes of a file; raises as :func:`open_file`."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def read_start(path: Path, length: int, line: bool = False) -> bytes:
+    """The first ``length`` bytes of a file, or of its first line; none of what may not be opened as
+    a cohort's file. Raises other OSErrors."""
+    try:
+        with open_file(path, LARGEST_TABLE) as file:
+            return file.readline(length) if line else file.read(length)
+    except OSError as error:
+        if error.errno in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.EFBIG):
+            return b""
+        raise
 
 
 def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Path]:
@@ -156,6 +185,7 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 
 def refuse_linked_folders(root: Path) -> None:
     """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it."""
+    hold_root(root)
     inside = root.resolve()
     for folder, names, _ in os.walk(root):
         for path in (Path(folder, name) for name in names):
@@ -203,7 +233,7 @@ def read_text(path: Path, name: str) -> str:
 
     Raises DataError with the line of the first byte that is not UTF-8.
     """
-    data = read_unchanged(path, name, path.read_bytes)
+    data = read_unchanged(path, name, partial(read_all, path))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -213,7 +243,7 @@ def read_text(path: Path, name: str) -> str:
 
 def _xml_text(path: Path, name: str) -> str:
     """An XML file's text by its byte-order mark or the encoding that it declares, else UTF-8."""
-    data = read_unchanged(path, name, path.read_bytes)
+    data = read_unchanged(path, name, partial(read_all, path))
     stated = _XML_ENCODING.match(data[:400])
     encoding = stated[1].decode() if stated else "utf-8-sig"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import LoadLog, data_error, read_unchanged
+from midchart.core.cohorts.files import LoadLog, data_error, read_all, read_unchanged
 from midchart.core.cohorts.records import Entry, build_record
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.sequences.build import (
@@ -366,7 +366,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
 
 def _count_lines(file: Path, name: str) -> int:
     """The number of lines of a file, without empty ones at its end."""
-    return read_unchanged(file, name, file.read_bytes).rstrip(b"\r\n").count(b"\n") + 1
+    return read_unchanged(file, name, partial(read_all, file)).rstrip(b"\r\n").count(b"\n") + 1
 
 
 def warn_of_pickles(root: Path, folder: Path, log: LoadLog) -> None:

@@ -1,6 +1,7 @@
 """A cohort's data-use tag: ``midchart.toml`` in its folder, or safe defaults.
 
-Training and external services are allowed only where the tag says so. Loading never writes into
+Training and external services are allowed only where the tag says so and a person confirmed it
+(:mod:`midchart.core.cohorts.data_use`). Loading never writes into
 the user's folder; :func:`write_manifest` does, when a cohort is imported or its tag changed.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+from midchart.core import config as settings
 from midchart.core.cohorts.columns import SETTINGS
+from midchart.core.cohorts.data_use import refused
 from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
-from midchart.core.egress import audit
 from midchart.core.errors import DataError, DataUseError
 from midchart.core.parsing import read_toml
 from midchart.core.types import Cohort, Manifest
@@ -32,24 +35,27 @@ def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
     if not cohort.manifest.training_allowed:
         raise DataUseError(
             f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
-            f"{permitted_by}set training_allowed in its midchart.toml (page Data, with a reason)"
+            f"{permitted_by}allow it with a reason (page Data, or midchart data-use DATA "
+            "training_allowed yes --reason TEXT)"
         )
 
 
 def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:
     """The tag in folder ``path``, or ``default``; a tag that cannot be read allows nothing.
 
-    A permission whose last audited value is no was not given through the program: it is no.
+    A permission that nobody confirmed for these files (:mod:`midchart.core.cohorts.data_use`) is
+    no.
     """
     manifest = _stated(path, default, log)
-    changed = _unconfirmed(manifest, path)
-    for name in changed:
+    unconfirmed = _unconfirmed(manifest, path)
+    data = path.name if path.parent == settings.cohorts_folder() else str(path)
+    for name, why in unconfirmed.items():
         log.warn(
-            f"{FILE} sets {name} = true, but its last audited value is false: treated as false "
-            "until a person confirms it with a reason (page Data, or midchart data-use DATA "
-            f"{name} yes --reason TEXT)"
+            f"{FILE} sets {name} = true, but {why}: treated as false until a person confirms it "
+            f"with a reason (page Data, or midchart data-use {shlex.quote(data)} {name} yes "
+            "--reason TEXT)"
         )
-    return dataclasses.replace(manifest, **dict.fromkeys(changed, False))
+    return dataclasses.replace(manifest, **dict.fromkeys(unconfirmed, False))
 
 
 def column_settings(path: Path, log: LoadLog) -> dict[str, str]:
@@ -86,16 +92,14 @@ def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
 
 
 def unconfirmed(path: Path, default: Manifest) -> list[str]:
-    """The permissions that the tag in folder ``path`` sets and whose last audited value is no."""
-    return _unconfirmed(_stated(path, default, LoadLog()), path)
+    """The permissions that the tag in folder ``path`` sets and that nobody confirmed."""
+    return list(_unconfirmed(_stated(path, default, LoadLog()), path))
 
 
-def _unconfirmed(manifest: Manifest, path: Path) -> list[str]:
-    return [
-        name
-        for name in FIELDS
-        if getattr(manifest, name) and audit.audited_value(manifest.name, path, name) is False
-    ]
+def _unconfirmed(manifest: Manifest, path: Path) -> dict[str, str]:
+    """Those permissions, and why they do not count."""
+    set_ones = [name for name in FIELDS if getattr(manifest, name)]
+    return refused(path, set_ones) if set_ones else {}
 
 
 def _stated(path: Path, default: Manifest, log: LoadLog) -> Manifest:

@@ -12,11 +12,19 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import IO
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
-from midchart.core.cohorts.files import LoadLog, read_unchanged
+from midchart.core.cohorts.files import (
+    LARGEST_TABLE,
+    LoadLog,
+    open_file,
+    read_all,
+    read_unchanged,
+)
 from midchart.core.errors import DataError
 from midchart.core.format import count
 from midchart.core.parsing import repeated
@@ -94,7 +102,7 @@ def _western(data: bytes) -> str | None:
 
 def read_bytes(path: Path, name: str) -> bytes:
     """The content of a file, unpacked where its name ends in ``.gz``; raises DataError."""
-    data = read_unchanged(path, name, path.read_bytes)
+    data = read_unchanged(path, name, partial(read_all, path))
     if path.suffix.lower() != ".gz":
         return data
     try:
@@ -111,9 +119,15 @@ DAMAGED_FILE = (OSError, EOFError, zlib.error)
 """Errors of a packed file that cannot be unpacked."""
 
 
-def opened(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    """A file opened for reading its bytes, unpacked where its name ends in ``.gz``."""
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+def opened(path: Path, largest: int = LARGEST_TABLE) -> IO[bytes]:
+    """A file opened for reading its bytes (:func:`midchart.core.cohorts.files.open_file`), unpacked
+    where its name ends in ``.gz``."""
+    file = open_file(path, largest)
+    if path.suffix.lower() != ".gz":
+        return file
+    packed = gzip.GzipFile(fileobj=file, mode="rb")
+    packed.myfileobj = file  # closed with it
+    return packed  # pyright: ignore[reportReturnType]
 
 
 def read_any_text(path: Path, name: str, log: LoadLog) -> str:

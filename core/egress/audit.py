@@ -1,31 +1,46 @@
 """The audit log: who sent what off the machine, when and where to, and who changed a tag, why.
 
 ``data/audit.jsonl``, append-only, one line per use. It holds names, folders, counts, hosts and
-reasons that people gave; never text of a record. Its lines are chained
-(:mod:`midchart.core.storage.jsonl`).
+reasons that people gave; never text of a record. Its lines are chained, and its end is known in the
+state folder (:mod:`midchart.core.storage.chain`). A permission counts only by a line that leads to
+that end without a break: a log that was removed, cut or moved permits nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.errors import InputError
+from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
-from midchart.core.storage.jsonl import add_line, read_lines, verify_chain
+from midchart.core.storage.chain import ChainedLog
+from midchart.core.storage.files import FileState, file_state
+from midchart.core.storage.jsonl import read_lines
 
 
-def _write(event: str, **facts: Any) -> None:
-    add_line(
-        settings.audit_file(),
-        {"when": now(), "who": person().name, "event": event, **facts},
-        durable=True,
-        chained=True,
-    )
+def _log() -> ChainedLog:
+    return ChainedLog(settings.audit_file().resolve(), settings.audit_anchor())
+
+
+def _line(event: str, **facts: Any) -> dict[str, Any]:
+    return {"when": now(), "who": person().name, "event": event, **facts}
+
+
+def _write(event: str, anchored: bool = False, **facts: Any) -> None:
+    """Write a line; ``anchored``: refuse where the log's end cannot be kept in the state folder."""
+    _log().append(_line(event, **facts), anchored)
+
+
+def _reason(reason: str, what: str) -> str:
+    reason = " ".join(reason.split())
+    if len(reason) < 8:
+        raise InputError(f"{what} needs a reason in words: who allowed it, and by which agreement")
+    return reason
 
 
 def left(
@@ -46,6 +61,7 @@ def left(
     """
     _write(
         "left",
+        anchored=True,
         run=run,
         cohort=cohort,
         host=host,
@@ -71,18 +87,24 @@ def downloaded(file: str) -> None:
 
 
 def tag_changed(
-    *, cohort: str, folder: Path, field: str, before: Any, after: Any, reason: str
+    *,
+    cohort: str,
+    folder: Path,
+    field: str,
+    before: Any,
+    after: Any,
+    reason: str,
+    digest: str = "",
 ) -> None:
-    """Note a change of a data-use tag; raises InputError without a reason."""
-    reason = " ".join(reason.split())
-    if len(reason) < 8:
-        raise InputError(
-            f"changing {field!r} of the data-use tag needs a reason in words: who allowed it, and "
-            "by which agreement"
-        )
+    """Note a change of a data-use tag; raises InputError without a reason.
+
+    ``digest``: of the cohort's files, by which a permission is known; a line without one permits
+    nothing.
+    """
+    reason = _reason(reason, f"changing {field!r} of the data-use tag")
     place = str(folder.resolve())
     change = {"field": field, "before": before, "after": after, "reason": reason}
-    _write("tag", cohort=cohort, folder=place, **change)
+    _write("tag", anchored=bool(after), cohort=cohort, folder=place, **change, digest=digest)
 
 
 def imported(
@@ -103,39 +125,70 @@ def run_removed(*, run: str, cohort: str, imported: bool, files: int) -> None:
     _write("run removed", run=run, cohort=cohort, imported=imported, files=files)
 
 
-@lru_cache(maxsize=4)
-def _tag_lines(file: Path, state: tuple[int, int, int]) -> tuple[dict[str, Any], ...]:
-    """The lines that bear on data-use tags, few among many; ``state`` changes with the file."""
-    events = ("tag", "imported", "removed")
-    return tuple(line for line in read_lines(file) if line.get("event") in events)
+def accept(reason: str) -> dict[str, Any]:
+    """Accept the log as it is, once it was moved or restored; gives :func:`verify`.
 
-
-def audited_value(cohort: str, folder: Path, field: str) -> Any:
-    """The last audited value of a field of the data-use tag; None where none was audited.
-
-    A cohort is known by its folder, else (it was moved) by its name.
+    The acceptance is a line of the log. Permissions given before it do not count after it.
     """
-    file = settings.audit_file()
-    if not file.exists():
-        return None
-    now = file.stat()
-    values: dict[str, Any] = {}
-    for line in _tag_lines(file, (now.st_ino, now.st_size, now.st_mtime_ns)):
-        event = line.get("event")
-        if event == "tag" and line.get("field") == field:
-            value = line.get("after")
-        elif event != "tag":
-            value = line.get(field)
-        else:
-            continue
-        values |= {str(line.get(key)): value for key in ("folder", "cohort")}
-    value = values.get(str(folder.resolve()))
-    return values.get(cohort) if value is None else value
+    _log().accept(_line("accepted", reason=_reason(reason, "accepting the audit log")))
+    return verify()
+
+
+@dataclass(frozen=True, slots=True)
+class TagLine:
+    """The last line about a field of the data-use tag of the cohort in a folder."""
+
+    value: bool
+    digest: str
+
+
+Tags = Mapping[tuple[str, str], TagLine]
+"""Folder and field → its last line that counts."""
+
+
+def state() -> tuple[FileState | None, ...]:
+    """What changes whenever :func:`tags` may; raises InputError."""
+    return tuple(
+        file_state(file) if file.exists() else None
+        for file in (settings.audit_file(), settings.audit_anchor())
+    )
+
+
+def tags() -> tuple[Tags, str]:
+    """The lines about data-use tags that count, and why earlier ones do not ("": all count).
+
+    None counts where the log cannot be read.
+    """
+    try:
+        return _tags(str(settings.audit_file().resolve()), state())
+    except MidchartError as error:
+        return {}, str(error)
+
+
+@lru_cache(maxsize=4)
+def _tags(_path: str, _state: tuple[FileState | None, ...]) -> tuple[Tags, str]:
+    scan, lines = _log().vouched_lines()
+    known: dict[tuple[str, str], TagLine] = {}
+    for line in lines:
+        folder, name = str(line.get("folder")), str(line.get("field"))
+        if line.get("event") == "tag":
+            known[folder, name] = TagLine(line.get("after") is True, str(line.get("digest", "")))
+        elif line.get("event") == "removed":
+            known = {key: value for key, value in known.items() if key[0] != folder}
+    broken = f"the audit log is broken at line {scan.broken['line']}" if scan.broken else ""
+    return known, broken or ("the audit log was accepted since" if scan.accepted else "")
 
 
 def verify() -> dict[str, Any]:
-    """:func:`midchart.core.storage.jsonl.verify_chain` of the audit file."""
-    return verify_chain(settings.audit_file())
+    """Whether the log is as it was written: ``lines``, of which ``unchained`` precede the chain and
+    ``accepted`` are covered by an acceptance; ``last``, the SHA-256 of the last line; ``broken``,
+    number (``line``) and ``reason`` of the first line that is not as written, or null.
+
+    Raises WorkFailed where it cannot be read.
+    """
+    scan = _log().verify()
+    names = ("lines", "unchained", "accepted", "last", "broken")
+    return {name: getattr(scan, name) for name in names}
 
 
 def lines() -> list[dict[str, Any]]:

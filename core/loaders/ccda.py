@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.attachments import base64_text, plain_text
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_xml, shown
+from midchart.core.cohorts.files import LoadLog, read_start, read_xml, shown
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
@@ -292,8 +292,7 @@ class Ccda(RecordLoader):
 
     def has_marks(self, path: Path) -> bool:
         """Whether the root element at the head of a file is a clinical document."""
-        with path.open("rb") as opened:
-            head = opened.read(1 << 16)
+        head = read_start(path, 1 << 16)
         if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             head = head.decode("utf-16", "replace").encode()
         return _ROOT.search(head) is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import io
 import re
 import zlib
 from collections import Counter
@@ -22,16 +23,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import (
-    LARGEST_TABLE,
     LoadLog,
-    check_file,
     data_error,
     parse_time,
     read_text,
     shown,
 )
 from midchart.core.cohorts.records import LazyRecords, PatientEntries, Questions, entry
-from midchart.core.cohorts.tables import accept_long_cells, check_columns
+from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
@@ -72,10 +71,8 @@ class _EhrnoteqaQuestion(BaseModel):
 def _discharge(path: Path, name: str, patients: set[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Number and cells of the rows of these patients, one at a time; raises DataError."""
     accept_long_cells()
-    opened = gzip.open if path.suffix == ".gz" else open
     try:
-        check_file(path, LARGEST_TABLE)
-        with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             check_columns(list(rows.fieldnames or ()), COLUMNS, name)
             for number, row in enumerate(rows, 1):

@@ -8,6 +8,7 @@ The release's pickled features are refused, never opened.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from midchart.core.cohorts.base import EventLoader
 from midchart.core.cohorts.columns import MISSING
-from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, check_file, data_error, shown
+from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, data_error, open_file, shown
 from midchart.core.cohorts.labelled import (
     EventFiles,
     read_labels,
@@ -38,8 +39,7 @@ EVENTS = "data/ehrshot.csv"
 def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str], str]:
     """The columns of a CSV and the SQL that reads it; raises DataError."""
     try:
-        check_file(file, LARGEST_TABLE)
-        with file.open(encoding="utf-8-sig", newline="") as opened:
+        with io.TextIOWrapper(open_file(file, LARGEST_TABLE), "utf-8-sig", newline="") as opened:
             header = [cell.strip() for cell in next(csv.reader(opened), [])]
     except OSError as error:
         raise data_error(error, name) from None

@@ -19,7 +19,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_text
+from midchart.core.cohorts.files import LoadLog, read_start, read_text
 from midchart.core.cohorts.records import MOST_PIECES, PatientEntries, Questions, entry
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
@@ -256,7 +256,6 @@ class LongHealth(RecordLoader):
 
 
 def _opens_like_it(file: Path) -> bool:
-    with file.open("rb") as opened:
-        head = opened.read(1 << 16)
+    head = read_start(file, 1 << 16)
     object_of_objects = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
     return re.match(object_of_objects, head[:400]) is not None and b'"texts"' in head

@@ -19,7 +19,14 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, data_error, parse_time, read_unchanged, shown
+from midchart.core.cohorts.files import (
+    LoadLog,
+    data_error,
+    open_file,
+    parse_time,
+    read_unchanged,
+    shown,
+)
 from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
@@ -90,7 +97,7 @@ def _read_root(path: Path, name: str) -> tuple[str, dict[str, str]]:
         parser.StartElementHandler = None
 
     parser.StartElementHandler = start
-    with path.open("rb") as file:
+    with open_file(path) as file:
         try:
             feed(parser, file, name, stop=lambda: bool(root))
         except DataError:
@@ -315,7 +322,7 @@ def _parse_xml(path: Path, name: str) -> Parsed:
             (_release if tag == "eventstream" else _sample)(parser, parsed)
 
         parser.StartElementHandler = root
-        with path.open("rb") as file:
+        with open_file(path) as file:
             feed(parser, file, name)
         return parsed
 

@@ -15,9 +15,11 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 from midchart.core.cohorts.base import CohortLoader
 from midchart.core.cohorts.columns import SETTINGS
+from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
@@ -30,6 +32,7 @@ from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
     column_settings,
+    unconfirmed,
     write_column_settings,
     write_manifest,
 )
@@ -71,8 +74,29 @@ def _why_not(path: Path) -> tuple[str, str]:
     return "is in no format that is known here", f"known: {known}"
 
 
-_open: OrderedDict[Path, tuple[FilesState, Cohort, Path]] = OrderedDict()
-"""Path → the state of its files, what they hold, and the cohort's folder."""
+@dataclasses.dataclass(slots=True)
+class _Opened:
+    """A cohort that is kept open: the state of its files, what they hold, its folder, the state of
+    the audit log, and the permissions that wait for confirmation."""
+
+    files: FilesState
+    cohort: Cohort
+    folder: Path
+    audit: tuple[Any, ...]
+    waiting: list[str]
+
+    def current(self, place: Path) -> bool:
+        """Whether files and permissions are as they were when the cohort was read."""
+        if self.files != _state(place, self.folder):
+            return False
+        now = audit.state()
+        if now != self.audit:
+            self.audit = now
+            return unconfirmed(self.folder, self.cohort.manifest) == self.waiting
+        return True
+
+
+_open: OrderedDict[Path, _Opened] = OrderedDict()
 _lock = threading.RLock()
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
@@ -93,13 +117,15 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     place = Path(path).resolve()
     with _lock:
         held = _open.pop(place, None)
-        if held is None or held[0] != _state(place, held[2]):
+        if held is None or not held.current(place):
             folder = cohort_folder(place)
-            held = (_state(place, folder), read_cohort(place), folder)
+            files, log = _state(place, folder), audit.state()
+            cohort = read_cohort(place)
+            held = _Opened(files, cohort, folder, log, unconfirmed(folder, cohort.manifest))
         _open[place] = held
         while len(_open) > OPEN_AT_ONCE:
             _open.popitem(last=False)
-    return held[1], held[2]
+    return held.cohort, held.folder
 
 
 def close_cohorts() -> None:
@@ -199,6 +225,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
         before=before,
         after=value,
         reason=reason,
+        digest=files_digest(file.parent) if value else "",
     )
     if text is None:
         write_manifest(file.parent, dataclasses.replace(manifest, **{field: value}))

@@ -303,15 +303,15 @@ def kept_columns(table: str, schema: Schema, with_text: bool) -> list[str]:
 
 
 def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
-    """Whether an export may include text of records: the cohort is synthetic or its tag allows it.
+    """Whether an export may include text of records: the cohort's tag allows it, as that of every
+    cohort does that the program generated.
 
     By the present tag where the cohort exists here, else by the tag when the run was planned.
     """
     then: Mapping[str, Any] = plan.raw["cohort"]["data_use"]
     if folder.imported.exists() or not Path(plan.data).exists():
-        return bool(then["synthetic"] or then["external_services_allowed"])
-    tag = open_cohort(plan.data).manifest
-    return tag.external_services_allowed or bool(tag.synthetic and then["synthetic"])
+        return bool(then["external_services_allowed"])
+    return open_cohort(plan.data).manifest.external_services_allowed
 
 
 def check_text_allowed(folder: RunDirectory, plan: Plan) -> None:

@@ -23,7 +23,8 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from midchart.core import config as settings
-from midchart.core.egress import audit
+from midchart.core.egress import audit, require_cluster
+from midchart.core.egress.owners_list import RAY_PORT
 from midchart.core.errors import InputError, MissingModel, WorkFailed
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
@@ -42,7 +43,7 @@ from midchart.core.storage.rows import Schema, literal
 
 
 HERE, LOCAL = "here", "ray"
-PORT = 6379
+PORT = RAY_PORT
 """Where ``ray start --head`` listens by default."""
 INSTALL = "pip install -r docs/optional/ray.txt"
 _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
@@ -222,7 +223,10 @@ class RayWorker:
 # then.
 
 
-SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "PYTHONPATH", "PYTHONUNBUFFERED")
+SHARED = (
+    "MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "MIDCHART_STATE", "PYTHONPATH",
+    "PYTHONUNBUFFERED",
+)  # fmt: skip
 """What a worker's environment has from the run's own process: places that every machine sees.
 
 Keys of services are not among them: a worker reads them on its own machine, so that they pass
@@ -262,7 +266,10 @@ class Session:
 
 @contextmanager
 def connected(cluster: str, gpu: bool) -> Generator[Session]:
-    """A session on a cluster; raises WorkFailed where no cluster answers there."""
+    """A session on a cluster; raises WorkFailed where no cluster answers there, EgressRefused for
+    one that the installation's owner has not listed."""
+    if named_cluster(cluster):
+        require_cluster(cluster)  # what a cluster's head sends back is unpickled
     # Not by a statement: the checks of types and layers need no Ray.
     ray: Any = importlib.import_module("ray")
     environment = settings.worker_environment()

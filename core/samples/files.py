@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-from midchart.core.cohorts.files import check_file, data_error, refuse_linked_folders, shown
+from midchart.core.cohorts.files import data_error, open_file, refuse_linked_folders, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_json
@@ -55,7 +55,6 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
 def document(path: Path, name: str) -> Any:
     """The value of a JSON file; raises DataError."""
     try:
-        check_file(path)
         with opened(path) as file:
             data = file.read(LARGEST_DOCUMENT + 1)
     except DAMAGED_FILE as error:
@@ -69,8 +68,7 @@ def document(path: Path, name: str) -> Any:
 def head_of(path: Path, length: int = 1 << 16) -> bytes:
     """The first bytes of a file, unpacked; empty where it cannot be read."""
     try:
-        check_file(path, LARGEST_FILE)
-        with opened(path) as file:
+        with opened(path, LARGEST_FILE) as file:
             return file.read(length)
     except DAMAGED_FILE:
         return b""
@@ -131,8 +129,7 @@ def _is_lines(path: Path, name: str) -> bool:
 
 def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
     try:
-        check_file(path, LARGEST_FILE)
-        with opened(path) as file:
+        with opened(path, LARGEST_FILE) as file:
             number = 0
             while line := file.readline(LONGEST_LINE + 1):
                 number += 1
@@ -168,8 +165,8 @@ def parquet_columns(path: Path) -> list[str]:
     from pyarrow import parquet
 
     try:
-        check_file(path, LARGEST_FILE)
-        return list(parquet.read_schema(path).names)
+        with open_file(path, LARGEST_FILE) as file:
+            return list(parquet.read_schema(file).names)
     except (OSError, ValueError, arrow.ArrowException):
         return []
 
@@ -181,8 +178,7 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
 
     row = 0
     try:
-        check_file(path, LARGEST_FILE)
-        with parquet.ParquetFile(path) as file:
+        with open_file(path, LARGEST_FILE) as source, parquet.ParquetFile(source) as file:
             facts = file.metadata
             groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > MOST_UNPACKED:

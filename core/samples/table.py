@@ -133,7 +133,6 @@ def _columns(path: Path) -> list[str]:
     if suffix == ".parquet":
         return parquet_columns(path)
     if delimiter := DELIMITERS.get(suffix[1:]):
-        check_file(path)
         return read_head(path, delimiter, list(COLUMNS)).header
     if suffix in LINES:
         return list(first_object(path))

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.data_use import files_digest
+from midchart.core.cohorts.files import LoadLog, hold_root, open_file
 from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
@@ -134,6 +135,7 @@ def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
         return [(place.name, place)]
     if not stat.S_ISDIR(mode):
         raise DataError(str(place), None, "is a link or a special file", "name the folder itself")
+    hold_root(place)
     return list(_walk(place))
 
 
@@ -189,7 +191,7 @@ def import_cohort(
                 if source_name.lower().endswith(".zip"):
                     copy.add_zip(source_name, source)
                 elif isinstance(source, Path):
-                    with source.open("rb") as opened:
+                    with open_file(source, _LARGEST_FILE) as opened:
                         copy.add(source_name, opened)
                 else:
                     copy.add(source_name, source)
@@ -213,6 +215,7 @@ def import_cohort(
                 imported=datetime.now(UTC).isoformat(timespec="seconds"),
                 **tag,
             )
+            digest = files_digest(place) if any(tag.values()) else ""
             # Note the import, then give the folder its name.
             with exclusive(settings.cache_folder() / _LOCK):
                 cohort_name(name)  # another import may have taken it meanwhile
@@ -225,6 +228,7 @@ def import_cohort(
                             before=False,
                             after=value,
                             reason=reason,
+                            digest=digest,
                         )
                 audit.imported(
                     cohort=name,

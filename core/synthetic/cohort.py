@@ -19,6 +19,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from midchart.core.cohorts.data_use import note_generated
 from midchart.core.errors import InputError
 from midchart.core.synthetic.common import (
     TAG,
@@ -302,6 +303,10 @@ def _write_table(path: Path, columns: Sequence[str], rows: list[list[str]]) -> N
         writer.writerows(rows)
 
 
+_INSTRUCTION_TABLE = "clinician-instruction-responses.tsv"
+_RESPONSE_TABLE = "clinician-reviewed-model-responses.tsv"
+
+
 def _prepare(out: Path) -> Path:
     ehrs = out / "ehrs"
     if ehrs.is_dir() and any(ehrs.iterdir()) and not is_synthetic(out):
@@ -371,8 +376,8 @@ def make_clinical(
     for stale in sorted(set(ehrs.glob("*.xml")) - written):
         stale.unlink()
     instructions, responses = tables
-    _write_table(out / "clinician-instruction-responses.tsv", _INSTRUCTION_COLUMNS, instructions)
-    _write_table(out / "clinician-reviewed-model-responses.tsv", _RESPONSE_COLUMNS, responses)
+    _write_table(out / _INSTRUCTION_TABLE, _INSTRUCTION_COLUMNS, instructions)
+    _write_table(out / _RESPONSE_TABLE, _RESPONSE_COLUMNS, responses)
     name = "Synthetic letters" if dress.only else "Synthetic clinical cohort"
     mean_events = round(counts["events"] / patients) if dress.only else events_per_patient
     texts = {
@@ -381,6 +386,9 @@ def make_clinical(
         TAG: data_use(name, patients, mean_events, seed),
     }
     write_texts(out, texts)
+    tables_of_questions = (_INSTRUCTION_TABLE, _RESPONSE_TABLE)
+    records = (f"{ehrs.name}/{path.name}" for path in written)
+    note_generated(out, {*records, *tables_of_questions, *texts} - {TAG})
     return {
         "patients": patients, "events": counts["events"], "notes": counts["notes"],
         "tokens": counts["tokens"], "instructions": len(instructions),

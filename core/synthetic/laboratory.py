@@ -33,6 +33,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as parquet
 from numpy.typing import NDArray
 
+from midchart.core.cohorts.data_use import note_generated
 from midchart.core.errors import InputError
 from midchart.core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
 from midchart.core.synthetic.reference import Key, table_row, tsv_table
@@ -598,6 +599,8 @@ def _prepare(out: Path) -> None:
     for path in content:
         if path.is_dir():
             rmtree(path)
+        else:
+            path.unlink()
     out.mkdir(parents=True, exist_ok=True)
 
 
@@ -661,6 +664,8 @@ def make_laboratory(
     writer.close({_FIRST_ID + i: split for i, split in enumerate(splits)})
     tag = data_use("Synthetic laboratory cohort", patients, events_per_patient, seed)
     write_texts(out, {"README.txt": _README, TAG: tag})
+    files = (path.relative_to(out) for path in out.rglob("*") if path.is_file())
+    note_generated(out, {name.as_posix() for name in files} - {TAG})  # _prepare emptied it
     return {
         "layout": layout,
         "patients": patients,

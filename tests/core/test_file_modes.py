@@ -53,6 +53,7 @@ def data_of_a_run(tmp_path_factory) -> Path:
     data = place / "data"
     (place / "spec.toml").write_text(SPEC.format(data=data / "cohorts" / "demo"))
     environment = os.environ | {"MIDCHART_DATA": str(data), "MIDCHART_CACHE": str(place / "cache")}
+    environment["MIDCHART_STATE"] = str(place / "state")
     subprocess.run(
         [sys.executable, "-c", COMMANDS, str(place)],
         cwd=ROOT, env=environment, umask=0o022, check=True, stdout=subprocess.DEVNULL,
@@ -63,10 +64,10 @@ def data_of_a_run(tmp_path_factory) -> Path:
 @pytest.mark.slow
 def test_cohorts_runs_caches_and_logs_are_their_owner_s(data):
     written = [
-        one for root in ("data", "cache") for one in (data / root, *(data / root).rglob("*"))
-        if one.exists()
+        one for root in map(data.joinpath, ("data", "cache", "state"))
+        for one in (root, *root.rglob("*")) if one.exists()
     ]  # fmt: skip
-    assert {"audit.jsonl", "audit.head", "imported.json"} <= {one.name for one in written}
+    assert {"audit.jsonl", "generated.jsonl", "imported.json"} <= {one.name for one in written}
     open_to_others = {str(one): oct(mode(one)) for one in written if mode(one) & 0o077}
     assert not open_to_others
 

@@ -18,6 +18,7 @@ import duckdb
 
 from midchart.core import api
 from midchart.core import config as settings
+from midchart.core.egress.owners_list import owners_list
 from midchart.core.runs.spec import read_spec
 from tests.fuzz import seeds, structure
 from tests.fuzz.call import Fault, check_report, command, safely
@@ -413,7 +414,7 @@ def settings_files(rng: Rng, folder: Path) -> None:
         audit.with_suffix(".head").write_bytes(of_bytes(rng, b"0" * 64 + b"\n" + b"1" * 64 + b"\n"))
     try:
         safely(settings.secret, "ANTHROPIC_API_KEY")
-        safely(settings.allowed_hosts)
+        safely(owners_list)
         command("audit", "--json")
         command("audit", "--verify", "--json")
         command("audit")

@@ -17,6 +17,7 @@ from tests.support import gate_report
 from tests.support.gates import random_gate
 from tests.support.pages import open_page, page_at, page_text
 from tests.support.reports import show_run
+from tests.support.run_helpers import allow
 
 pytestmark = pytest.mark.slow
 
@@ -32,8 +33,7 @@ def run(home, monkeypatch):
 
 
 def allow_training(home: Path) -> None:
-    tag = 'name = "small"\ntraining_allowed = true\n'
-    (home / "data" / "cohorts" / "small" / "midchart.toml").write_text(tag)
+    allow(home / "data" / "cohorts" / "small", "training_allowed")
 
 
 def checkpoints() -> AppTest:

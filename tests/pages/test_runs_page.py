@@ -268,6 +268,7 @@ def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, m
     assert "data-use tag of" in page_text(app).replace("\\", "")
     cohort = settings.cohorts_folder() / "demo"
     api.set_data_use(cohort, "external_services_allowed", True, "the ward's own cluster, by Ada")
+    monkeypatch.setenv("MIDCHART_HOSTS", "ray://gpu-1:6379")
     st.cache_data.clear()
     app.run()
     app.button(key="compose_start").click().run()

@@ -21,7 +21,7 @@ from midchart.core.training_experiments.forecast import examples as examples_mod
 from midchart.core.training_experiments.forecast import experiment
 from midchart.core.training_experiments.forecast.examples import Examples, SplitExamples
 from midchart.core.training_experiments.forecast.training import ForecastTrainer
-from tests.support.run_helpers import finished_run, workspace_at
+from tests.support.run_helpers import allow, finished_run, workspace_at
 
 PARTS = {"train": (3, 6, 9, 12, 15), "val": (1, 4, 7, 10, 13), "test": (2, 5, 8, 11, 14)}
 """The split file: patients of each part."""
@@ -69,7 +69,7 @@ def write_cohort(folder: Path) -> Path:
     (assets / "benchmark/anemia/labeled_patients.csv").write_text("\n".join(labels) + "\n")
     tag = 'name = "leaks"\nsynthetic = true\ntraining_allowed = true\n'
     (folder / "midchart.toml").write_text(tag)
-    return folder
+    return allow(folder, "training_allowed")
 
 
 @dataclass

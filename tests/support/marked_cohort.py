@@ -11,6 +11,7 @@ from string import ascii_lowercase
 
 from midchart.core.loaders.open import open_cohort
 from midchart.core.types import Cohort
+from tests.support.run_helpers import allow
 
 DAYS = 8
 CUTOFF_DAY = 6
@@ -64,6 +65,7 @@ def make(folder: Path, patients: int) -> Cohort:
     (folder / "questions.tsv").write_text("\n".join(questions), "utf-8")
     tag = 'name = "marked"\nsynthetic = true\ntraining_allowed = true\n'
     (folder / "midchart.toml").write_text(tag)
+    allow(folder, "training_allowed")
     cohort = open_cohort(str(folder))
     cutoff = datetime(2015, 1, CUTOFF_DAY, 23)
     asked = tuple(replace(one, cutoff=cutoff) for one in cohort.instructions)

@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from midchart.core.cohorts.manifest import FIELDS
+from midchart.core.loaders.open import set_data_use
 from midchart.core.results.items import rows
 from midchart.core.runs.directory import RunDirectory, make_run, take_lock
 from midchart.core.runs.planner import plan
@@ -49,8 +51,16 @@ def set_workspace(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Data, cache and secrets are under the folder; no API key of this machine is seen."""
     patch.setenv("MIDCHART_DATA", str(folder / "data"))
     patch.setenv("MIDCHART_CACHE", str(shared_vectors(folder / "cache")))
+    patch.setenv("MIDCHART_STATE", str(folder / "state"))
     patch.setenv("MIDCHART_SECRETS", str(folder / "none.toml"))
     patch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+def allow(folder: Path, *fields: str) -> Path:
+    """Confirm permissions of a cohort that a test has written, as a person does."""
+    for field in fields or FIELDS:
+        set_data_use(folder, field, True, "the tests' own cohort")
+    return folder
 
 
 @contextmanager

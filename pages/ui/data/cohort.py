@@ -343,8 +343,8 @@ def _change_use(name: str, path: str, manifest: api.Manifest) -> None:
     if waiting:
         fields = ", ".join(f"`{field} = true`" for field in waiting)
         st.warning(
-            f"`midchart.toml` sets {fields}, but the last value in the audit log is no. It is "
-            "treated as no until a person confirms it here with a reason.",
+            f"`midchart.toml` sets {fields}, but the audit log has no confirmation of it for these "
+            "files. It is treated as no until a person confirms it here with a reason.",
             icon=":material/lock:",
         )
     if problem := sign_in.lacking("set_data_use"):

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import subprocess
-import sys
 import threading
 import tomllib
-from pathlib import Path
 from types import SimpleNamespace
 
 import httpx2
@@ -20,12 +15,21 @@ from hypothesis import strategies as st
 
 from midchart.core import api
 from midchart.core import config as settings
-from midchart.core.cli import main
 from midchart.core.config import CLAUDE_HOST
-from midchart.core.egress import CLOSED, EgressCheck, audit, gate_of, read_address, read_host
+from midchart.core.egress import (
+    CLOSED,
+    Address,
+    EgressCheck,
+    audit,
+    gate_of,
+    read_address,
+    read_host,
+)
+from midchart.core.egress.owners_list import owners_list
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
-from midchart.core.storage.jsonl import add_line, read_lines, verify_chain
+from midchart.core.runs.cluster import connected
+from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.types import Manifest
 from tests.support.run_helpers import write_cohort
 
@@ -68,7 +72,13 @@ def test_other_hosts_need_data_use_tag_owner_and_spec(url, monkeypatch):
     if host != CLAUDE_HOST:
         with pytest.raises(EgressRefused, match=r"the owner .* has not allowed"):
             gate.permit(url)
-    monkeypatch.setenv("MIDCHART_HOSTS", f"other.example, {host.upper()}=MIDCHART_SERVED_KEY")
+    place = Address("https", host, read_address(url).port).url
+    others = (f"{place.removesuffix(':8000')}:1", f"http{place[5:]}", "https://other.example")
+    for other in others if host != CLAUDE_HOST else ():
+        monkeypatch.setenv("MIDCHART_HOSTS", other)
+        with pytest.raises(EgressRefused, match=r"the owner .* has not allowed"):
+            gate.permit(url)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"other.example, {place.upper()}=MIDCHART_SERVED_KEY")
     permit = gate.permit(url)
     assert not permit.local and permit.address.host == host
     with pytest.raises(EgressRefused, match="by https only"):
@@ -92,7 +102,14 @@ def test_a_key_goes_to_the_host_that_the_owner_gave_it_to_and_to_no_other(monkey
     assert keys("https://llm.ward.org/v1") == ["sk-served"]
     assert keys("https://open.org") == []
     assert keys(f"https://{CLAUDE_HOST}") == ["sk-claude"]
-    assert keys("http://127.0.0.1:8000/v1") == ["sk-served", "sk-claude"]
+    assert keys("http://127.0.0.1:8000/v1") == []
+    with pytest.raises(EgressRefused):
+        gate.permit("https://llm.ward.org:8443")
+    secrets.write_text('MIDCHART_HOSTS = "http://127.0.0.1:8000=MIDCHART_SERVED_KEY"\n')
+    assert keys("http://127.0.0.1:8000/v1") == ["sk-served"]
+    for other in ("http://127.9.9.9:8000", "http://127.0.0.1:8001", "http://localhost:8000",
+                  "https://127.0.0.1:8000", "http://[::1]:8000", "http://127.0.0.1"):  # fmt: skip
+        assert keys(other) == []
 
 
 @pytest.mark.parametrize("url", NONSENSE)
@@ -123,11 +140,14 @@ def test_addresses_treated_as_local_are_local_to_the_http_client(rest):
 
 
 def _request(url):
-    return SimpleNamespace(url=httpx2.URL(url))
+    return SimpleNamespace(url=httpx2.URL(url), method="POST")
 
 
 def test_a_connection_is_held_to_its_address(monkeypatch):
+    monkeypatch.setenv("MIDCHART_HOSTS", "http://127.0.0.1:8000 POST, https://api.example.org")
     permit = CLOSED.permit("http://127.0.0.1:8000/v1")
+    with pytest.raises(EgressRefused, match="by POST, not by GET"):
+        permit.hold(SimpleNamespace(url=httpx2.URL("http://127.0.0.1:8000/v1"), method="GET"))
     permit.hold(_request("http://127.0.0.1:8000/v1/models"))
     for url in (
         "http://127.0.0.1:8001/v1", "https://127.0.0.1:8000/v1", "http://evil.example:8000/v1",
@@ -135,12 +155,64 @@ def test_a_connection_is_held_to_its_address(monkeypatch):
     ):  # fmt: skip
         with pytest.raises(EgressRefused, match="not followed"):
             permit.hold(_request(url))
-    monkeypatch.setenv("MIDCHART_HOSTS", "api.example.org")
     away = EgressCheck("", True, frozenset({"api.example.org"})).permit("https://api.example.org")
     away.hold(_request("https://api.example.org:443/v1/messages"))
-    # A proxy of the environment may carry calls off this machine, never loopback ones.
-    assert permit.client()["trust_env"] is False and away.client()["trust_env"] is True
-    assert permit.client()["follow_redirects"] is False
+    for held in (permit, away):
+        options = held.client()
+        assert not options["trust_env"] and not options["follow_redirects"]
+        assert options["proxy"] is None
+
+
+def test_a_proxy_of_the_environment_is_used_only_if_the_owner_listed_it(monkeypatch):
+    gate = EgressCheck("", True, frozenset({"api.example.org"}))
+    url, proxy = "https://api.example.org", "http://proxy.ward.org:3128"
+    for name in ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    for hosts in ("", proxy, f"{proxy} POST", "http://proxy.ward.org:3129 CONNECT"):
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {hosts}")
+        with pytest.raises(EgressRefused, match=r"a proxy for api\.example\.org"):
+            gate.permit(url)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {proxy} CONNECT")
+    assert gate.permit(url).client()["proxy"] == proxy
+    monkeypatch.setenv("NO_PROXY", "example.org")
+    assert gate.permit(url).client()["proxy"] is None
+    monkeypatch.setenv("HTTPS_PROXY", "http://user:sk-hidden@proxy.ward.org:3128")
+    monkeypatch.delenv("NO_PROXY")
+    with pytest.raises(EgressRefused) as refusal:
+        gate.permit(url)
+    assert "hidden" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "hosts",
+    ["a b c", "llm.ward.org=sk-hidden", "https://u:sk-hidden@llm.ward.org", "*.ward.org",
+     "https://llm.ward.org/v1", "llm.ward.org=K, https://llm.ward.org:443", "ftp://llm.ward.org",
+     "http://127.1:8000", "ray://", "llm.ward.org FETCH"],
+)  # fmt: skip
+def test_a_list_that_cannot_be_read_is_refused_and_not_repeated(monkeypatch, hosts):
+    monkeypatch.setenv("MIDCHART_HOSTS", hosts)
+    with pytest.raises(InputError, match="MIDCHART_HOSTS") as refusal:
+        owners_list()
+    assert "hidden" not in str(refusal.value) and "\n" not in str(refusal.value)
+    with pytest.raises(InputError):
+        CLOSED.permit("http://127.0.0.1:8000")
+
+
+def test_a_cluster_is_joined_only_if_the_owner_listed_it(monkeypatch):
+    gate = EgressCheck("ward", True)
+    clusters = ("ray://head:6379", "ray://127.0.0.1:6379", "ray://localhost:7000", "ray://[::1]:1")
+    for cluster in clusters:
+        monkeypatch.setenv("MIDCHART_HOSTS", "ray://head:1, http://127.0.0.1:6379, localhost:7000")
+        with pytest.raises(EgressRefused, match="has not listed"):
+            gate.join(cluster)
+        with pytest.raises(EgressRefused, match="has not listed"), connected(cluster, False):
+            pass
+        monkeypatch.setenv("MIDCHART_HOSTS", cluster)
+        gate.join(cluster)
+    monkeypatch.setenv("MIDCHART_HOSTS", "ray://head")
+    gate.join("ray://head:6379")
 
 
 def test_a_host_of_the_spec_is_a_host_alone():
@@ -247,126 +319,6 @@ def test_a_key_is_never_shown(tmp_path, monkeypatch):
 
 
 REASON = "data protection officer, letter of 2 May"
-
-
-def audited(data: Path) -> Path:
-    """A cohort with an audit log of three more lines; the log."""
-    cohort = write_cohort(data / "ward", records=1)
-    for value in (True, False, True):
-        set_data_use(cohort, "training_allowed", value, REASON)
-    return settings.audit_file()
-
-
-def test_a_complete_audit_log_is_verified(data, capsys):
-    assert main(["audit", "--verify"]) == 0 and capsys.readouterr().out.startswith("whole: 0 lines")
-    file = audited(data)
-    lines = file.read_bytes().splitlines()
-    hashes = [hashlib.sha256(line).hexdigest() for line in lines]
-    assert [json.loads(line)["previous"] for line in lines] == ["", *hashes[:2]]
-    assert main(["audit", "--verify"]) == 0
-    (printed,) = capsys.readouterr().out.splitlines()
-    assert printed.endswith(hashes[-1])
-    assert main(["audit"]) == 0 and len(capsys.readouterr().out.splitlines()) == 3
-
-
-CHANGES = {
-    "a changed line": (lambda lines: [lines[0], lines[1].replace(b"May", b"Mai"), lines[2]], 3),
-    "a removed line": (lambda lines: [lines[0], lines[2]], 2),
-    "an added line": (lambda lines: [lines[0], b'{"event":"tag"}', *lines[1:]], 2),
-    "a damaged line": (lambda lines: [lines[0], b"{", lines[2]], 3),
-    "lines in another order": (lambda lines: [lines[1], lines[0], lines[2]], 1),
-    "a changed last line": (lambda lines: [*lines[:2], lines[2].replace(b"May", b"Mai")], 3),
-    "two last lines removed": (lambda lines: lines[:1], 1),
-    "all lines removed": (lambda lines: [], 0),
-}
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_the_first_broken_line_of_the_audit_log_is_named(data, capsys, change):
-    file = audited(data)
-    make, number = CHANGES[change]
-    file.write_bytes(b"".join(line + b"\n" for line in make(file.read_bytes().splitlines())))
-    assert main(["audit", "--verify"]) == 1
-    assert f"line {number}: it " in capsys.readouterr().err
-    set_data_use(data / "ward", "training_allowed", False, REASON)  # a later line hides nothing
-    assert main(["audit", "--verify", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    assert document["verified"]["broken"]["reason"] and document["lines"]
-
-
-def test_an_audit_log_without_its_head_is_broken(data):
-    file = audited(data)
-    file.with_suffix(".head").unlink()
-    assert "audit.head" in audit.verify()["broken"]["reason"]
-    set_data_use(data / "ward", "training_allowed", False, REASON)
-    assert audit.verify()["broken"]["line"] == 4
-
-
-def test_a_log_from_before_the_chain_starts_it_and_a_killed_writer_breaks_nothing(data):
-    file = settings.audit_file()
-    add_line(file, {"event": "left"})
-    with file.open("ab") as opened:
-        opened.write(b'{"event":"le')  # a writer that was killed
-    audited(data)
-    verified = audit.verify()
-    assert (verified["lines"], verified["unchained"], verified["broken"]) == (4, 1, None)
-    written = file.read_bytes()
-    add_line(file, {"event": "left"}, chained=True)
-    file.write_bytes(written)  # a writer that was killed between the head and its line
-    assert audit.verify()["broken"] is None
-    add_line(file, {"event": "left"}, chained=True)
-    assert audit.verify()["lines"] == 5 and audit.verify()["broken"] is None
-
-
-@pytest.mark.parametrize("tail", [b"", b'{"partial', b"not JSON\n[1]\n", b"x" * 200_000 + b"\n"])
-def test_appending_reads_only_the_end_of_a_long_log(tmp_path, monkeypatch, tail):
-    path = tmp_path / "a.jsonl"
-    add_line(path, {"i": 0}, chained=True)
-    line = path.read_bytes()
-    head = path.with_suffix(".head").read_bytes()
-    path.write_bytes(b'{"i":-1}\n' * 200_000 + line + tail)
-    bytes_read = []
-    pread = os.pread
-    monkeypatch.setattr(
-        os, "pread", lambda file, size, at: bytes_read.append(size) or pread(file, size, at)
-    )
-    add_line(path, {"i": 1}, chained=True)
-    assert sum(bytes_read) < 500_000 < path.stat().st_size
-    before = hashlib.sha256(line.strip()).hexdigest()
-    assert path.with_suffix(".head").read_text().split()[0] == before == head.decode().split()[-1]
-    assert f'"previous":"{before}"' in path.read_text().splitlines()[-1]
-
-
-@pytest.mark.slow
-def test_concurrent_writers_do_not_fork_the_hash_chain(tmp_path):
-    path = tmp_path / "a.jsonl"
-    code = (
-        "import sys; from pathlib import Path; from midchart.core.storage.jsonl import add_line\n"
-        "for i in range(40): add_line(Path(sys.argv[1]), {'i': i}, chained=True)"
-    )
-    writers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(3)]
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
-    verified = verify_chain(path)
-    assert (verified["lines"], verified["unchained"], verified["broken"]) == (120, 0, None)
-
-
-def test_a_permission_changed_outside_the_program_is_refused_until_confirmed(data, capsys):
-    field, cohort = "external_services_allowed", write_cohort(data / "ward", records=1)
-    file = cohort / "midchart.toml"
-    file.write_text(f"{field} = true\ntraining_allowed = true\n")
-    assert open_cohort(cohort).manifest.external_services_allowed  # never audited
-    set_data_use(cohort, field, False, REASON)
-    file.write_text(f'name = "another"\n{field} = true\ntraining_allowed = true\n')
-    opened = open_cohort(cohort)
-    assert not opened.manifest.external_services_allowed and opened.manifest.training_allowed
-    with pytest.raises(EgressRefused, match="data-use tag"):
-        gate_of(opened.manifest, ["api.example.org"]).permit("https://api.example.org")
-    assert main(["check", str(cohort)]) == 0
-    (warning,) = [s for s in capsys.readouterr().out.splitlines() if s.startswith("warning")]
-    assert field in warning and "data-use" in warning
-    assert main(["data-use", str(cohort), field, "yes", "--reason", REASON]) == 0
-    opened = open_cohort(cohort)
-    assert opened.manifest.external_services_allowed and not opened.warnings
 
 
 def test_a_permission_of_an_imported_cohort_is_the_audited_one(data):

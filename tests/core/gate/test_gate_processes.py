@@ -22,7 +22,7 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort, gate_other
-from tests.support.run_helpers import ROOT, workspace_at
+from tests.support.run_helpers import ROOT, allow, workspace_at
 
 
 @pytest.fixture(scope="module")
@@ -171,5 +171,6 @@ def test_a_cohort_without_reference_answers_is_refused(
     notes = tmp_path / "notes.csv"
     notes.write_text("patient_id,time,text\n1,2020-01-01,Chest pain.\n2,2020-01-01,Well.\n")
     tag = tmp_path / "midchart.toml"
-    tag.write_text('name = "n"\ntraining_allowed = true\n')
+    tag.write_text('name = "n"\n')
+    allow(tmp_path, "training_allowed")
     assert "at least 4 patients with questions" in refused(["train-gate", str(tmp_path)], capsys)

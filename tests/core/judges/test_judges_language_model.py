@@ -52,8 +52,9 @@ def server():
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch, tmp_path):
+def key(monkeypatch, tmp_path, server):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{server.url}=ANTHROPIC_API_KEY")
     monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "none.toml"))
 
 

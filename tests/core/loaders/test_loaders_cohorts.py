@@ -24,6 +24,7 @@ from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, open_cohort
 from midchart.core.text import event_text
 from midchart.core.types import Manifest
+from tests.support.run_helpers import allow
 
 QUESTIONS = "clinician-instruction-responses.tsv"
 RESPONSES = "clinician-reviewed-model-responses.tsv"
@@ -289,7 +290,7 @@ def test_a_single_file_is_a_cohort_and_a_damaged_one_an_error(folder: Path):
         open_cohort(folder)
 
 
-def test_tags_default_to_no_and_loading_writes_nothing(folder: Path):
+def test_tags_default_to_no_and_loading_writes_nothing(folder: Path, workspace: Path):
     before = sorted(folder.rglob("*"))
     manifest = open_cohort(folder).manifest
     assert (manifest.training_allowed, manifest.external_services_allowed) == (False, False)
@@ -297,6 +298,7 @@ def test_tags_default_to_no_and_loading_writes_nothing(folder: Path):
     assert sorted(folder.rglob("*")) == before
     written = Manifest('A "name"', "me", "none", True, False, "yes", True)
     write_manifest(folder, written)
+    allow(folder, "training_allowed")
     assert open_cohort(folder).manifest == written
     for place in (folder, folder / "ehrs", folder / "ehrs" / "file1.xml"):
         write_manifest(folder, written)

@@ -291,7 +291,7 @@ def test_permission_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     def refuse(*_: object, **__: object):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     with pytest.raises(DataError, match="may not be read — give yourself read permission"):
         read_record(path, "a.xml")
 

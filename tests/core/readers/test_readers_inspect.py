@@ -10,7 +10,7 @@ import pytest
 
 from midchart.core.client import inspect as client
 from midchart.core.client.claude import call_log
-from midchart.core.egress import EgressCheck, read_address
+from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingModel
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
@@ -95,8 +95,9 @@ def test_a_host_that_the_spec_does_not_name_is_refused_before_the_package_is_use
 
 
 @pytest.mark.parametrize("address", [None, "http://127.0.0.1:9", "http://localhost:9"])
-def test_the_loop_connects_to_the_permitted_address_alone(address):
-    loop = client._HeldLoop(None if address is None else read_address(address))
+def test_the_loop_connects_to_the_permitted_address_alone(monkeypatch, address):
+    monkeypatch.setenv("MIDCHART_HOSTS", address or "")
+    loop = client._HeldLoop(None if address is None else CLOSED.permit(address))
     held = "127.0.0.1" if address is None else address.split("/")[2].split(":")[0]
 
     async def connect(host, port):

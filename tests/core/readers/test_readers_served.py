@@ -37,8 +37,9 @@ def server():
 
 
 @pytest.fixture(autouse=True)
-def key(monkeypatch, tmp_path):
+def key(monkeypatch, tmp_path, server):
     monkeypatch.setenv("MIDCHART_SERVED_KEY", KEY)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{server.url}=MIDCHART_SERVED_KEY")
     monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "none.toml"))
 
 
@@ -272,7 +273,7 @@ def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
     with pytest.raises(EgressRefused):
         built.read(prompts(1)[0])
     open_gate = EgressCheck("ward", True, frozenset({"10.1.2.3"}))
-    monkeypatch.setenv("MIDCHART_HOSTS", "10.1.2.3")
+    monkeypatch.setenv("MIDCHART_HOSTS", "https://10.1.2.3:8000")
     READERS.build(
         "served", Protocol(), url="https://10.1.2.3:8000/v1", model="tiny", egress=open_gate
     )._server()  # permitted; nothing is sent yet

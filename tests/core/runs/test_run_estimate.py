@@ -176,6 +176,9 @@ def test_text_sent_to_a_cluster_is_reported_with_the_reason_for_refusal(
     seen = api.preflight(file, "ray://head")
     assert seen["cluster"] == "ray://head:6379" and seen["problems"] == [to_cluster["refused"]]
     api.set_data_use(cohort, "external_services_allowed", True, "the ward's own cluster, by Ada")
+    (problem,) = api.preflight(file, "ray://head")["problems"]
+    assert "has not listed ray://head:6379" in problem
+    monkeypatch.setenv("MIDCHART_HOSTS", "ray://head:6379")
     assert api.preflight(file, "ray://head")["problems"] == []
     for private in ("ray", "here"):
         assert main([*call, private]) == 0

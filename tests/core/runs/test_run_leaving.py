@@ -192,6 +192,11 @@ def test_a_named_cluster_gets_records_only_if_the_data_use_tag_allows_it(
     with pytest.raises(EgressRefused, match=refused):
         resume(run, on="ray://head")
     set_data_use(cohort, "external_services_allowed", True, WHY)
+    for hosts in ("", "https://head:6379, ray://head:6380"):
+        monkeypatch.setenv("MIDCHART_HOSTS", hosts)
+        with pytest.raises(EgressRefused, match="has not listed ray://head:6379"):
+            resume(run, on="ray://head")
+    monkeypatch.setenv("MIDCHART_HOSTS", "ray://head")
     resume(run, on="ray://head")
     assert start(spec(cohort), on="ray://head") == launched[-1]
     set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
@@ -233,11 +238,12 @@ def test_a_missing_key_is_reported_before_a_folder_is_made(place, cohort, monkey
 
 
 @pytest.fixture
-def far(monkeypatch):
+def far(monkeypatch, claude, site):
     """Loopback addresses count as another machine: what is sent there is sent away."""
     monkeypatch.setattr(Address, "local", property(lambda self: False))
     monkeypatch.setattr("midchart.core.egress.SCHEMES", {"http"})
-    monkeypatch.setenv("MIDCHART_HOSTS", "127.0.0.1=ANTHROPIC_API_KEY")
+    hosts = f"{claude.url}=ANTHROPIC_API_KEY, {site.url}"
+    monkeypatch.setenv("MIDCHART_HOSTS", hosts)
 
 
 def test_external_calls_are_audited_once_a_pass_without_text(place, cohort, claude, site, far):

@@ -61,6 +61,11 @@ def cohort(place: Path) -> Path:
     return folder
 
 
+@pytest.fixture(autouse=True)
+def listed(cluster, monkeypatch) -> None:
+    monkeypatch.setenv("MIDCHART_HOSTS", on(cluster))
+
+
 def on(cluster) -> str:
     return f"ray://{cluster.address}"
 

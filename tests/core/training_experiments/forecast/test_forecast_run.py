@@ -32,7 +32,14 @@ from midchart.core.training_experiments.forecast.experiment import items
 from midchart.core.training_experiments.forecast.spec import most_of
 from midchart.core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
-from tests.support.run_helpers import continue_run, finished_run, until, wait_until, workspace_at
+from tests.support.run_helpers import (
+    allow,
+    continue_run,
+    finished_run,
+    until,
+    wait_until,
+    workspace_at,
+)
 
 SPEC = {
     "kind": "forecast",
@@ -331,6 +338,7 @@ def test_a_task_without_both_classes_fails_with_its_reason(place: Path) -> None:
     file = folder / "EHRSHOT_ASSETS/benchmark/anemia/labeled_patients.csv"
     lines = file.read_text().splitlines()
     file.write_text("\n".join([lines[0], *(line.rsplit(",", 1)[0] + ",0" for line in lines[1:])]))
+    allow(folder, "training_allowed")
     run = finished_run({**SPEC, "data": str(folder), "variants": ["softmax"], "seeds": [1]})
     assert status(run)["failed"] == 3
     tables = report(run)["tables"]

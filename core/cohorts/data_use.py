@@ -1,0 +1,163 @@
+"""Which permissions of a data-use tag count: those that a person confirmed for these very files.
+
+The audit log holds the digest of a cohort's files with each permission; the tag in the cohort's
+folder only states it. No line, another folder, other files or a log that does not lead to its known
+end: no. Cohorts that the program generated are known by their digest alone, wherever they are.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+from midchart.core import config as settings
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, MidchartError
+from midchart.core.parsing import read_json
+from midchart.core.provenance import now
+from midchart.core.storage.files import open_regular, replacing
+from midchart.core.storage.jsonl import add_line, encode, read_lines
+
+_FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
+"""Files in a cohort's folder that people change by this program, and their temporary copies."""
+_FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+_SETTLED_NS = 2_000_000_000
+"""A file that changed this shortly before it was read may change again with the same times."""
+
+
+def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:
+    """Those of ``fields``, which the tag of the cohort in ``folder`` states, that do not count, and
+    why; raises DataError where its files cannot be read."""
+    place = str(folder.resolve())
+    tags, doubt = audit.tags()
+    lines = {name: tags.get((place, name)) for name in fields}
+    known = generated()
+    sought = known or any(line is not None and line.value for line in lines.values())
+    digest = files_digest(folder) if sought else ""
+    why: dict[str, str] = {}
+    for name, line in lines.items():
+        if line is not None and not line.value:
+            why[name] = "its last audited value is false"
+        elif digest and (digest in known or (line is not None and line.digest == digest)):
+            continue
+        elif line is not None:
+            why[name] = "the cohort's files changed since a person confirmed it"
+        else:
+            why[name] = doubt or "no person has confirmed it for these files in this folder"
+    return why
+
+
+def files_digest(folder: Path) -> str:
+    """A hash of every file in a cohort's folder, names and bytes; the data-use tag, people's own
+    questions and views of file managers left out.
+
+    Files whose size, inode and times are those of the last call are not read again. Raises
+    DataError.
+    """
+    root = folder.resolve()
+    try:
+        state = _state(root)
+        seen = blake2b(repr(state).encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
+        memory = _memory(root)
+        if memory is not None and (known := _remembered(memory, seen)):
+            return known
+        start = time.time_ns()
+        total = blake2b(digest_size=20)
+        for name, *_ in state:
+            _add(total, name, root / name)
+        settled = all(max(times[-2:]) < start - _SETTLED_NS for _, *times in state)
+        if memory is not None and settled and _state(root) == state:
+            with suppress(OSError), replacing(memory) as fresh:  # next time it takes longer
+                fresh.write_bytes(encode({"state": seen, "digest": total.hexdigest()}))
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror or type(error).__name__})"
+        raise DataError(folder.name, None, reason, "check its files") from None
+    return total.hexdigest()
+
+
+_FileTimes = tuple[str, int, int, int, int, int]
+"""Name in the folder, device, inode, bytes, and times of change in ns."""
+
+
+def _state(root: Path) -> list[_FileTimes]:
+    files: list[_FileTimes] = []
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for inside, folders, names in os.walk(root, onerror=fail):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(inside, name)
+            if name in _FOLDER_VIEWS or (inside == str(root) and _is_of_people(name)):
+                continue
+            s = path.stat()
+            relative = path.relative_to(root).as_posix()
+            files.append((relative, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
+    return files
+
+
+def _is_of_people(name: str) -> bool:
+    return name.startswith(tuple(f".{known}." for known in _FILES_OF_PEOPLE)) or (
+        name in _FILES_OF_PEOPLE
+    )
+
+
+def _add(total: blake2b, name: str, path: Path) -> None:
+    content = blake2b(digest_size=20)
+    with open_regular(path) as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
+    total.update(content.digest())
+
+
+def _memory(root: Path) -> Path | None:
+    """Where the digest of a folder is kept; None where there is no place for it."""
+    try:
+        place = blake2b(os.fsencode(root), digest_size=12).hexdigest()
+        return settings.state_folder() / "digests" / f"{place}.json"
+    except MidchartError:
+        return None
+
+
+def _remembered(memory: Path, seen: str) -> str:
+    try:
+        known = read_json(memory.read_bytes(), memory.name)
+    except (OSError, DataError):
+        return ""
+    right = isinstance(known, Mapping) and known.get("state") == seen
+    return str(known.get("digest", "")) if right else ""
+
+
+# Cohorts that the program generated: no real person is in them.
+
+
+def _generated_file() -> Path:
+    return settings.state_folder() / "generated.jsonl"
+
+
+def generated() -> frozenset[str]:
+    """Digests of the cohorts that the program generated for this account."""
+    try:
+        lines = list(read_lines(_generated_file()))
+    except (OSError, MidchartError):
+        return frozenset()
+    return frozenset(str(line["digest"]) for line in lines if "digest" in line)
+
+
+def note_generated(folder: Path, names: Iterable[str]) -> None:
+    """Remember that the program generated the cohort in ``folder``, which holds the files ``names``
+    (by /) and the tag alone; with any other file it is like a cohort that was placed by hand, as it
+    is where the state folder cannot be written."""
+    root = folder.resolve()
+    if {name for name, *_ in _state(root)} != set(names):
+        return
+    with suppress(MidchartError):
+        digest = files_digest(root)
+        if digest not in generated():
+            add_line(_generated_file(), {"when": now(), "digest": digest}, durable=True)

@@ -1,0 +1,343 @@
+"""A chained JSON Lines log whose end is known outside of its folder.
+
+Each line holds the SHA-256 of the line before it (field ``previous``, the last of the line). The
+anchor, a small file in another folder, holds the log's size, number of lines and the SHA-256 of the
+last one, so that a removed newest line shows too. The anchor gets a line before the log does
+(``intent``): after a kill in between, the next writer completes exactly that line.
+
+A log that does not end as its anchor says is broken, and stays so until :meth:`ChainedLog.accept`
+writes a line with the SHA-256 of all bytes before it. Lines are appended meanwhile; each is linked
+to what the anchor knows, so that the break stays visible.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from filelock import lock_descriptor
+
+from midchart.core.errors import DataError, WorkFailed
+from midchart.core.parsing import read_json
+from midchart.core.storage.files import replacing, sync_folder
+from midchart.core.storage.jsonl import encode
+
+PREVIOUS = "previous"
+"""Field of a line: the SHA-256 of the line before it, without its newline; "" for the first."""
+ACCEPTED = "accepted"
+"""``event`` of the line that accepts all lines before it as they are."""
+_LINK = re.compile(rb'"previous":"([0-9a-f]{64}|)"\}\n\Z')
+_LINK_BYTES = 90
+_ACCEPTS = b'"event":"accepted"'
+_RETRIES = 50
+_FOREIGN = "is no line of the log: it was added or damaged"
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The end of a log: its path, bytes, lines, SHA-256 of the last line, and the line that is
+    about to be written ("": none)."""
+
+    log: str
+    size: int = 0
+    lines: int = 0
+    last: str = ""
+    intent: str = ""
+
+    def after(self, size: int, line: bytes) -> Anchor:
+        """The anchor once ``line`` ends a log of ``size`` bytes."""
+        return Anchor(self.log, size, self.lines + 1, _sha256(line))
+
+
+@dataclass(slots=True)
+class Scan:
+    """A log as it is.
+
+    ``unchained``: lines before the chain begins. ``accepted``: the last line that an acceptance
+    covers (0: none). ``broken``: number and reason of the first line after it that is not as
+    written. ``vouched``: bytes at which the lines begin that lead to the log's known end without a
+    break or an acceptance (None: it does not end as known).
+    """
+
+    lines: int = 0
+    unchained: int = 0
+    accepted: int = 0
+    size: int = 0
+    last: str = ""
+    content: str = ""
+    broken: dict[str, Any] | None = None
+    vouched: int | None = 0
+    chained: bool = field(default=False, repr=False)
+
+    def break_at(self, line: int, reason: str) -> None:
+        """Enter a break; the first one is kept."""
+        if self.broken is None:
+            self.broken = {"line": line, "reason": reason}
+
+
+def _sha256(line: bytes) -> str:
+    return hashlib.sha256(line.rstrip(b"\n")).hexdigest()
+
+
+def _scan(lines: Iterator[bytes]) -> Scan:
+    """The state of a log by its lines alone."""
+    scan, total = Scan(), hashlib.sha256()
+    for number, line in enumerate(lines, 1):
+        link = _LINK.search(line[-_LINK_BYTES:])
+        linked = link is not None and link[1].decode() == scan.last
+        if linked and _accepts(line, total.hexdigest()):
+            scan.broken, scan.accepted, scan.vouched = None, number - 1, scan.size
+        elif link is None and not scan.chained:
+            scan.unchained += 1
+        elif link is None:
+            scan.break_at(number, _FOREIGN)
+        elif not linked:
+            place = f"line {number - 1}" if number > 1 else "an empty log"
+            reason = f"does not hold the SHA-256 of the line before it ({place}): that line was "
+            scan.break_at(number, f"{reason}changed, or lines were removed or added between them")
+            scan.vouched = scan.size
+        scan.chained = scan.chained or link is not None
+        scan.lines, scan.size, scan.last = number, scan.size + len(line), _sha256(line)
+        total.update(line)
+    scan.content = total.hexdigest()
+    return scan
+
+
+def _accepts(line: bytes, content: str) -> bool:
+    """Whether a line accepts lines with this SHA-256 before it."""
+    if _ACCEPTS not in line:
+        return False
+    try:
+        record = read_json(line, "log", 1)
+    except DataError:
+        return False
+    return isinstance(record, dict) and record.get("content") == content
+
+
+def _lines(file: int, size: int) -> Iterator[bytes]:
+    """The lines of the first ``size`` bytes."""
+    with os.fdopen(os.dup(file), "rb") as opened:
+        opened.seek(0)
+        while size > 0 and (line := opened.readline(size)):
+            size -= len(line)
+            yield line
+
+
+class ChainedLog:
+    """The log at ``path`` whose end is known to the file ``anchor``."""
+
+    def __init__(self, path: Path, anchor: Path) -> None:
+        self.path, self.anchor = path, anchor
+
+    def append(self, line: Mapping[str, Any], anchored: bool = False) -> None:
+        """Append one line that survives a power cut.
+
+        ``anchored``: refuse where the anchor cannot be written; another line is then chained to the
+        last one without it, and the log's end is unknown. Raises WorkFailed.
+        """
+        with self._locked() as file:
+            try:
+                anchor = self._current(file, line)
+                self._add(file, anchor, {**line, PREVIOUS: anchor.last})
+            except OSError as error:
+                if anchored:
+                    raise WorkFailed(
+                        f"{self.anchor}: cannot be written ({error.strerror}), so the end of the "
+                        "audit log would be known to nobody; set MIDCHART_STATE to a folder that "
+                        "can be written, outside of the data"
+                    ) from None
+                data = encode({**line, PREVIOUS: _scan(_lines(file, _size(file))).last})
+                self._write(file, data)
+
+    def accept(self, line: Mapping[str, Any]) -> None:
+        """Append ``line``, which accepts all lines before it as they are; raises WorkFailed."""
+        with self._locked() as file:
+            try:
+                self._accept(file, line)
+            except OSError as error:
+                reason = f"cannot be written ({error.strerror})"
+                raise WorkFailed(f"{self.anchor}: {reason}") from None
+
+    def verify(self) -> Scan:
+        """The log as it is, compared with its anchor. Raises WorkFailed where it cannot be read."""
+        for _ in range(_RETRIES):
+            before = self._known()
+            try:
+                scan = self._compared(before)
+            except OSError as error:
+                raise WorkFailed(f"{self.path}: cannot be read ({error.strerror})") from None
+            if self._known() == before:
+                return scan
+        raise WorkFailed(f"{self.path}: other processes write it all the time; try again")
+
+    def vouched_lines(self) -> tuple[Scan, list[dict[str, Any]]]:
+        """The log as :meth:`verify` finds it, and the lines that lead to its known end without a
+        break or an acceptance; raises WorkFailed."""
+        scan = self.verify()
+        if scan.vouched is None or not scan.lines:
+            return scan, []
+        with self._opened(os.O_RDONLY) as file:
+            data = os.pread(file, scan.size - scan.vouched, scan.vouched)
+        records = [read_json(line, self.path.name, 1) for line in data.splitlines()]
+        return scan, [record for record in records if isinstance(record, dict)]
+
+    # The log's file: a regular one, under its lock while it is written.
+
+    @contextmanager
+    def _opened(self, flags: int) -> Generator[int]:
+        file = os.open(self.path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+        try:
+            if not stat.S_ISREG(os.fstat(file).st_mode):
+                raise OSError(errno.ENODEV, "not a regular file")
+            yield file
+        finally:
+            os.close(file)
+
+    @contextmanager
+    def _locked(self) -> Generator[int]:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._opened(os.O_RDWR | os.O_CREAT | os.O_APPEND) as file:
+                lock_descriptor(file, poll_interval=0.001)
+                yield file
+        except OSError as error:
+            raise WorkFailed(f"{self.path}: cannot be written ({error.strerror})") from None
+
+    def _write(self, file: int, data: bytes) -> None:
+        """Append bytes durably, or nothing; raises WorkFailed."""
+        size = _size(file)
+        if size and data != b"\n" and os.pread(file, 1, size - 1) != b"\n":
+            self._write(file, b"\n")  # a partial line is a line of its own
+            size += 1
+        try:
+            written = os.write(file, data)
+        except OSError as error:
+            raise WorkFailed(f"{self.path}: cannot be written ({error.strerror})") from None
+        if written < len(data):
+            os.ftruncate(file, size)
+            raise WorkFailed(f"{self.path}: the disk took only part of a line (is it full?)")
+        os.fsync(file)
+        if not size:
+            sync_folder(self.path.parent)
+
+    def _add(self, file: int, anchor: Anchor, line: Mapping[str, Any]) -> None:
+        """Append a line: to the anchor as an intent, to the log, to the anchor as its end.
+
+        Raises OSError where the anchor cannot be written, and then the log has no new line.
+        """
+        data = encode(line)
+        size = _size(file)
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            self._write(file, b"\n")
+            size += 1
+        self._keep(replace(anchor, size=size, intent=data.decode()))
+        self._write(file, data)
+        with suppress(OSError):  # the intent and the line in the log are the same evidence
+            self._keep(anchor.after(size + len(data), data))
+
+    def _accept(self, file: int, line: Mapping[str, Any]) -> None:
+        size = _size(file)
+        if size and os.pread(file, 1, size - 1) != b"\n":
+            self._write(file, b"\n")
+        scan = _scan(_lines(file, _size(file)))
+        anchor = Anchor(str(self.path), scan.size, scan.lines, scan.last)
+        facts = {"event": ACCEPTED, "lines": scan.lines, "content": scan.content}
+        self._add(file, anchor, {**line, **facts, PREVIOUS: scan.last})
+
+    # The anchor.
+
+    def _known(self) -> Anchor | None:
+        """What the anchor says; None where it is missing or cannot be read."""
+        try:
+            values = read_json(self.anchor.read_bytes(), self.anchor.name, 1)
+            anchor = Anchor(**values)
+        except (OSError, DataError, TypeError):
+            return None
+        texts = (anchor.log, anchor.last, anchor.intent)
+        numbers = (anchor.size, anchor.lines)
+        right = all(isinstance(t, str) for t in texts) and all(type(n) is int for n in numbers)
+        return anchor if right and anchor.log == str(self.path) else None
+
+    def _keep(self, anchor: Anchor) -> None:
+        with replacing(self.anchor) as fresh:
+            fresh.write_bytes(encode(asdict(anchor)))
+
+    def _current(self, file: int, line: Mapping[str, Any]) -> Anchor:
+        """The anchor with which the next line is written; an intent is carried out first.
+
+        A log from before there were anchors is accepted where it ends as its ``.head`` says.
+        """
+        anchor = self._known()
+        if anchor is None:
+            head = self.path.with_suffix(".head")
+            if _size(file) and head.is_file():
+                scan = _scan(_lines(file, _size(file)))
+                if scan.broken is None and scan.last in head.read_text("ascii").split("\n")[:2]:
+                    reason = "from before the end of the log was kept outside of its folder"
+                    facts = {name: line[name] for name in ("when", "who") if name in line}
+                    self._accept(file, {**facts, "reason": reason})
+                    head.unlink()
+            return self._known() or Anchor(str(self.path))
+        intent = anchor.intent.encode()
+        begun = _begun(file, anchor)
+        if begun is None:
+            return anchor
+        if begun < len(intent):
+            self._write_rest(file, intent[begun:])
+        return anchor.after(anchor.size + len(intent), intent)
+
+    def _write_rest(self, file: int, data: bytes) -> None:
+        if os.write(file, data) < len(data):
+            raise WorkFailed(f"{self.path}: the disk took only part of a line (is it full?)")
+        os.fsync(file)
+
+    def _compared(self, anchor: Anchor | None) -> Scan:
+        if not self.path.exists():
+            scan = Scan()
+        else:
+            with self._opened(os.O_RDONLY) as file:
+                limit = _size(file)
+                if anchor is not None and (begun := _begun(file, anchor)) is not None:
+                    line = anchor.intent.encode()
+                    if begun == len(line):
+                        anchor = anchor.after(anchor.size + len(line), line)
+                    limit = anchor.size
+                scan = _scan(_lines(file, limit))
+        if scan.unchained > scan.accepted:
+            scan.broken = {"line": 1, "reason": _FOREIGN}
+        ends = (anchor.size, anchor.last) if anchor is not None else (0, "")
+        if ends == (scan.size, scan.last):
+            return scan
+        if anchor is None:
+            scan.break_at(scan.lines, f"has no anchor {self.anchor}: the log was moved or restored")
+        else:
+            scan.break_at(
+                scan.lines,
+                f"is not the last line that {self.anchor} knows, which is line {anchor.lines}: it "
+                "was changed, or lines after it were removed or added",
+            )
+        scan.vouched = None
+        return scan
+
+
+def _size(file: int) -> int:
+    return os.fstat(file).st_size
+
+
+def _begun(file: int, anchor: Anchor) -> int | None:
+    """How many bytes of an anchor's intent the log has; None without an intent, or where the log
+    ends in other bytes."""
+    intent = anchor.intent.encode()
+    size = _size(file)
+    if not intent or not anchor.size <= size <= anchor.size + len(intent):
+        return None
+    there = os.pread(file, len(intent), anchor.size)
+    return len(there) if intent.startswith(there) else None

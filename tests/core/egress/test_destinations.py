@@ -1,0 +1,223 @@
+"""What reaches real sockets of this machine: only the text and keys that the owner's list gives."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from midchart.core.client.openai_server import OpenAIServer
+from midchart.core.egress import CLOSED, EgressCheck
+from midchart.core.errors import InputError, MidchartError
+from midchart.core.identity import Person, acting_as
+
+KEY, TEXT = "sk-planted-key", "lisinopril at forty milligram"
+NOBODY = 65_534
+
+
+class Recorder:
+    """A listener that keeps every byte that reaches it and answers with a redirect."""
+
+    def __init__(self, host: str, port: int = 0, to: str = "") -> None:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind((host, port))
+        self.socket.listen()
+        self.port = self.socket.getsockname()[1]
+        self.answer = f"HTTP/1.1 307 x\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n".encode()
+        self.received = b""
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                connection, _ = self.socket.accept()
+                with connection:
+                    connection.settimeout(2)
+                    data = connection.recv(1 << 16)
+                    while data and b"milligram" not in data:
+                        data += (more := connection.recv(1 << 16))
+                        if not more:
+                            break
+                    self.received += data
+                    connection.sendall(self.answer)
+
+
+@contextmanager
+def recorders(*hosts: str, port: int = 0) -> Iterator[list[Recorder]]:
+    opened: list[Recorder] = []
+    try:
+        for host in hosts:
+            opened.append(Recorder(host, port or (opened[0].port if opened else 0)))
+        yield opened
+    finally:
+        for recorder in opened:
+            recorder.socket.close()
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch, workspace: Path) -> None:
+    monkeypatch.setenv("MIDCHART_SERVED_KEY", KEY)
+
+
+def send(url: str, egress: EgressCheck = CLOSED) -> str:
+    """Ask ``url`` with the text; why it was refused or failed."""
+    try:
+        permit = egress.permit(url)
+        key = permit.key("MIDCHART_SERVED_KEY")
+        OpenAIServer(permit, key, "m", 3.0).complete(TEXT, 1)
+    except MidchartError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture
+def both() -> Iterator[tuple[Recorder, Recorder]]:
+    with recorders("127.0.0.1", "127.9.9.9") as (listed, other):
+        yield listed, other
+
+
+def test_a_key_reaches_the_listed_address_and_no_other(both, monkeypatch):
+    listed, other = both
+    monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{listed.port}=MIDCHART_SERVED_KEY")
+    send(f"http://127.0.0.1:{listed.port}/v1")
+    assert KEY.encode() in listed.received and TEXT.encode() in listed.received
+    send(f"http://127.9.9.9:{other.port}/v1")
+    # The account's own listener at another address: text, as it listens itself, and no key.
+    assert TEXT.encode() in other.received and KEY.encode() not in other.received
+    listed.received = b""
+    send(f"http://localhost:{listed.port}/v1")
+    assert KEY.encode() not in listed.received
+
+
+def test_a_key_does_not_follow_a_redirect(both, monkeypatch):
+    listed, other = both
+    listed.answer = listed.answer.replace(
+        b"Location: ", f"Location: http://127.9.9.9:{other.port}/v1/completions".encode()
+    )
+    monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{listed.port}=MIDCHART_SERVED_KEY")
+    assert "redirects are not followed" in send(f"http://127.0.0.1:{listed.port}/v1")
+    assert KEY.encode() in listed.received and other.received == b""
+
+
+SPELLINGS = (
+    "http://user:pass@127.0.0.1:{port}/v1",
+    "http://127.0.0.1@127.9.9.9:{port}/v1",
+    "http://127.0.0.1:{port}@127.9.9.9:{port}/v1",
+    "http://2130706433:{port}/v1",
+    "http://0x7f000001:{port}/v1",
+    "http://0177.0.0.1:{port}/v1",
+    "http://127.1:{port}/v1",
+    "http://127.0.0.1.:{port}/v1",
+    "http://localhost.:{port}/v1",
+    "http://127%2e0.0.1:{port}/v1",
+    "http://%6cocalhost:{port}/v1",
+    "http://loc\u0430lhost:{port}/v1",
+    "http://\u2460\u2461\u2466.0.0.1:{port}/v1",
+    "http://[::1%25lo]:{port}/v1",
+    "http://127.0.0.1:{port}#@127.9.9.9:{port}/v1",
+    "http://127.0.0.1\\@127.9.9.9:{port}/v1",
+    "//127.0.0.1:{port}/v1",
+)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_another_spelling_of_an_address_sends_nothing(both, monkeypatch, spelling):
+    listed, other = both
+    monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{listed.port}=MIDCHART_SERVED_KEY")
+    url = spelling.format(port=listed.port)
+    with pytest.raises(InputError):
+        EgressCheck("c", True, frozenset({"127.0.0.1", "localhost"})).permit(url)
+    assert send(url) and listed.received == other.received == b""
+
+
+def test_the_ipv6_loopback_is_an_address_of_its_own(monkeypatch):
+    if not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    try:
+        with recorders("::1") as (six,):
+            monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{six.port}=MIDCHART_SERVED_KEY")
+            send(f"http://[::1]:{six.port}/v1")
+            assert TEXT.encode() in six.received and KEY.encode() not in six.received
+            monkeypatch.setenv("MIDCHART_HOSTS", f"http://[::1]:{six.port}=MIDCHART_SERVED_KEY")
+            send(f"http://[0:0:0:0:0:0:0:1]:{six.port}/v1")
+            assert KEY.encode() in six.received
+    except OSError:
+        pytest.skip("this machine has no IPv6 loopback")
+
+
+def test_a_default_port_is_the_port_of_its_scheme(monkeypatch):
+    monkeypatch.setenv("MIDCHART_HOSTS", "http://127.0.0.1=MIDCHART_SERVED_KEY, https://localhost")
+    assert CLOSED.permit("http://127.0.0.1:80/v1").key("MIDCHART_SERVED_KEY")
+    assert CLOSED.permit("http://127.0.0.1/v1").key("MIDCHART_SERVED_KEY")
+    assert not CLOSED.permit("https://localhost:443").key("MIDCHART_SERVED_KEY")
+    assert not CLOSED.permit("https://127.0.0.1:80").key("MIDCHART_SERVED_KEY")
+
+
+@contextmanager
+def listening_as(account: int) -> Iterator[int]:
+    """A port at which another account listens."""
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.setuid(account)
+        listener = socket.create_server(("127.0.0.1", 0))
+        os.write(write, str(listener.getsockname()[1]).encode())
+        while True:
+            connection, _ = listener.accept()
+            os.write(write, connection.recv(1 << 16) or b"connected")
+    os.set_blocking(read, True)
+    try:
+        yield int(os.read(read, 16))
+        os.set_blocking(read, False)
+        with pytest.raises(BlockingIOError):
+            os.read(read, 1)
+    finally:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        os.close(read)
+        os.close(write)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.9.9.9", "[::1]"])
+def test_a_port_of_another_account_gets_nothing(host):
+    with listening_as(NOBODY) as port:
+        assert "another account of this machine listens" in send(f"http://{host}:{port}/v1")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
+def test_a_port_that_another_account_took_over_gets_nothing_more():
+    with recorders("127.0.0.1") as (recorder,):
+        port = recorder.port
+        permit = CLOSED.permit(f"http://127.0.0.1:{port}/v1")
+        with pytest.raises(MidchartError, match="redirects"):
+            OpenAIServer(permit, None, "m", 3.0).complete(TEXT, 1)
+    with listening_as(NOBODY) as other:
+        moved = type(permit)(type(permit.address)("http", "127.0.0.1", other, "/v1"))
+        with pytest.raises(MidchartError, match="another account"):
+            OpenAIServer(moved, None, "m", 3.0).complete(TEXT, 1)
+
+
+def test_with_sign_in_each_port_of_this_machine_is_listed(both, monkeypatch):
+    listed, _ = both
+    url = f"http://127.0.0.1:{listed.port}"
+    with acting_as(Person("ben@example.org", "owner")):
+        assert "the owner lists each" in send(f"{url}/v1") and listed.received == b""
+        monkeypatch.setenv("MIDCHART_HOSTS", url)
+        send(f"{url}/v1")
+        assert TEXT.encode() in listed.received and KEY.encode() not in listed.received
+
+
+def test_no_proxy_of_the_environment_sees_a_call_to_this_machine(both, monkeypatch):
+    listed, proxy = both
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, f"http://127.9.9.9:{proxy.port}")
+    send(f"http://127.0.0.1:{listed.port}/v1")
+    assert TEXT.encode() in listed.received and proxy.received == b""
