@@ -35,6 +35,9 @@ else:
         print(f"midchart: {problem}", file=sys.stderr)
         sys.exit(2)
 
+    for line in api.recover():
+        print(f"midchart: {line}", file=sys.stderr)
+
     def read_cohorts() -> None:
         """Open the cohorts that the first page lists."""
         with suppress(MidchartError):  # the page says what cannot be read

@@ -1085,6 +1085,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             argcomplete.autocomplete(parser)  # prints what may follow, and ends the process
         call = parser.parse_args(arguments)
+        for problem in api.recover():
+            say(f"midchart: {problem}", file=sys.stderr)
         call.does(call)
     except MidchartError as error:
         say(f"midchart: {error}", file=sys.stderr)

@@ -88,6 +88,11 @@ def cache_folder() -> Path:
     return _folder("MIDCHART_CACHE", _of_user("cache", "XDG_CACHE_HOME", ".cache"))
 
 
+def imports_lock() -> Path:
+    """Lock held while an import begins or takes its place, and while something is removed."""
+    return cache_folder() / "imports.lock"
+
+
 def models_folder() -> Path:
     """Folder in which model weights are searched first."""
     return _folder("MIDCHART_MODELS", cache_folder() / "models")

@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
@@ -38,6 +37,7 @@ from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.rows import Schema, query, quoted
+from midchart.core.storage.staging import incoming
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -144,9 +144,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     if final.path.exists():
         raise InputError(f"run {run} already exists: {final.path}")
     # A hidden name, so that no list of runs shows it before it is complete.
-    hidden = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
-    fresh = RunDirectory(hidden / run)
-    try:
+    with incoming(runs, settings.imports_lock()) as hidden:
+        fresh = RunDirectory(hidden / run)
         fresh.path.mkdir()
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
@@ -168,8 +167,6 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         audit.run_action("run imported", run=run, file=path.name)
         fresh.path.rename(final.path)
         sync_folder(runs)
-    finally:
-        shutil.rmtree(hidden, ignore_errors=True)
     taken = [name for name, lines in reviews.items() if write_lines(run, name, lines)]
     return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import shutil
 import stat
-import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
@@ -32,16 +30,18 @@ from midchart.core.cohorts.manifest import (
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.open import close_cohorts, find_loader, open_cohort
+from midchart.core.loaders.open import find_loader, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
-from midchart.core.services.runs import delete_folder, delete_run, made_on, unassigned_runs
+from midchart.core.services.removal import Removal, recover, remove
+from midchart.core.services.runs import made_on, unassigned_runs
 from midchart.core.services.summary import reading_progress
 from midchart.core.storage.archives import UntrustedFile, UntrustedZip, relative_path
 from midchart.core.storage.files import sync_folder
-from midchart.core.storage.lock import Lock, exclusive, is_locked
+from midchart.core.storage.lock import exclusive
+from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
 
 _LARGEST_FILE = 4 << 30
@@ -49,8 +49,6 @@ _LARGEST_FILE = 4 << 30
 LARGEST_COHORT = 16 << 30
 """Bytes of all files of a cohort together, a zip's uncompressed."""
 _MOST_FILES = 200_000
-_LOCK = "imports.lock"
-"""Held, in the cache, while an import begins or takes its place, and while a cohort is removed."""
 _ACTIVE = ("queued", "running", "cancelling")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _BLOCK = 1 << 20
@@ -139,25 +137,6 @@ def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
     return list(_walk(place))
 
 
-@contextmanager
-def _staging(root: Path) -> Generator[Path]:
-    """A folder of this import alone; removes those that a killed import has left behind."""
-    with exclusive(settings.cache_folder() / _LOCK):
-        for folder in root.glob(".incoming-*"):
-            if not is_locked(folder / "lock"):
-                shutil.rmtree(folder, ignore_errors=True)
-        place = Path(tempfile.mkdtemp(prefix=".incoming-", dir=root))
-        lock = Lock.take(place / "lock")
-    try:
-        files = place / "files"
-        files.mkdir(mode=0o700)
-        yield files
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        if lock is not None:
-            lock.release()
-
-
 def import_cohort(
     name: str,
     files: Path | Iterable[_Source],
@@ -181,7 +160,8 @@ def import_cohort(
     tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}
     root = settings.cohorts_folder()
     root.mkdir(parents=True, exist_ok=True)
-    with _staging(root) as staging:
+    recover()
+    with incoming(root, settings.imports_lock()) as staging:
         try:
             # Copy the files into a hidden folder.
             sources = _sources(files)
@@ -217,7 +197,7 @@ def import_cohort(
             )
             digest = files_digest(place) if any(tag.values()) else ""
             # Note the import, then give the folder its name.
-            with exclusive(settings.cache_folder() / _LOCK):
+            with exclusive(settings.imports_lock()):
                 cohort_name(name)  # another import may have taken it meanwhile
                 for field, value in tag.items():
                     if value:
@@ -278,7 +258,7 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     be read, which are left and may hold its text. Raises UnknownName, and InputError while any run
     is active or where it is a folder that was placed by hand.
     """
-    with exclusive(settings.cache_folder() / _LOCK):  # one removal at a time, and no import begins
+    with exclusive(settings.imports_lock()):  # one removal at a time, and no import begins
         return _remove(name, runs)
 
 
@@ -295,12 +275,6 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
         raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
     files = sum(path.is_file() for path in folder.rglob("*"))
     audit.removed(cohort=name, folder=folder, files=files, runs=len(cohort_runs) if runs else 0)
-    delete_folder(folder)
-    for run in cohort_runs if runs else ():
-        delete_run(run)
-    for cache in settings.cache_folder().iterdir() if settings.cache_folder().is_dir() else ():
-        if cache.is_dir() and cache != settings.models_folder():
-            shutil.rmtree(cache, ignore_errors=True)
-    close_cohorts()
-    removed = len(cohort_runs) if runs else 0
-    return {"files": files, "runs": removed, "damaged_runs": unassigned_runs()}
+    also = [run.id for run in cohort_runs] if runs else []
+    remove(Removal(name, folder.lstat().st_ino, also))
+    return {"files": files, "runs": len(also), "damaged_runs": unassigned_runs()}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import asdict
 from hashlib import sha256
 from pathlib import Path
@@ -25,6 +25,7 @@ from midchart.core.samples.open import format_of, read_samples
 from midchart.core.samples.sample import Sample
 from midchart.core.storage.files import writing
 from midchart.core.storage.rows import RowStore
+from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
 
 KIND = "other_results"
@@ -46,7 +47,8 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
-    hidden = Path(tempfile.mkdtemp(prefix=".import-", dir=runs))
+    stack = ExitStack()
+    hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
     schemas = {"samples": SAMPLES, "scores": SCORES, "prompts": PROMPTS}
     store = RowStore(hidden, schemas)
     troubles: list[str] = []
@@ -93,7 +95,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
             raise
     finally:
         store.close()
-        shutil.rmtree(hidden, ignore_errors=True)
+        stack.close()
     return {
         "run": folder.id,
         "folder": str(folder.path),

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +21,15 @@ from midchart.core.experiments.replication.comparison import (
 from midchart.core.parsing import read_json, user_path
 from midchart.core.results.export import MANIFEST, export_run, html_of, read_manifest
 from midchart.core.results.importing import import_run
-from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
 from midchart.core.runs.spec import DEMO, read_toml
 from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import DEMOS, open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
-from midchart.core.storage.files import replacing, sync_folder, use_ordinary_mode, writing
+from midchart.core.services.removal import Removal, remove
+from midchart.core.storage.files import replacing, use_ordinary_mode
+from midchart.core.storage.lock import exclusive
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
 
@@ -190,33 +189,11 @@ def remove_run(run: str) -> dict[str, int]:
         audit.run_removed(
             run=run, cohort=_cohort_of(folder), imported=folder.imported.exists(), files=files
         )
-        delete_run(folder)
+        with exclusive(settings.imports_lock()):
+            remove(Removal(runs=[run]))
     finally:
         lock.release()
     return {"files": files}
-
-
-def delete_folder(folder: Path) -> None:
-    """Delete a folder, hidden first, so that no list shows a part of it."""
-    for left in folder.parent.glob(".removed-*"):  # of a killed process
-        _remove_tree(left)
-    hidden = folder.rename(folder.with_name(f".removed-{folder.name}"))
-    sync_folder(hidden.parent)
-    _remove_tree(hidden)
-
-
-def _remove_tree(folder: Path) -> None:
-    """Delete a folder, parts of which another process may be deleting too."""
-    while folder.exists():
-        with suppress(FileNotFoundError):
-            shutil.rmtree(folder)
-
-
-def delete_run(folder: RunDirectory) -> None:
-    """Delete a run's folder and the reviews of it."""
-    with writing(folder.path.parent):
-        delete_folder(folder.path)
-        shutil.rmtree(reviews_folder(folder.id), ignore_errors=True)
 
 
 def _cohort_of(folder: RunDirectory) -> str:

@@ -1,0 +1,76 @@
+"""Hidden folders in which something is made until it is complete, or deleted.
+
+What is made is renamed to its name in one step; what is deleted is renamed first. A killed process
+leaves a hidden folder whose lock nobody holds, which :func:`sweep` deletes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from midchart.core.storage.files import sync_folder
+from midchart.core.storage.lock import Lock, exclusive, is_locked
+
+INCOMING, OUTGOING = ".incoming-", ".outgoing-"
+UNLOCKED = (".new-", ".import-", ".removed-")
+"""Beginnings of hidden folders without a lock: of a run that is being made, and of versions before
+locks. Those of a killed process are told by their age."""
+_AGE_S = 600.0
+_LOCK = "lock"
+
+
+@contextmanager
+def incoming(root: Path, guard: Path) -> Generator[Path]:
+    """An empty folder in ``root`` that no list shows; it is deleted at the end of the body.
+
+    ``guard``: the lock that is held while hidden folders are swept.
+    """
+    with exclusive(guard):
+        place = Path(tempfile.mkdtemp(prefix=INCOMING, dir=root))
+        lock = Lock.take(place / _LOCK)
+    try:
+        folder = place / "files"
+        folder.mkdir(mode=0o700)
+        yield folder
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+        if lock is not None:
+            lock.release()
+
+
+def delete(folder: Path) -> None:
+    """Delete a folder, hidden first, so that no list shows a part of it; none is deleted."""
+    hidden = folder.with_name(f"{OUTGOING}{folder.name}")
+    delete_tree(hidden)  # of a killed process
+    with suppress(FileNotFoundError):
+        folder.rename(hidden)
+        sync_folder(hidden.parent)
+    delete_tree(hidden)
+
+
+def delete_tree(folder: Path) -> None:
+    """Delete a folder, parts of which another process may be deleting too."""
+    while folder.exists():
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+
+def sweep(root: Path) -> None:
+    """Delete the hidden folders in ``root`` that killed processes have left; the caller holds the
+    guard of :func:`incoming`."""
+    for place in root.glob(".*-*"):
+        if place.is_symlink():
+            continue
+        of_killed = place.name.startswith(OUTGOING) or (
+            place.name.startswith(INCOMING) and not is_locked(place / _LOCK)
+        )
+        with suppress(FileNotFoundError):
+            if place.name.startswith(UNLOCKED):
+                of_killed = time.time() - place.stat().st_mtime > _AGE_S
+        if of_killed:
+            delete_tree(place)
