@@ -215,7 +215,7 @@ class _Objects:
     def _text(self, value: Any) -> str:
         if not isinstance(value, str | os.PathLike):
             raise self.refusal()
-        text = os.fspath(cast("str | os.PathLike[str]", value))
+        text = os.fspath(cast("str | os.PathLike[Any]", value))
         if not isinstance(text, str) or "\0" in text:
             raise self.refusal()
         return text
@@ -225,7 +225,7 @@ class _Objects:
         if isinstance(value, os.PathLike):
             raise self.refusal()
         if isinstance(value, str):
-            formats = {one.get(FORMAT) for one in _forms(schema, node) if one.get(FORMAT)}
+            formats = {str(one[FORMAT]) for one in _forms(schema, node) if FORMAT in one}
             for kind in sorted(formats & {COHORT, RECEIVED, CHECKPOINT}):
                 return getattr(self, kind.replace(" ", "_"))(value)
             if WORDS not in formats and _PLACE.search(value):

@@ -166,7 +166,7 @@ def gate() -> None:
     names = names_of(claims)
     if not names:
         st.info("This installation requires sign-in.", icon=":material/lock:")
-        for provider in _providers():
+        for provider in _providers() or [None]:
             label = f"Sign in with {provider}" if provider else "Sign in"
             st.button(label, type="primary", on_click=st.login, args=(provider,))
         st.stop()

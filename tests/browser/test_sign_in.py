@@ -205,6 +205,29 @@ def test_a_researcher_starts_a_run_and_exports_it_and_its_file_needs_the_sign_in
         assert status_of(site, path.replace("media", "%6dedia"), refused) == 403
 
 
+def test_a_researcher_names_what_the_installation_knows_and_chooses_its_logs(site, signed_in):
+    logs = site.data / "logs"
+    logs.mkdir(exist_ok=True)
+    (logs / "traces.jsonl").write_text("{}\n")
+    before = runs_of(site)
+    page = signed_in("rita@ward.org")
+    page.goto(f"{site.url}/runs?view=New+run")
+    page.get_by_text("Advanced").click()
+    page.get_by_text("Edit as TOML").click()
+    toml = page.get_by_role("textbox", name=re.compile("^The spec, as TOML"))
+    toml.fill(f'kind = "selection"\ndata = "{site.data.parent}"\narms = ["bm25"]\n')
+    toml.press("Control+Enter")
+    expect(page.get_by_text("that this installation knows, by its name")).to_be_visible()
+    assert str(site.data.parent) not in page.get_by_role("alert").first.inner_text()
+    expect(page.get_by_role("button", name="Start run")).to_have_count(0)
+    toml.fill('kind = "audit"\ndata = "demo"\nlog = "traces.jsonl"\narms = ["bm25"]\n')
+    toml.press("Control+Enter")
+    expect(page.get_by_text("data/logs/traces.jsonl: is a log of no format")).to_be_visible()
+    expect(page.get_by_role("combobox", name="Log", exact=True)).to_have_value("traces.jsonl")
+    expect(page.get_by_text("that this installation knows, by its name")).to_have_count(0)
+    assert runs_of(site) == before
+
+
 def test_a_person_removed_from_the_roles_is_refused_at_the_next_click(site, signed_in):
     before = runs_of(site)
     page = signed_in("rolf@ward.org")
