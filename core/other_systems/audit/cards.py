@@ -86,6 +86,12 @@ def dealt_file(run: str) -> Path:
     return reviews_folder(run) / f"{DEALT_FILE}.jsonl"
 
 
+def dealt_questions() -> frozenset[str]:
+    """Ids of the kept questions that were dealt as cards of any run."""
+    files = reviews_folder("").glob(f"*/{DEALT_FILE}.jsonl")
+    return frozenset(line["question"] for file in files for line in read_lines(file, _LINE))
+
+
 def cards_of(run: str, plan: Plan) -> list[AuditCard]:
     """The cards of a run in the order in which they were drawn; those whose question was withdrawn
     are unmarked. Raises DataError for a file that cannot be read."""
