@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from midchart.core.cohorts.tables import accept_long_cells
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.other_systems.audit.cards import (
     AuditCard,
@@ -43,8 +44,8 @@ def _audit(run: str) -> tuple[RunDirectory, Plan]:
 
 def audit_cards(run: str) -> list[dict[str, Any]]:
     """The cards of a run in their order: ``question`` (the kept question's id), ``record``,
-    ``text``, ``state`` ("marked", "not documented" or "open"), and ``counts``: whether it is among
-    those by which rates are corrected, the cards before the first open one.
+    ``text``, ``state`` ("marked", "not documented", "open" or "withdrawn"), and ``counts``: whether
+    it is among those by which rates are corrected, the cards before the first open one.
 
     A card names neither the system nor its answer. Raises UnknownName, InputError.
     """
@@ -125,7 +126,11 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
     """
     _, plan = _audit(run)
     cards = {card.question.id: card for card in cards_of(run, plan) if card.question.record}
-    rows = list(csv.DictReader(io.StringIO(content, newline="")))
+    accept_long_cells()
+    try:
+        rows = list(csv.DictReader(io.StringIO(content, newline="")))
+    except csv.Error as error:
+        raise InputError(f"the table of marks cannot be read ({error})") from None
     if not rows or not {"question", "evidence"} <= rows[0].keys():
         raise InputError("a table of marks has the columns question and evidence: a row a card")
     records = open_data(plan.data).records
@@ -134,7 +139,9 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
         id = (row["question"] or "").strip()
         if id not in cards:
             raise UnknownName("card of the run", id, cards)
-        pieces = [piece for piece in (row["evidence"] or "").split("|||") if piece.strip()]
+        if row["evidence"] is None:
+            raise InputError(f"row {number} of the marks has no cell for evidence (empty: none)")
+        pieces = [piece for piece in row["evidence"].split("|||") if piece.strip()]
         located = locate(records[cards[id].question.record], pieces, plan.protocol)
         if located.unlocated:
             raise InputError(

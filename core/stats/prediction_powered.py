@@ -223,9 +223,8 @@ class _Items:
             *(known * value, known * count, other * machine, other * machine_count, other),
             *(self.weight * of for of in weighted),
         )  # fmt: skip
-        return np.stack(
-            [np.bincount(self.member, weights=c, minlength=self.clusters) for c in columns], axis=1
-        )
+        sums = [np.bincount(self.member, weights=of, minlength=self.clusters) for of in columns]
+        return np.stack(sums, axis=1).astype(np.float64)
 
     def with_neutral(self, mean: float) -> tuple[Floats, Floats]:
         """Judgements of people and of the machine, [n]; what does not count has the mean."""
@@ -256,8 +255,8 @@ class _Items:
         value, machine = self.with_neutral(mean)
         mixed = np.clip(np.where(self.known, value, machine), 0.0, 1.0)
         n, unknown = len(mixed), float((~self.known).sum())
-        sums = (np.bincount(self.member, weights=of) for of in (mixed, np.ones(n)))
-        of_all = share_floor(*sums, level)
+        sums, sizes = (np.bincount(self.member, weights=of) for of in (mixed, np.ones(n)))
+        of_all = share_floor(sums, sizes, level)
         part = (n - unknown + min(strength, 1.0) * unknown) / n
         below, above = part * (of_all.estimate - of_all.low), part * (of_all.high - of_all.estimate)
         # The correction: people − tuning × machine is a mixture of people − machine and of people
@@ -310,10 +309,9 @@ class _Items:
             squares = float(sums @ sums), float(sums @ counts), float(counts @ counts)
             size = effective_size(mean, independent, kish, int(held.sum()), *squares, level)
             sizes.append(min(size, kish))
-        counts = (sizes[0] * (share @ cells)).tolist()
-        return newcombe_paired(*counts, level), wilson_of_share(
-            min(1.0, float(share @ first)), sizes[1], level
-        )
+        both, only_first, only_second, neither = (sizes[0] * (share @ cells)).tolist()
+        pairs = newcombe_paired(both, only_first, only_second, neither, level)
+        return pairs, wilson_of_share(min(1.0, float(share @ first)), sizes[1], level)
 
 
 def _items(

@@ -86,9 +86,15 @@ def dealt_file(run: str) -> Path:
     return reviews_folder(run) / f"{DEALT_FILE}.jsonl"
 
 
+def dealt_questions() -> frozenset[str]:
+    """Ids of the kept questions that were dealt as cards of any run."""
+    files = reviews_folder("").glob(f"*/{DEALT_FILE}.jsonl")
+    return frozenset(line["question"] for file in files for line in read_lines(file, _LINE))
+
+
 def cards_of(run: str, plan: Plan) -> list[AuditCard]:
     """The cards of a run in the order in which they were drawn; those whose question was withdrawn
-    are unmarked. Raises DataError for a file that cannot be read."""
+    are unmarked and have no record. Raises DataError for a file that cannot be read."""
     lines = list(read_lines(dealt_file(run), _LINE))
     if not lines:
         return []
@@ -150,8 +156,9 @@ def _size(row: Row) -> float:
 
 
 def finished(cards: Sequence[AuditCard]) -> int:
-    """How many cards are marked before the first that is not."""
-    return next((n for n, card in enumerate(cards) if card.marked is None), len(cards))
+    """How many cards come before the first open one: marked, or their question was withdrawn."""
+    opened = (n for n, card in enumerate(cards) if card.marked is None and card.question.record)
+    return next(opened, len(cards))
 
 
 def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
@@ -161,7 +168,8 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
     ``machine_share``: known and predicted by the second reading alone; ``tuning``: how far that is
     used. ``share_width`` of the interval, expected ``share_width_after_ten`` more cards, and
     ``cards_to_halve`` it (null: not even all would). Empty until a card is marked. Steps that the
-    log does not tell are left out, and "read" where the run has no judge by rule.
+    log does not tell are left out, "read" where the run has no judge by rule, and all while the
+    cards are but those that would be drawn in any case.
     """
     done = finished(cards)
     if not done:
@@ -180,8 +188,7 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
                     item for row in rows
                     if (item := _item(row, step, criterion, drawn, threshold, plan)) is not None
                 ]  # fmt: skip
-                marked = [item for item in items if item.card]
-                if not any(item.counts for item in marked):
+                if not _can_be_corrected(items):
                     continue
                 rng = generator(plan, "cards", source, criterion, step)
                 result = _estimate(items, plan.protocol.resamples, rng)
@@ -191,6 +198,15 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
                 }  # fmt: skip
                 table.append({**named, **_columns(result, items)})
     return table
+
+
+def _can_be_corrected(items: Sequence[_Item]) -> bool:
+    """Whether a card counts, and, where questions are left, one that could have been left out."""
+    cards = [item for item in items if item.card]
+    left = any(np.isnan(item.judged) for item in items)
+    return any(item.counts for item in cards) and (
+        not left or any(item.probability < 1 for item in cards)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +247,9 @@ def _item(
     predicted = 0.5 if reading is None else float(reading)
     card = drawn.get(row["instruction"])
     judged, counts, probability = np.nan, 0.0, 1.0
-    if card is not None and card.marked is not None:
+    if card is not None:
+        if card.marked is None:
+            return None  # withdrawn: a question that cannot be answered
         answer = _judged(row, step, criterion, card.marked, plan)
         if answer is None:
             return None  # evidence without an answer: "read" of it is not known

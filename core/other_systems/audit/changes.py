@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.errors import SpecError, UnknownName
+from midchart.core.other_systems.audit.cards import dealt_questions
 from midchart.core.other_systems.audit.tables import ALL, CRITERIA, STEP_TITLES, STEPS, reached
 from midchart.core.results.tables import ends, generator
 from midchart.core.runs.directory import find_run
@@ -30,8 +31,8 @@ ALPHA, AUDITS = 0.05, 50
 DRAWS = 20_000
 """Exchanges of patients by which a p value is computed: it can be far below ALPHA / AUDITS."""
 _COLUMNS = (
-    "source, record, instruction, evidence_pieces, judged, retrieved, retrieved_all, reranked, "
-    "reranked_all, prompt, prompt_all"
+    "own_question, source, record, instruction, evidence_pieces, judged, retrieved, "
+    "retrieved_all, reranked, reranked_all, prompt, prompt_all"
 )
 Row = Mapping[str, Any]
 
@@ -52,7 +53,11 @@ def earlier_rows(run: str) -> list[dict[str, Any]]:
 
 
 def _rows(store: RowStore) -> list[dict[str, Any]]:
+    """Rows of the system, without questions that were cards of any audit: these were drawn for
+    being uncertain, so an audit that knows their evidence is of harder questions."""
     rows = store.select("audited", _COLUMNS, "status = 'ok' AND role = 'system'")
+    drawn = dealt_questions()
+    rows = [row for row in rows if row["own_question"] not in drawn]
     return sorted(rows, key=lambda row: row["instruction"])
 
 

@@ -64,7 +64,7 @@ class Comparison:
             if not self._read(file):
                 state = self._compare(progress)
                 with replacing(file) as fresh, fresh.open("wb") as written:
-                    np.savez(written, **state)
+                    np.savez(written, allow_pickle=False, **state)
             self._done = True
         return self._shingles
 

@@ -24,8 +24,8 @@ CORRECT = Measure(
 )  # fmt: skip
 DIFFERENCE = Measure(
     "difference", "points, the system minus the arm", "points",
-    "Left of 0 the arm shows more evidence with as many tokens as the system's prompt has; right "
-    "of 0 the system does.", (BY_PATIENT,), clusters="patients",
+    "With as many tokens as the system's prompt has. Left of 0 the arm shows more evidence, right "
+    "of 0 the system.", (BY_PATIENT,), clusters="patients",
 )  # fmt: skip
 CORRECTED = Measure(
     "share", "% of all documented questions", "%",

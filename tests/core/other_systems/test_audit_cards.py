@@ -144,6 +144,27 @@ def test_marks_after_an_open_card_wait_for_it(audited):
     assert in_prompt(run)["cards"] == 2
 
 
+def test_a_withdrawn_card_neither_counts_nor_holds_up_others(audited):
+    run, path, *_ = audited
+    cards = api.deal_cards(run, 1000)
+    api.withdraw_question(path, cards[1]["question"])
+    mark(audited, [cards[0], *cards[2:]])
+    assert api.audit_cards(run)[1]["state"] == "withdrawn"
+    row = in_prompt(run)
+    assert row["cards"] == row["n"] == len(cards) - 1
+
+
+def test_a_report_is_there_after_every_card(audited):
+    run, *_ = audited
+    widths = []
+    for card in api.deal_cards(run, 1000):
+        mark(audited, [card])
+        rows_now = api.report(run)["tables"]["corrected"]
+        widths += [row["share_width"] for row in rows_now
+                   if (row["step"], row["criterion"]) == ("prompt", "all pieces")]  # fmt: skip
+    assert len(widths) > 10 and widths[-1] < 0.6 * widths[0]
+
+
 def test_what_the_chart_does_not_document_does_not_count(audited):
     run, _, truth, _ = audited
     cards = api.deal_cards(run, 1000)
@@ -179,6 +200,12 @@ def test_a_table_of_marks_is_written_as_a_whole_or_not_at_all(audited):
     [
         (lambda run: api.deal_cards(run, 0), "1 to 1,000 cards"),
         (lambda run: api.mark_cards(run, "a,b\n1,2\n"), "columns question and evidence"),
+        (
+            lambda run: api.mark_cards(
+                run, f"question,evidence\n{api.deal_cards(run, 1)[0]['question']}\n"
+            ),
+            "row 2 of the marks has no cell",
+        ),
         (lambda run: api.mark_cards(run, "question,evidence\nown-1,\n"), "card of the run"),
     ],
 )

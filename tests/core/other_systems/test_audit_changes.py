@@ -26,12 +26,12 @@ def demo(tmp_path_factory):
         path = home / "data" / "cohorts" / "demo"
         cohort = gold_under(open_cohort(str(path)), Protocol())
 
-        def audited(losses: Losses, name: str, against: str = "", model: str = ""):
+        def audited(losses: Losses, name: str, against: str = "", model: str = "", more=()):
             log = home / f"{name}.jsonl"
             rng = np.random.default_rng(len(name))
             truth = write_log(cohort, questions_of(cohort), losses, log, rng)
             lines = [{**json.loads(line), "model": model} for line in log.read_text().splitlines()]
-            log.write_text("\n".join(map(json.dumps, lines)))
+            log.write_text("\n".join(map(json.dumps, [*lines, *more])))
             run = finished_run(
                 {"name": name, "kind": "audit", "data": str(path), "log": str(log), "arms": [],
                  "against": against}
@@ -39,6 +39,11 @@ def demo(tmp_path_factory):
             return run, np.mean(list(outcomes(truth, "prompt", True).values()))
 
         yield audited
+
+
+@pytest.fixture(scope="module")
+def cohort_path(first):
+    return api.status(first[0])["data"]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +87,23 @@ def test_without_an_earlier_audit_nothing_is_compared(demo, first):
     report = api.report(run)
     assert report["tables"]["changes"] == []
     assert any(gone in line for line in report["warnings"])
+
+
+def test_questions_that_were_cards_are_left_out(demo, first, cohort_path):
+    """Cards are drawn for being uncertain: with their evidence known an audit is of harder ones."""
+    record = api.open_data(cohort_path).instructions[0].record_id
+    sample = {"id": "new", "patient": record, "question": "What else?", "answer": "x",
+              "context": "y z"}  # fmt: skip
+    unknown = demo(Losses(), "unknown", more=[sample])[0]
+    [card] = api.deal_cards(unknown, 1)
+    api.mark_evidence(cohort_path, card["question"], [(0, 0, 5)])
+    known, _ = demo(Losses(), "known now", first[0], more=[sample])
+    [n] = [
+        row["n"] for row in api.report(known)["tables"]["ledger"]
+        if (row["step"], row["criterion"], row["band"]) == ("prompt", "all pieces", "overall")
+    ]  # fmt: skip
+    assert of_prompt(known)["n"] == n - 1
+    api.withdraw_question(cohort_path, card["question"])
 
 
 def test_only_a_finished_audit_is_compared_with(demo, first):
