@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_toml, user_path
@@ -205,11 +207,12 @@ HOSTS = "MIDCHART_HOSTS"
 def environment_proxy(scheme: str, host: str) -> str:
     """The proxy that the environment names for an address (``HTTPS_PROXY``, ``NO_PROXY``); ""
     for none."""
-    from urllib.request import getproxies_environment, proxy_bypass_environment
+    import urllib.request as library  # its stubs lack proxy_bypass_environment
 
-    proxies = getproxies_environment()
+    proxies = library.getproxies_environment()
     proxy = proxies.get(scheme) or proxies.get("all") or ""
-    return "" if not proxy or proxy_bypass_environment(host, proxies) else proxy
+    bypasses: Callable[..., Any] = getattr(library, "proxy_bypass_environment")  # noqa: B009
+    return "" if not proxy or bypasses(host, proxies) else proxy
 
 
 def gpus() -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.parsing import read_json
 from midchart.core.provenance import now
-from midchart.core.storage.files import open_regular, replacing
+from midchart.core.storage.files import FileState, file_state, make_folder, open_regular, replacing
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
@@ -27,6 +27,12 @@ _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_se
 _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _SETTLED_NS = 2_000_000_000
 """A file that changed this shortly before it was read may change again with the same times."""
+
+
+def evidence_state() -> tuple[FileState | None, ...]:
+    """What changes whenever :func:`refused` may for unchanged files; raises InputError."""
+    file = _generated_file()
+    return *audit.state(), file_state(file) if file.exists() else None
 
 
 def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:
@@ -148,6 +154,15 @@ def generated() -> frozenset[str]:
     except (OSError, MidchartError):
         return frozenset()
     return frozenset(str(line["digest"]) for line in lines if "digest" in line)
+
+
+def can_remember() -> bool:
+    """Whether the state folder can be written."""
+    try:
+        make_folder(settings.state_folder())
+    except (OSError, MidchartError):
+        return False
+    return True
 
 
 def note_generated(folder: Path, names: Iterable[str]) -> None:

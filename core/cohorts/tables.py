@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import (
@@ -126,7 +126,7 @@ def opened(path: Path, largest: int = LARGEST_TABLE) -> IO[bytes]:
     if path.suffix.lower() != ".gz":
         return file
     packed = gzip.GzipFile(fileobj=file, mode="rb")
-    packed.myfileobj = file  # closed with it
+    packed.myfileobj = cast(Any, file)  # closed with it
     return packed  # pyright: ignore[reportReturnType]
 
 

@@ -103,15 +103,24 @@ def tag_changed(
     """
     reason = _reason(reason, f"changing {field!r} of the data-use tag")
     place = str(folder.resolve())
-    change = {"field": field, "before": before, "after": after, "reason": reason}
-    _write("tag", anchored=bool(after), cohort=cohort, folder=place, **change, digest=digest)
+    _write(
+        "tag",
+        anchored=bool(after),
+        cohort=cohort,
+        folder=place,
+        field=field,
+        before=before,
+        after=after,
+        reason=reason,
+        digest=digest,
+    )
 
 
 def imported(
     *, cohort: str, folder: Path, format: str, files: int, size: int, tag: Mapping[str, bool]
 ) -> None:
     """Note that a cohort was brought in: its format, number of files and bytes, and its tag."""
-    facts = {"format": format, "files": files, "size": size, **tag}
+    facts: dict[str, Any] = {"format": format, "files": files, "size": size, **tag}
     _write("imported", cohort=cohort, folder=str(folder.resolve()), **facts)
 
 

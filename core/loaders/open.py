@@ -19,7 +19,7 @@ from typing import Any
 
 from midchart.core.cohorts.base import CohortLoader
 from midchart.core.cohorts.columns import SETTINGS
-from midchart.core.cohorts.data_use import files_digest
+from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
@@ -77,21 +77,21 @@ def _why_not(path: Path) -> tuple[str, str]:
 @dataclasses.dataclass(slots=True)
 class _Opened:
     """A cohort that is kept open: the state of its files, what they hold, its folder, the state of
-    the audit log, and the permissions that wait for confirmation."""
+    the evidence of its permissions, and the permissions that wait for confirmation."""
 
     files: FilesState
     cohort: Cohort
     folder: Path
-    audit: tuple[Any, ...]
+    evidence: tuple[Any, ...]
     waiting: list[str]
 
     def current(self, place: Path) -> bool:
         """Whether files and permissions are as they were when the cohort was read."""
         if self.files != _state(place, self.folder):
             return False
-        now = audit.state()
-        if now != self.audit:
-            self.audit = now
+        now = evidence_state()
+        if now != self.evidence:
+            self.evidence = now
             return unconfirmed(self.folder, self.cohort.manifest) == self.waiting
         return True
 
@@ -119,9 +119,9 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         held = _open.pop(place, None)
         if held is None or not held.current(place):
             folder = cohort_folder(place)
-            files, log = _state(place, folder), audit.state()
+            files, evidence = _state(place, folder), evidence_state()
             cohort = read_cohort(place)
-            held = _Opened(files, cohort, folder, log, unconfirmed(folder, cohort.manifest))
+            held = _Opened(files, cohort, folder, evidence, unconfirmed(folder, cohort.manifest))
         _open[place] = held
         while len(_open) > OPEN_AT_ONCE:
             _open.popitem(last=False)

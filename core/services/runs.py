@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.cohorts.data_use import can_remember, generated
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.experiments.replication.comparison import (
@@ -28,7 +29,7 @@ from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import DEMOS, open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import Removal, remove
-from midchart.core.storage.files import replacing, use_ordinary_mode
+from midchart.core.storage.files import replacing, use_ordinary_mode, writing
 from midchart.core.storage.lock import exclusive
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
@@ -226,13 +227,19 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """Make the demo cohorts and open the included runs, each where it is not there yet.
 
-    Returns what was made, by name; raises InputError where the data folder cannot be written.
+    Demo cohorts from before the program remembered what it generated are generated once more, in a
+    folder that is then removed: those that are equal are permitted again. Returns what was made, by
+    name; raises InputError where the data folder cannot be written.
     """
     counts: dict[str, Any] = {}
+    remembers = bool(generated()) or not can_remember()
     for kind in ("clinical", "letters", "ehrshot"):
         folder = settings.cohorts_folder() / DEMOS[kind][0]
         if not (folder / "midchart.toml").is_file():
             counts[folder.name] = prepare_demo(folder, progress=progress, kind=kind)
+        elif not remembers:
+            with writing(folder), tempfile.TemporaryDirectory(prefix=".demo-") as place:
+                prepare_demo(Path(place) / folder.name, progress=progress, kind=kind)
     if not settings.runs_folder().is_dir():
         counts["runs"] = open_examples()
     return counts

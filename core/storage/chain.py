@@ -19,7 +19,7 @@ import re
 import stat
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -261,9 +261,8 @@ class ChainedLog:
             anchor = Anchor(**values)
         except (OSError, DataError, TypeError):
             return None
-        texts = (anchor.log, anchor.last, anchor.intent)
-        numbers = (anchor.size, anchor.lines)
-        right = all(isinstance(t, str) for t in texts) and all(type(n) is int for n in numbers)
+        types = {name: type(value).__name__ for name, value in asdict(anchor).items()}
+        right = types == {one.name: one.type for one in fields(Anchor)}
         return anchor if right and anchor.log == str(self.path) else None
 
     def _keep(self, anchor: Anchor) -> None:

@@ -45,7 +45,8 @@ def _limit() -> None:
 def set_up(folder: Path) -> None:
     """An empty workspace, in force in this process."""
     for name, value in (
-        ("MIDCHART_DATA", folder / "data"), ("MIDCHART_CACHE", folder / "cache"),
+        ("MIDCHART_DATA", folder / "data"), ("MIDCHART_STATE", folder / "state"),
+        ("MIDCHART_CACHE", folder / "cache"),
         ("MIDCHART_SECRETS", folder / "secrets.toml"), ("HOME", folder / "home"),
     ):  # fmt: skip
         os.environ[name] = str(value)

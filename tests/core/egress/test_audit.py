@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from midchart.core.cohorts import data_use
 from midchart.core.egress import audit, gate_of
 from midchart.core.errors import EgressRefused, InputError, WorkFailed
 from midchart.core.loaders.open import open_cohort, set_data_use
+from midchart.core.services import cohorts
 from midchart.core.storage import chain
 from midchart.core.storage.chain import ChainedLog
 from midchart.core.synthetic.cohort import make_clinical
@@ -273,9 +275,12 @@ def test_concurrent_writers_do_not_fork_the_hash_chain(data):
         "for i in range(40): audit.run_action('started', run=str(i))"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
-    while any(writer.poll() is None for writer in writers):
-        assert audit.verify()["broken"] is None
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    for writer in writers:
+        while writer.poll() is None:
+            assert audit.verify()["broken"] is None
+            with suppress(subprocess.TimeoutExpired):
+                writer.wait(0.2)
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
     verified = audit.verify()
     assert (verified["lines"], verified["broken"]) == (120, None)
 
@@ -402,6 +407,26 @@ def test_generated_cohorts_are_allowed_wherever_they_are_and_only_as_generated(d
     # A person may forbid it.
     set_data_use(copied, FIELD, False, REASON)
     assert not allowed(copied)
+
+
+def test_demo_cohorts_of_an_older_version_are_recognised_at_the_next_start(data, monkeypatch):
+    monkeypatch.setattr(cohorts, "DEMOS", {
+        "clinical": ("demo", 2, 30), "letters": ("demo-letters", 1, 100),
+        "ehrshot": ("demo-laboratory", 3, 60),
+    })  # fmt: skip
+    (data / "data" / "runs").mkdir(parents=True)
+    api.prepare_first_start()
+    folder = settings.cohorts_folder() / "demo"
+    assert allowed(folder)
+    (data / "state" / "generated.jsonl").unlink()
+    assert not allowed(folder)
+    api.prepare_first_start()
+    assert allowed(folder) and allowed(settings.cohorts_folder() / "demo-laboratory")
+    # Where it is not what the program generates, it is like any other folder.
+    (data / "state" / "generated.jsonl").unlink()
+    next((folder / "ehrs").iterdir()).write_text("<eventstream></eventstream>")
+    api.prepare_first_start()
+    assert not allowed(folder)
 
 
 def test_a_line_from_before_digests_permits_nothing(data):
