@@ -133,6 +133,8 @@ class JsonObject(Mapping[str, Any]):
 def _split(text: bytes | msgspec.Raw) -> Any:
     """The value of a JSON text: an object as a :class:`JsonObject`, an array as a list of such
     values."""
+    if isinstance(text, bytes) and text.startswith(b"{"):  # as most lines do
+        return JsonObject(_MEMBERS.decode(text))
     opening = _OPENING.match(text)
     if opening is None:
         return parse_element(text)
@@ -167,7 +169,7 @@ def _is_plain(data: bytes) -> bool:
     """Whether a document is UTF-8 and surely within the limits, if it is JSON at all."""
     try:
         data.decode()
-        if _has_long_number(data):
+        if len(data) > LONGEST_INTEGER and _has_long_number(data):
             return False
     except UnicodeDecodeError:
         return False

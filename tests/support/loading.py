@@ -92,7 +92,8 @@ def resources(number: int) -> Iterator[dict[str, Any]]:
     yield subject | {
         "resourceType": "DocumentReference",
         "id": f"d{number}",
-        "date": "2021-01-01",
+        "status": "current",
+        "date": "2021-01-01T00:00:00Z",
         "content": [{"attachment": {"contentType": "text/plain", "data": _NOTE}}],
     }
 
