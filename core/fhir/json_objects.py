@@ -59,8 +59,9 @@ def once_a_text(
     remembered = lru_cache(maxsize=_CACHED)(function)
     _forget.append(remembered.cache_clear)
 
-    def call(text: bytes, *args: P.args, **_: P.kwargs) -> T:
-        return (remembered if len(text) <= _LONGEST_CACHED else function)(text, *args)
+    def call(text: bytes, *args: P.args, **more: P.kwargs) -> T:
+        chosen = remembered if len(text) <= _LONGEST_CACHED else function
+        return chosen(text, *args, **more)
 
     return call
 
@@ -72,8 +73,9 @@ def once_a_shape(
     resources of an export have one of some tens of sets of names."""
     remembered = lru_cache(maxsize=_CACHED)(function)
 
-    def call(names: tuple[str, ...], *args: P.args, **_: P.kwargs) -> T:
-        return (remembered if len(names) <= _MOST_NAMES else function)(names, *args)
+    def call(names: tuple[str, ...], *args: P.args, **more: P.kwargs) -> T:
+        chosen = remembered if len(names) <= _MOST_NAMES else function
+        return chosen(names, *args, **more)
 
     return call
 
@@ -143,8 +145,6 @@ class JsonObject(Mapping[str, Any]):
 def _split(text: bytes | msgspec.Raw) -> Any:
     """The value of a JSON text: an object as a :class:`JsonObject`, an array as a list of such
     values."""
-    if isinstance(text, bytes) and text.startswith(b"{"):  # as most lines do
-        return JsonObject(_MEMBERS.decode(text))
     opening = _OPENING.match(text)
     if opening is None:
         return parse_element(text)
@@ -161,7 +161,7 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
     """
     if isinstance(data, bytes) and _is_plain(data):
         try:
-            return _split(data)
+            return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
         except (ValueError, RecursionError):
             pass  # the standard parser reads it, or says what is wrong
     return _split(_text(read_json(data, name, line, remedy, as_written=True)))
