@@ -308,7 +308,9 @@ class ResourceIndex:
 
     def _is_newest(self, slot: int, key: Key, resource: Resource, history: bool) -> bool:
         """Whether a resource counts among those of its key; the others are dropped by reason."""
-        known = self._known.setdefault(key[0], {})
+        known = self._known.get(key[0])
+        if known is None:
+            known = self._known[key[0]] = {}
         earlier = known.setdefault(key[1], slot)
         if earlier == slot:
             return True

@@ -40,6 +40,15 @@ _NO_BRACKETS = bytes(set(range(256)) - {*b"[]{}"})
 _DIGITS = re.compile(rb"[0-9]{%d}" % (LONGEST_INTEGER + 1))
 
 
+_forget: list[Callable[[], None]] = []
+
+
+def forget_texts() -> None:
+    """Drop the texts of elements that are in memory, and what was computed of them."""
+    for forget in _forget:
+        forget()
+
+
 def once_a_text(
     function: Callable[Concatenate[bytes, P], T],
 ) -> Callable[Concatenate[bytes, P], T]:
@@ -48,9 +57,11 @@ def once_a_text(
     They are shared: nothing changes one.
     """
     remembered = lru_cache(maxsize=_CACHED)(function)
+    _forget.append(remembered.cache_clear)
 
-    def call(text: bytes, *args: P.args, **_: P.kwargs) -> T:
-        return (remembered if len(text) <= _LONGEST_CACHED else function)(text, *args)
+    def call(text: bytes, *args: P.args, **more: P.kwargs) -> T:
+        chosen = remembered if len(text) <= _LONGEST_CACHED else function
+        return chosen(text, *args, **more)
 
     return call
 
@@ -62,8 +73,9 @@ def once_a_shape(
     resources of an export have one of some tens of sets of names."""
     remembered = lru_cache(maxsize=_CACHED)(function)
 
-    def call(names: tuple[str, ...], *args: P.args, **_: P.kwargs) -> T:
-        return (remembered if len(names) <= _MOST_NAMES else function)(names, *args)
+    def call(names: tuple[str, ...], *args: P.args, **more: P.kwargs) -> T:
+        chosen = remembered if len(names) <= _MOST_NAMES else function
+        return chosen(names, *args, **more)
 
     return call
 
@@ -149,7 +161,7 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
     """
     if isinstance(data, bytes) and _is_plain(data):
         try:
-            return _split(data)
+            return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
         except (ValueError, RecursionError):
             pass  # the standard parser reads it, or says what is wrong
     return _split(_text(read_json(data, name, line, remedy, as_written=True)))
@@ -167,7 +179,7 @@ def _is_plain(data: bytes) -> bool:
     """Whether a document is UTF-8 and surely within the limits, if it is JSON at all."""
     try:
         data.decode()
-        if _has_long_number(data):
+        if len(data) > LONGEST_INTEGER and _has_long_number(data):
             return False
     except UnicodeDecodeError:
         return False

@@ -12,7 +12,7 @@ from __future__ import annotations
 import csv
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -442,6 +442,18 @@ class _Database:
                 if person in block:
                     block[person].setdefault(table, []).append(tuple(row))
         return block
+
+    def rows_of(self, table: str, people: Set[str]) -> dict[str, list[Cells]]:
+        """The rows of a table that are about these persons, by one pass over it."""
+        rows: dict[str, list[Cells]] = {}
+        if people:
+            names = ", ".join(map(_quoted, ("person_id", *self.drawn_on(table).names)))
+            passed = self.base.execute(f"SELECT {names} FROM midchart_{table}")
+            while block := passed.fetchmany(_ROWS_AT_ONCE):
+                for person, *row in block:
+                    if person in people:
+                        rows.setdefault(person, []).append(tuple(row))
+        return rows
 
     def drawn_on(self, table: str) -> _TableColumns:
         """Which columns of a table records draw on."""
@@ -928,9 +940,9 @@ def _account_people(base: _Database, log: LoadLog) -> None:
     ).fetchall()
     people, file = People(log), base.files["person"]
     repeated = others = 0
+    stated = base.rows_of("person", {id for (id,) in twice})
     for (id,) in twice:
-        stated = (base.row("person", cells) for cells in base.rows(id)["person"])
-        first, *later = (_person(base, row) for row in stated)
+        first, *later = (_person(base, base.row("person", cells)) for cells in stated[id])
         people.same(("", id), first, file)
         same = [people.same(("", id), person, file) for person in later]
         repeated, others = repeated + same.count(True), others + same.count(False)

@@ -38,6 +38,7 @@ from midchart.core.cohorts.manifest import (
 )
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml
@@ -129,9 +130,10 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
 
 
 def close_cohorts() -> None:
-    """Drop the records that are held in memory."""
+    """Drop the records, and the parts of their sources, that are held in memory."""
     with _lock:
         _open.clear()
+    forget_texts()
 
 
 def _state(path: Path, folder: Path) -> FilesState:

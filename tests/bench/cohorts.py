@@ -39,6 +39,7 @@ from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.types import BANDS, Cohort, Instruction, Manifest
 from tests.bench import BENCHES, compare, reference
 from tests.simulations.curve_power import PUBLISHED_N
+from tests.support.loading import write_ndjson
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""
@@ -114,6 +115,42 @@ def fhir_ndjson() -> dict[str, Any]:
         if read() != sum(1 for _ in (folder / "all.ndjson").open("rb")):
             raise AssertionError("not every resource became an entry")
         return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
+
+
+@BENCHES.register("fhir_resources")
+def fhir_resources() -> dict[str, Any]:
+    """An export of small resources: every record, compared with fhir.resources reading the lines.
+
+    Lines of a third of a kilobyte, 20 a patient; `python -m tests.support.loading` has the growth.
+    """
+    from fhir.resources.R4B import get_fhir_model_class
+
+    with TemporaryDirectory() as place:
+        folder = Path(place)
+        total = write_ndjson(folder, 500)
+        files = sorted(folder.glob("*.ndjson"))
+
+        def parse() -> None:
+            for file in files:
+                model = get_fhir_model_class(file.stem)
+                for line in file.open("rb"):
+                    model.model_validate(json.loads(line))
+
+        def read() -> int:
+            cohort = read_cohort(folder)
+            return sum(len(cohort.records[id].events) for id in cohort.records)
+
+        if read() != total - 500:
+            raise AssertionError("not every resource became an entry")
+        size = sum(file.stat().st_size for file in files) / 1e6
+        return compare(
+            "fhir_resources",
+            f"{total:,} resources of {size:.1f} MB",
+            parse,
+            read,
+            ask=2,
+            rounds=3,
+        )
 
 
 def _store(folder: Path, patients: int) -> EventStore:

@@ -35,7 +35,8 @@ from midchart.core.storage.rows import literal
 VISITS, READINGS = 3, 3
 """Visits of a patient, and readings of a visit."""
 _NOTE = b64encode(b"Seen in clinic. No fever, eats well. " * 8).decode()
-_MEASURED = ("open_s", "first_ms", "read_s", "memory_mb")
+_LEAST = {"open_s": 0.1, "first_ms": 0.1, "read_s": 0.1, "memory_mb": 8}
+"""Figures that grow, and the least of each that is measured well."""
 
 
 def _concept(system: str, code: str, text: str) -> dict[str, Any]:
@@ -92,7 +93,8 @@ def resources(number: int) -> Iterator[dict[str, Any]]:
     yield subject | {
         "resourceType": "DocumentReference",
         "id": f"d{number}",
-        "date": "2021-01-01",
+        "status": "current",
+        "date": "2021-01-01T00:00:00Z",
         "content": [{"attachment": {"contentType": "text/plain", "data": _NOTE}}],
     }
 
@@ -234,14 +236,16 @@ def _measured_apart(name: str, patients: int) -> dict[str, Any]:
 
 
 def _exponents(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """With which power of the patients each figure grows, by its first and last size."""
-    first, last = rows[0], rows[-1]
-    power = math.log(last["patients"] / first["patients"])
-    shown = {
-        name: f"^{math.log(max(last[name], 1e-3) / max(first[name], 1e-3)) / power:.2f}"
-        for name in _MEASURED
-    }
-    return dict.fromkeys(first, "") | {"format": first["format"]} | shown
+    """With which power of the patients each figure grows, by its last size and the first at which
+    it can be told from nothing (:data:`_LEAST`)."""
+    last = rows[-1]
+    shown: dict[str, str] = {}
+    for name, least in _LEAST.items():
+        first = next((row for row in rows if row[name] >= least), last)
+        if first is not last:
+            power = math.log(last["patients"] / first["patients"])
+            shown[name] = f"^{math.log(last[name] / first[name]) / power:.2f}"
+    return dict.fromkeys(last, "") | {"format": last["format"]} | shown
 
 
 def main() -> None:
