@@ -76,7 +76,7 @@ def raised(series: Series, audits: int, rng: np.random.Generator, draws: int = D
 
 SETTINGS = tuple(
     Series(patients, same, 0.8, changed)
-    for changed in (0.8, 0.6, 0.5)
+    for changed in (0.8, 0.6)
     for patients, same in ((20, 0), (20, 20), (60, 30), (200, 0))
 )
 
