@@ -17,6 +17,9 @@ from midchart.pages.ui.patient.own_question import ANNOTATOR
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import token
 
+BLIND = "oracle"
+"""The arm of the chart that a card opens: it shows what is marked and nothing before, so that no
+other arm's selection and no reader's answer is seen."""
 AT_A_TIME = 10
 """Cards that a click deals."""
 
@@ -62,7 +65,7 @@ def _open(run: dict[str, Any], card: dict[str, Any], reviewer: str) -> None:
     st.session_state[ANNOTATOR] = api.reviewer_name(reviewer) if reviewer else ""
     name = Path(api.open_data(run["data"]).path).name
     asked = {"patient": token(name, card["record"]), "question": token(name, card["question"])}
-    navigation.on_click("patient", cohort=name, **asked)
+    navigation.on_click("patient", cohort=name, arms=BLIND, **asked)
 
 
 def _deal(run: dict[str, Any], reviewer: str) -> None:
