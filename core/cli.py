@@ -612,7 +612,7 @@ def cards(call: Namespace) -> None:
         return
     table(dealt, ("question", "record", "state", "counts", "text"))
     if corrected:
-        print()
+        say()
         table(corrected, list(corrected[0]))
 
 

@@ -22,7 +22,7 @@ from tempfile import TemporaryFile
 from threading import Lock
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error
+from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error, open_file
 from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
@@ -217,8 +217,14 @@ def stem(path: Path) -> str:
     return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
-def _opened(path: Path) -> IO[bytes]:
-    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")  # pyright: ignore
+@contextmanager
+def _opened(path: Path) -> Generator[IO[bytes]]:
+    with open_file(path, LARGEST_TABLE) as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+            return
+        with gzip.open(file) as unpacked:
+            yield unpacked  # pyright: ignore[reportReturnType]
 
 
 def _holds_lines(path: Path) -> bool:
@@ -352,7 +358,7 @@ class ResourceFiles:
     def _content(self, file: ResourceFile) -> Generator[tuple[BinaryIO, int, int]]:
         """An NDJSON file's content, at its first byte, with that byte's offset and the end's."""
         if file.unpacked is None:
-            with file.path.open("rb") as opened:
+            with open_file(file.path, LARGEST_TABLE) as opened:
                 yield opened, 0, file.state[0] + 1
         elif self._copy is not None:
             self._copy.seek(file.unpacked[0])
@@ -403,12 +409,14 @@ class _OpenFiles:
             return os.pread(held[0], length, offset)
 
     def _open(self, number: int, file: ResourceFile) -> tuple[int, int, int]:
-        file.check()
         while len(self._handles) >= _OPEN_AT_ONCE:
             os.close(self._handles.popitem(last=False)[1][0])
         try:
-            handle = os.open(file.path, os.O_RDONLY)
-            state = os.fstat(handle)
+            with open_file(file.path, LARGEST_TABLE) as opened:
+                state = os.fstat(opened.fileno())
+                if (state.st_size, state.st_mtime_ns) != file.state:
+                    raise file.changed()
+                handle = os.dup(opened.fileno())
         except OSError as error:
             raise data_error(error, file.name) from None
         held = self._handles[number] = handle, state.st_dev, state.st_ino

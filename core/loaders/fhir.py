@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.files import LoadLog, read_start, shown
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -228,8 +228,7 @@ def _may_be_fhir(path: Path) -> bool:
 def _is_xml(path: Path) -> bool:
     if path.suffix.lower() != ".xml":
         return False
-    with path.open("rb") as opened:
-        head = opened.read(_HEAD).replace(b"\0", b"")
+    head = read_start(path, _HEAD).replace(b"\0", b"")
     return _XML_MARK in head and b"<ClinicalDocument" not in head
 
 

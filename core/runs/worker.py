@@ -7,6 +7,7 @@ holds text of a record: an error is named by its type and line.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Mapping
@@ -42,8 +43,6 @@ from midchart.core.time_left import TimeLeft
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""
-LOOK_S = 0.1
-"""Seconds between two looks for a cancel."""
 LEAST_ROUNDS = 12
 """Rounds of the estimate of time left, where a run has fewer patients."""
 
@@ -56,7 +55,7 @@ def do_run(folder: RunDirectory) -> str:
     events = LineWriter(folder.events)
     start = time.monotonic()
     notified = [float("-inf"), -1.0]  # time and number of rows of the last progress event
-    looked = [float("-inf"), 0.0]  # time of the last look for a cancel, and whether there was one
+    cancel = str(folder.cancel)
     timed = start, 0  # the same of the last estimate of the time left
 
     def notify(event: str, **facts: Any) -> None:
@@ -75,9 +74,7 @@ def do_run(folder: RunDirectory) -> str:
             timed = moment, total
             seconds = round(moment - start, 2)
             notify("progress", **counts(done, failed), seconds=seconds, seconds_left=left)
-        if moment - looked[0] > LOOK_S:
-            looked[:] = moment, float(folder.cancel.exists())
-        return not looked[1]
+        return not os.path.exists(cancel)  # noqa: PTH110 - a fifth of the time of Path.exists
 
     try:
         folder.queued.unlink(missing_ok=True)

@@ -50,7 +50,7 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     """The files that are open after each that is opened."""
     held: set[int] = set()
     states: list[set[int]] = []
-    open_file, close_file = os.open, os.close
+    open_file, close_file, copy_handle = os.open, os.close, os.dup
 
     def opening(*args: object, **more: object) -> int:
         handle = open_file(*args, **more)
@@ -62,6 +62,12 @@ def handles(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
         held.discard(handle)
         close_file(handle)
 
+    def copying(handle: int) -> int:
+        copy = copy_handle(handle)
+        held.add(copy)
+        return copy
+
+    monkeypatch.setattr(os, "dup", copying)
     monkeypatch.setattr(os, "open", opening)
     monkeypatch.setattr(os, "close", closing)
     return states

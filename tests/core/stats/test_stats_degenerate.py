@@ -21,7 +21,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import midchart.core.stats
-from midchart.core.stats import agreement, auroc, intervals, paired, positions, ranking, within
+from midchart.core.stats import (
+    agreement,
+    auroc,
+    change,
+    intervals,
+    paired,
+    positions,
+    prediction_powered,
+    ranking,
+    within,
+)
 
 RESAMPLES = 20
 SCORES = {
@@ -77,6 +87,22 @@ class Data:
         a, b = self.labels > 0, self.second > 0.5
         table = [np.bincount(self.clusters, x & y) for x, y in ((a, b), (a, ~b), (~a, b), (~a, ~b))]
         return np.stack(table, axis=1).astype(float)
+
+    def samples(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows right and rows of each cluster [clusters, 2], by the labels and by the other."""
+        right = np.bincount(self.clusters, self.second > 0.5)
+        return (
+            np.stack([self.right, self.sizes], axis=1),
+            np.stack([right, self.sizes], axis=1),
+        )
+
+    def powered(self) -> prediction_powered.PredictionPowered:
+        """Every second label is known, with its probability."""
+        judged = np.where(np.arange(self.n) % 2, np.nan, self.labels)
+        half = np.full(self.n, 0.5)
+        return prediction_powered.prediction_powered(
+            self.second > 0.5, judged, half, self.clusters, RESAMPLES, self.rng
+        )
 
     def placed(self) -> tuple[auroc.Placements, auroc.Placements]:
         return (
@@ -182,6 +208,26 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
     "auroc.ranking_areas": (lambda d: auroc.ranking_areas(d.first, d.labels), ANY),
     "auroc.clustered_ranking": (
         lambda d: auroc.clustered_ranking(d.first, d.labels, d.clusters, RESAMPLES, d.rng),
+        ANY,
+    ),
+    "change.share_change": (lambda d: change.share_change(*d.samples()), ANY),
+    "change.change_interval": (
+        lambda d: change.change_interval(*d.samples(), RESAMPLES, d.rng),
+        ENDS,
+    ),
+    "change.change_p": (lambda d: change.change_p(*d.samples(), RESAMPLES, d.rng), P),
+    "prediction_powered.priority_order": (
+        lambda d: prediction_powered.priority_order(d.first, d.rng.random(d.n)),
+        ANY,
+    ),
+    "prediction_powered.drawn_with": (
+        lambda d: prediction_powered.drawn_with(d.first, d.rng.random(d.n), d.n // 2),
+        ANY,
+    ),
+    "prediction_powered.prediction_powered": (lambda d: d.powered().interval, ENDS),
+    "prediction_powered.PredictionPowered.width_after": (lambda d: d.powered().width_after(5), ANY),
+    "prediction_powered.PredictionPowered.cards_to_narrow": (
+        lambda d: d.powered().cards_to_narrow(0.5, 100),
         ANY,
     ),
     "intervals.checked_level": (lambda d: intervals.checked_level(0.95), ANY),
