@@ -151,7 +151,8 @@ class Vectors:
             rows = np.full(len(keys), -1, dtype=np.intp)
         if self._recent:
             for i, key in enumerate(keys):
-                rows[i] = self._recent.get(key, rows[i])
+                if (row := self._recent.get(key)) is not None:
+                    rows[i] = row
         return rows
 
     def _runs(
