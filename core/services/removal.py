@@ -74,10 +74,14 @@ def _carry_out(removal: Removal, note: Path) -> None:
 def recover() -> list[str]:
     """End what killed processes have begun; gives one line for each removal that cannot be ended.
 
-    Nothing is done while another process imports or removes: it is at work itself.
+    Nothing is done while another process imports or removes: it is at work itself. Nor where the
+    cache cannot be written, without which no removal begins.
     """
-    settings.cache_folder().mkdir(parents=True, exist_ok=True)
-    lock = Lock.take(settings.imports_lock(), patience_s=0)
+    try:
+        settings.cache_folder().mkdir(parents=True, exist_ok=True)
+        lock = Lock.take(settings.imports_lock(), patience_s=0)
+    except OSError:
+        return []
     if lock is None:
         return []
     problems: list[str] = []

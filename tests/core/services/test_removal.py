@@ -201,6 +201,15 @@ def test_nothing_is_swept_while_an_import_is_at_work() -> None:
     assert recover() == [] and hidden() == []
 
 
+def test_a_cache_that_cannot_be_written_stops_no_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "file" / "cache"))
+    assert recover() == []
+
+
 @pytest.mark.usefixtures("elsewhere")
 def test_a_folder_that_cannot_be_deleted_is_named_and_the_removal_stays_written(
     monkeypatch: pytest.MonkeyPatch,
