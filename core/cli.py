@@ -835,8 +835,8 @@ def compare(call: Namespace) -> None:
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
     arg(
         "--to",
-        choices=("every-eval-ever", "inspect"),
-        help="logs of another tool instead, of a run of kind answers; text only --with-text",
+        choices=("archehr-qa", "every-eval-ever", "inspect"),
+        help="files of another tool instead, of a run of kind answers; text only --with-text",
     ),
 )
 def export(call: Namespace) -> None:

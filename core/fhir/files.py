@@ -262,8 +262,9 @@ def _unicode(data: bytes, name: str) -> bytes | str:
         raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
 
 
-def names_type(path: Path, limit: int = LARGEST_TABLE) -> bool:
-    """Whether the first ``limit`` bytes of a file name a resourceType."""
+def names_type(path: Path, limit: int = LARGEST_TABLE, unread: bool = True) -> bool:
+    """Whether the first ``limit`` bytes of a file name a resourceType; ``unread`` where it may not
+    be opened (a link out of the cohort's folder, a pipe)."""
     end, read = b"", 0
     try:
         with _opened(path) as opened:
@@ -273,6 +274,8 @@ def names_type(path: Path, limit: int = LARGEST_TABLE) -> bool:
                 end, read = block[-2 * len(_MARK) :], read + len(block)
     except _DAMAGED:
         return True  # it is named when it is read
+    except OSError:
+        return unread
     return False
 
 

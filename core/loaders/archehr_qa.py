@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from xml.etree.ElementTree import Element
 
@@ -80,6 +81,29 @@ def _note(case: Element) -> tuple[str, dict[str, tuple[int, int]]]:
         places[sentence.get("id", "")] = (len(text), len(text) + len(words))
         text, paragraph = text + words, stated
     return text, places
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCase:
+    """The sentences of a case by their ids: first character in the note and the one after, and the
+    label that the key gives each (none without a key)."""
+
+    places: Mapping[str, tuple[int, int]]
+    labels: Mapping[str, str]
+
+
+def labelled_cases(path: Path) -> dict[str, LabelledCase]:
+    """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
+    files = sorted(path.glob("*.xml")) if path.is_dir() else [path]
+    cases: dict[str, LabelledCase] = {}
+    for file in files:
+        key = _key(file, file.name, LoadLog())
+        for number, case in enumerate(read_xml(file, file.name).iterfind("case"), 1):
+            id = case.get("id") or str(number)
+            stated = key[id].answers if id in key else []
+            labels = {one.sentence_id: one.relevance for one in stated}
+            cases[id] = LabelledCase(_note(case)[1], labels)
+    return cases
 
 
 @LOADERS.register("archehr_qa")

@@ -222,7 +222,7 @@ def _files(place: Path) -> list[Path]:
 def _may_be_fhir(path: Path) -> bool:
     suffix = ending(path)
     limit = LARGEST_BUNDLE if suffix == ".json" else _HEAD
-    return suffix in SUFFIXES and names_type(path, limit)
+    return suffix in SUFFIXES and names_type(path, limit, unread=False)
 
 
 def _is_xml(path: Path) -> bool:

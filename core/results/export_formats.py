@@ -1,4 +1,5 @@
-"""A finished run of kind answers as logs of other tools: Inspect AI and Every Eval Ever.
+"""A finished run of kind answers as files of other tools: Inspect AI, Every Eval Ever, and
+ArchEHR-QA's submissions (:mod:`midchart.core.results.archehr_submission`).
 
 One log for each arm and reader. Prompts and answers are in it only where that is asked for and the
 cohort's data-use tag allows it; ids, verdicts, tokens and prices always are.
@@ -21,6 +22,7 @@ from uuid import UUID
 from midchart.core.errors import InputError, missing_package
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
+from midchart.core.results import archehr_submission
 from midchart.core.results.export import (
     check_text_allowed,
     cohort_name,
@@ -51,6 +53,7 @@ class ExportedSystem:
     answers: list[dict[str, Any]]
     accuracies: list[Mapping[str, Any]]
     with_text: bool
+    plan: Plan
 
     def text(self, answer: Mapping[str, Any], column: str) -> str:
         """A text of an answer, or that it is left out."""
@@ -62,10 +65,10 @@ def export_to(
 ) -> dict[str, Any]:
     """Write a finished run of kind answers as logs of ``to`` into a folder that is not there yet.
 
-    ``to``: "inspect" or "every-eval-ever"; ``out`` None: ``RUN-TO`` here. Gives ``run``,
-    ``folder``, ``files`` and ``with_text``. Raises InputError for another kind, format or state,
-    DataUseError where text is asked for and its tag does not allow it, MissingModel where
-    inspect-ai is not installed.
+    ``to``: "inspect", "every-eval-ever" or "archehr-qa"; ``out`` None: ``RUN-TO`` here. Gives
+    ``run``, ``folder``, ``files`` and ``with_text``. Raises InputError for another kind, format or
+    state (or cohort, of ArchEHR-QA's submission), DataUseError where text is asked for and its tag
+    does not allow it, MissingModel where inspect-ai is not installed.
     """
     if to not in WRITERS:
         raise InputError(f"unknown format {to!r}; known: {', '.join(sorted(WRITERS))}")
@@ -101,7 +104,7 @@ def _systems(folder: RunDirectory, plan: Plan, with_text: bool) -> Iterator[Expo
     texts = ", prompt, answer" if with_text else ""
     columns = (
         "key, record, instruction, label, reader, read_tokens, output_tokens, reused_tokens, "
-        f"seconds, ended, prompt_hash, model, cost_usd{texts}"
+        f"seconds, ended, prompt_hash, model, cost_usd, sources, selection{texts}"
     )
     outcomes: dict[str, dict[str, str]] = {}
     where = f"status = 'ok' AND {COUNTS}"
@@ -120,7 +123,7 @@ def _systems(folder: RunDirectory, plan: Plan, with_text: bool) -> Iterator[Expo
             yield ExportedSystem(
                 folder.id, plan.raw["created"], entry.label, reader, cohort_name(plan), answers,
                 [r for r in accuracies if (r["label"], r["reader"]) == (entry.label, reader)],
-                with_text,
+                with_text, plan,
             )  # fmt: skip
 
 
@@ -294,7 +297,22 @@ def _instance(
     }  # fmt: skip
 
 
+# ArchEHR-QA.
+
+
+def _write_archehr(system: ExportedSystem, folder: Path) -> None:
+    cases = archehr_submission.cases_of(system.plan)
+    scores = archehr_submission.scores(cases, system.answers, system.plan.protocol)
+    facts = {"arm": system.label, "reader": system.reader, "scores": scores}
+    write_json(folder / f"{_file_name(system)}_scores.json", facts)
+    if system.with_text:
+        answers = archehr_submission.submission(cases, system.answers)
+        text = json.dumps(answers, ensure_ascii=False, indent=1)
+        (folder / f"{_file_name(system)}.json").write_text(text, encoding="utf-8")
+
+
 WRITERS: Mapping[str, Callable[[ExportedSystem, Path], None]] = {
+    "archehr-qa": _write_archehr,
     "every-eval-ever": _write_every_eval_ever,
     "inspect": _write_inspect,
 }
