@@ -100,7 +100,10 @@ Text = Annotated[str, Field(pattern=r"\S")]
 """A text that is not blank."""
 FORMAT = "format"
 """Keyword of the JSON schema that says what a text is: one of the formats below."""
-COHORT, RECEIVED, CHECKPOINT, WORDS = "cohort", "received file", "checkpoint", "words"
+COHORT = "cohort"
+RECEIVED = "received file"
+CHECKPOINT = "checkpoint"
+WORDS = "words"
 """Formats of texts: three name a file or folder (:mod:`midchart.core.services.objects`), words name
 none. A text without a format is none of them, and people who sign in may not write a path there."""
 CohortPath = Annotated[Text, Field(json_schema_extra={FORMAT: COHORT})]
