@@ -19,7 +19,13 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.parsing import read_json
 from midchart.core.provenance import now
-from midchart.core.storage.files import FileState, file_state, make_folder, open_regular, replacing
+from midchart.core.storage.files import (
+    FileState,
+    file_state_if_any,
+    make_folder,
+    open_regular,
+    replacing,
+)
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
@@ -31,8 +37,7 @@ _SETTLED_NS = 2_000_000_000
 
 def evidence_state() -> tuple[FileState | None, ...]:
     """What changes whenever :func:`refused` may for unchanged files; raises InputError."""
-    file = _generated_file()
-    return *audit.state(), file_state(file) if file.exists() else None
+    return *audit.state(), file_state_if_any(_generated_file())
 
 
 def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:

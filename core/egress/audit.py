@@ -19,7 +19,7 @@ from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
 from midchart.core.storage.chain import ChainedLog
-from midchart.core.storage.files import FileState, file_state
+from midchart.core.storage.files import FileState, file_state_if_any
 from midchart.core.storage.jsonl import read_lines
 
 
@@ -157,10 +157,7 @@ Tags = Mapping[tuple[str, str], TagLine]
 
 def state() -> tuple[FileState | None, ...]:
     """What changes whenever :func:`tags` may; raises InputError."""
-    return tuple(
-        file_state(file) if file.exists() else None
-        for file in (settings.audit_file(), settings.audit_anchor())
-    )
+    return tuple(map(file_state_if_any, (settings.audit_file(), settings.audit_anchor())))
 
 
 def tags() -> tuple[Tags, str]:

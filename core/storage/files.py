@@ -39,6 +39,14 @@ def file_state(path: Path) -> FileState:
     return now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
 
 
+def file_state_if_any(path: Path) -> FileState | None:
+    """:func:`file_state`; None where there is no file that this account can see."""
+    try:
+        return file_state(path)
+    except OSError:
+        return None
+
+
 def use_ordinary_mode(path: Path) -> None:
     """Give a file, or a folder with all that is in it, the mode of the user's own umask."""
     if not _ordinary_umask:

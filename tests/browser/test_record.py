@@ -146,6 +146,21 @@ def test_quick_marks_are_all_saved(on_records, records):
     assert len(marked(records)) == 4
 
 
+def test_a_sentence_reached_by_tab_keeps_the_focus_while_the_last_mark_is_saved(
+    on_records, records
+):
+    page = open_record(on_records, "hand")
+    keep_question(page, "Which reading was second?")
+    page.locator(".viewer .scroll").focus()
+    page.keyboard.press("Tab")
+    page.keyboard.press(" ")
+    page.keyboard.press("Tab")
+    saved(page, 1)  # drawn again meanwhile
+    page.keyboard.press(" ")
+    saved(page, 2)
+    assert len(marked(records)) == 2
+
+
 def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
     page = open_record(on_records, "hand")
     keep_question(page, "What was written first?")

@@ -481,11 +481,14 @@ class Viewer {
 
   // Draws all again, where texts, marks, hits or sizes are others.
   redraw() {
-    const focused = this.sizer.contains(this.section.getRootNode().activeElement);
+    const focused = this.section.getRootNode().activeElement;
+    const inside = this.sizer.contains(focused);
+    // A sentence that was reached by Tab keeps the focus, though another one was marked last.
+    const place = (inside && this.placeOf(focused)) || this.cursor;
     for (const drawn of this.drawn.values()) drawn.remove();
     this.drawn.clear();
     this.draw();
-    if (focused) ((this.cursor && this.elementOf(...this.cursor)) ?? this.scroll).focus({ preventScroll: true });
+    if (inside) ((place && this.elementOf(...place)) ?? this.scroll).focus({ preventScroll: true });
   }
 
   draw() {
@@ -729,6 +732,12 @@ class Viewer {
     return focused?.matches("input, select, textarea, [contenteditable]") ?? false;
   }
 
+  // Event and number of the sentence that an element is part of; null where it is of none.
+  placeOf(part) {
+    const sentence = part.closest(".sentence");
+    return sentence && [+sentence.closest(".row").dataset.event, +sentence.dataset.sentence];
+  }
+
   elementOf(event, sentence) {
     return this.sizer.querySelector(`[data-event="${event}"] [data-sentence="${sentence}"]`);
   }
@@ -738,7 +747,7 @@ class Viewer {
     const sentence = event.target.closest(".sentence[role=checkbox]");
     if (event.key !== " " || !sentence) return;
     event.preventDefault();
-    const place = [+sentence.closest(".row").dataset.event, +sentence.dataset.sentence];
+    const place = this.placeOf(sentence);
     this.moveTo(...place);
     this.change(...place);
   }
@@ -746,7 +755,7 @@ class Viewer {
   click(event) {
     const sentence = event.target.closest(".sentence");
     if (!sentence || !document.getSelection().isCollapsed) return;
-    const place = [+sentence.closest(".row").dataset.event, +sentence.dataset.sentence];
+    const place = this.placeOf(sentence);
     this.moveTo(...place);
     if (this.marking) this.change(...place);
   }

@@ -286,7 +286,11 @@ def everything(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_a_run_with_served_reader_and_three_judges_shows_no_key(place, cohort, claude, site):
+def test_a_run_with_served_reader_and_three_judges_shows_no_key(
+    place, cohort, claude, site, monkeypatch
+):
+    hosts = f"{claude.url}=ANTHROPIC_API_KEY, {site.url}=MIDCHART_SERVED_KEY"
+    monkeypatch.setenv("MIDCHART_HOSTS", hosts)
     judges = [
         {"name": "claude", "base_url": claude.url, "repeats": 2, "budget_usd": 1.0},
         {"name": "blind", "base_url": claude.url},
