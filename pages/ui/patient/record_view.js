@@ -484,7 +484,7 @@ class Viewer {
     const focused = this.section.getRootNode().activeElement;
     const inside = this.sizer.contains(focused);
     // A sentence that was reached by Tab keeps the focus, though another one was marked last.
-    const place = (inside && this.placeOf(focused)) || this.cursor;
+    const place = (inside && this.sentenceAround(focused)) || this.cursor;
     for (const drawn of this.drawn.values()) drawn.remove();
     this.drawn.clear();
     this.draw();
@@ -733,7 +733,7 @@ class Viewer {
   }
 
   // Event and number of the sentence that an element is part of; null where it is of none.
-  placeOf(part) {
+  sentenceAround(part) {
     const sentence = part.closest(".sentence");
     return sentence && [+sentence.closest(".row").dataset.event, +sentence.dataset.sentence];
   }
@@ -747,7 +747,7 @@ class Viewer {
     const sentence = event.target.closest(".sentence[role=checkbox]");
     if (event.key !== " " || !sentence) return;
     event.preventDefault();
-    const place = this.placeOf(sentence);
+    const place = this.sentenceAround(sentence);
     this.moveTo(...place);
     this.change(...place);
   }
@@ -755,7 +755,7 @@ class Viewer {
   click(event) {
     const sentence = event.target.closest(".sentence");
     if (!sentence || !document.getSelection().isCollapsed) return;
-    const place = this.placeOf(sentence);
+    const place = this.sentenceAround(sentence);
     this.moveTo(...place);
     if (this.marking) this.change(...place);
   }
