@@ -952,7 +952,7 @@ GROUPS = {
 _INCLUDED = "20261125-202038-6736ca"
 """A run that is included; ``midchart examples`` opens it."""
 _AUDIT = "20261126-090000-0a1b2c"
-"""Stands for an audit in examples; none is included."""
+"""Placeholder for the id of an audit run in examples of commands."""
 EXAMPLES = {
     "app": ("midchart app --port 8600",),
     "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),

@@ -77,7 +77,7 @@ class GroupReader(Reader, Protocol):
     ``group`` is how many are worth collecting; the prompts of one patient are adjacent,
     so that a shared prefix can be read once. Optional attribute: ``streams`` is True where a
     service answers, so that prompts are made while it does; ``read_many`` is then called in a
-    thread of its own (also while ``read`` is called in another), and takes prompts as it can use
+    separate thread (also while ``read`` is called in another), and takes prompts as it can use
     them from an iterable that may wait for the next one.
     """
 

@@ -389,7 +389,7 @@ class _Database:
         return {str(value): (int(count), int(first)) for value, count, first in rows}
 
     def read_people(self) -> list[str]:
-        """The persons, in the order of the cohort; tells how many are read at once."""
+        """The persons, in the order of the cohort; sets how many are read per query."""
         people = self.base.execute(
             "SELECT DISTINCT person_id, try_cast(person_id AS BIGINT) AS number "
             "FROM midchart_person WHERE person_id IS NOT NULL ORDER BY number, person_id"

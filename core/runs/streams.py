@@ -26,7 +26,7 @@ _POLL_S = 0.5
 class ServiceStream(Generic[A, R, T]):
     """Items that a service works on, each with a ticket: what the run needs to write its outcome.
 
-    ``work``: gives each item's index and result in any order, in a thread of its own; every item
+    ``work``: gives each item's index and result in any order, in a separate thread; every item
     has one outcome, ``failed(reason)`` where the service ends without one. ``size``: most items
     without an outcome. ``wait`` is called while one is awaited, and may raise.
     """

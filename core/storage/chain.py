@@ -215,7 +215,7 @@ class ChainedLog:
         """Append bytes durably, or nothing; raises WorkFailed."""
         size = _size(file)
         if size and data != b"\n" and os.pread(file, 1, size - 1) != b"\n":
-            self._write(file, b"\n")  # a partial line is a line of its own
+            self._write(file, b"\n")  # terminate an incomplete line
             size += 1
         try:
             written = os.write(file, data)

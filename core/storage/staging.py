@@ -19,7 +19,7 @@ from midchart.core.storage.lock import Lock, exclusive, is_locked
 INCOMING, OUTGOING = ".incoming-", ".outgoing-"
 UNLOCKED = (".new-", ".import-", ".removed-")
 """Beginnings of hidden folders without a lock: of a run that is being made, and of versions before
-locks. Those of a killed process are told by their age."""
+locks. Those of a killed process are recognised by their age."""
 _AGE_S = 600.0
 _LOCK = "lock"
 

@@ -149,7 +149,7 @@ def _of_cards(report: Mapping[str, Any], source: str) -> str:
     halved = row["cards_to_halve"]
     halving = (
         f"{halved:,} more halve it" if halved is not None
-        else "no number of cards halves it: patients differ"
+        else "more cards cannot halve it: the variance between patients remains"
     )  # fmt: skip
     return (
         f"{text}; the interval of {100 * row['share_width']:.0f} points is expected to have "
