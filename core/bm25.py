@@ -7,8 +7,8 @@ question. The plain version is ``tests/reference/bm25.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +69,26 @@ class BM25Index:
                 / (counts + K1 * (1 - B + B * lengths[self.documents] / mean_length))
             )
             self.parts = weights[term_of] * saturation
+
+    def columns(self) -> dict[str, Any]:
+        """Everything that the index holds, by which :meth:`from_columns` makes it again."""
+        return {
+            "size": [self.size],
+            "terms": list(self.terms),
+            "starts": self.starts,
+            "documents": self.documents.astype(np.int32),
+            "parts": self.parts,
+        }
+
+    @classmethod
+    def from_columns(cls, columns: Mapping[str, Any]) -> BM25Index:
+        """The index that gave these :meth:`columns`."""
+        index = cls.__new__(cls)
+        index.size = int(columns["size"][0])
+        index.terms = {term: row for row, term in enumerate(columns["terms"])}
+        index.starts, index.documents = columns["starts"], columns["documents"]
+        index.parts = columns["parts"]
+        return index
 
     def scores(self, query: Sequence[str]) -> NDArray[np.float64]:
         """Score of every document, float64 [size]; a word asked twice counts twice."""

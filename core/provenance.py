@@ -52,11 +52,15 @@ def add_file(total: Any, name: str, path: Path) -> None:
 
 
 @cache
-def code_digest() -> str:
-    """A hash of the engine's own source."""
-    total = blake2b(digest_size=10)
-    for path in sorted((settings.ROOT / "core").rglob("*.py")):
-        add_file(total, path.relative_to(settings.ROOT).as_posix(), path)
+def code_digest(*parts: str) -> str:
+    """A hash of the engine's own source, or of its ``parts``: modules and packages of ``core``, as
+    "bm25" and "text"."""
+    core, total = settings.ROOT / "core", blake2b(digest_size=10)
+    places = [core] if not parts else [core / part for part in parts]
+    for place in places:
+        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        for path in files:
+            add_file(total, path.relative_to(settings.ROOT).as_posix(), path)
     return total.hexdigest()
 
 

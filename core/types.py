@@ -46,7 +46,9 @@ class Record:
     """A patient's events in time order.
 
     ``digest`` is a hash of all content (hex); caches key on it. ``facts`` holds demographics as
-    the source states them (birthdate, gender, ...), for display only.
+    the source states them (birthdate, gender, ...), for display only. ``lasting``: it was read from
+    a cohort's files, so what is computed from it is stored for other processes
+    (:mod:`midchart.core.storage.derived`); a record that a run makes up is not.
     """
 
     id: str
@@ -54,6 +56,7 @@ class Record:
     digest: str
     facts: tuple[tuple[str, str], ...] = ()
     source: str = ""
+    lasting: bool = False
 
     def __hash__(self) -> int:
         return hash(self.digest)

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from midchart.core.bm25 import BM25Index, Idf
 from midchart.core.errors import UnknownName
 from midchart.core.protocol import Protocol
+from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.lru import LRU
 from midchart.core.text import allowed, sentences, word_spans, words
 from midchart.core.types import (
@@ -53,13 +54,15 @@ class Candidates:
     ``key`` names this very set by content, the record's digest first, for keeping what is derived
     from it. ``positions`` [n] is each sentence's place among all sentences the cutoff allows (0, 1,
     2, … unless an arm leaves some out). ``withheld`` counts sentences of the record after the
-    cutoff.
+    cutoff. ``lasting``: they are all sentences of a cohort's record, so what is computed from them
+    is stored for other processes.
     """
 
     key: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     positions: Positions
     withheld: int = 0
+    lasting: bool = False
 
     def only(self, wanted: Sequence[bool], rule: str) -> Candidates:
         """The candidates for which ``wanted`` [n] is true; ``rule`` names the choice in the key."""
@@ -92,7 +95,8 @@ def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> C
         withheld = len(everything) - len(before_cutoff)
         # A cutoff that excludes nothing shares the index of no cutoff.
         pool_key = key if withheld else (*key[:-1], "")
-        return Candidates(pool_key, before_cutoff, np.arange(len(before_cutoff)), withheld)
+        lasting = record.lasting and not withheld
+        return Candidates(pool_key, before_cutoff, np.arange(len(before_cutoff)), withheld, lasting)
 
     return _cache.get(key, make)
 
@@ -322,13 +326,27 @@ class ScoredArm(ABC):
 _NOTE = "The BM25 part of each word of the question that the sentence or its title holds; exact."
 
 _indexes: LRU[BM25Index] = LRU(32)
+_STORED = Derived("bm25", ("bm25", "text", "types"))
+_LEAST_STORED = 200
+"""Candidates whose index takes longer to make than to read."""
 
 
 def index_of(pool: Candidates, idf: Idf) -> BM25Index:
     """The BM25 index of a set of candidates with their titles, cached between questions."""
-    return _indexes.get(
-        (idf, pool.key), lambda: BM25Index([words(s.scored_text) for s in pool.sentences], idf)
-    )
+
+    def make() -> BM25Index:
+        return BM25Index([words(s.scored_text) for s in pool.sentences], idf)
+
+    def columns(index: BM25Index) -> Columns | None:
+        return index.columns() if index.size >= _LEAST_STORED else None
+
+    def read_or_make() -> BM25Index:
+        if not pool.lasting:
+            return make()
+        digest, *parts = pool.key
+        return _STORED.get(digest, (idf, *parts), make, columns, BM25Index.from_columns)
+
+    return _indexes.get((idf, pool.key), read_or_make)
 
 
 class BM25Arm(ScoredArm):

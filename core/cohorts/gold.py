@@ -1,8 +1,7 @@
-"""Gold located on access, each answer once, and cached on disk; errors of locating it.
+"""Gold located on access, each answer once; errors of locating it.
 
 Locating the evidence of a cohort means reading all its records, so it is done when a judge, a score
-or a check asks. Results are cached under ``positions`` in the cache folder, keyed by the record's
-content, the evidence, the algorithm's version and the protocol's score and threshold.
+or a check asks. What a search gives is stored (:mod:`midchart.core.storage.derived`).
 
 Where the source gives exact spans (``evidence_spans``) the truth is known. Whether the search
 refuses text that a record does not contain is measured on any cohort of two records or more, with
@@ -12,27 +11,20 @@ the evidence of another patient.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from midchart.core import config as settings
-from midchart.core.cohorts.files import LoadLog, write_atomic
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import GoldSource
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text
 from midchart.core.text.evidence import (
-    ALGORITHM,
     Located,
     decile_of,
     is_middle,
@@ -42,7 +34,6 @@ from midchart.core.text.evidence import (
 )
 from midchart.core.types import Cohort, Gold, Instruction, Record, Span
 
-_GOLD = TypeAdapter(Gold)
 _SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
 
 
@@ -177,28 +168,12 @@ def _exact_spans(text: str, record: Record) -> tuple[Span, ...] | None:
     return tuple(spans)
 
 
-def _cache_file(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Path:
-    key = hashlib.blake2b(digest_size=16)
-    for part in (ALGORITHM, *map(str, _rule(protocol)), record.digest, *snippets):
-        encoded = part.encode("utf-8", "surrogatepass")
-        key.update(len(encoded).to_bytes(8, "big"))
-        key.update(encoded)
-    name = key.hexdigest()
-    return settings.cache_folder() / "positions" / name[:2] / f"{name}.json"
-
-
 def _located(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Gold:
-    """Gold of :func:`core.text.evidence.locate`, from the disk where it was computed, without the
-    instruction's id, answer and snippets."""
-    if not snippets:
-        return Gold("", "", ())
-    path = _cache_file(record, snippets, protocol)
-    if path.is_file():
-        with suppress(OSError, ValueError):  # damaged: computed again
-            return _GOLD.validate_json(path.read_bytes())
+    """Gold of :func:`core.text.evidence.locate`, without the instruction's id, answer and
+    snippets."""
     located = locate(record, snippets, protocol)
     order, time, token = located.place or (None, None, None)
-    gold = Gold(
+    return Gold(
         "",
         "",
         (),
@@ -210,8 +185,6 @@ def _located(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> G
         candidates=None if located.best is None else located.best.candidates,
         unlocated=located.unlocated,
     )
-    write_atomic(path, _GOLD.dump_json(gold).decode())
-    return gold
 
 
 COUNTS = (

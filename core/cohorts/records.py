@@ -173,7 +173,7 @@ def build_record(
     ordered = [entries[i] for i in _time_order(entries)] if by_time else list(entries)
     stated = tuple(facts.items())
     events = tuple([Event(i, *one) for i, one in enumerate(ordered)])
-    return Record(id, events, digest_of(id, ordered, stated), stated, source)
+    return Record(id, events, digest_of(id, ordered, stated), stated, source, lasting=True)
 
 
 class PatientEntries:

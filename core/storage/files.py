@@ -145,11 +145,12 @@ def _link_target(name: str, folder: int) -> str | None:
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[Path]:
+def replacing(path: Path, lasting: bool = True) -> Generator[Path]:
     """A temporary path in the folder of ``path``, which replaces ``path`` on success.
 
     The file is readable by its owner alone. The folder is created if missing. After an error the
-    temporary file is removed. Raises OSError.
+    temporary file is removed. It survives a power cut if ``lasting``, which takes milliseconds; a
+    reader of another one must notice that it is damaged. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -157,11 +158,13 @@ def replacing(path: Path) -> Generator[Path]:
     fresh = Path(name)
     try:
         yield fresh
-        with fresh.open("rb") as file:
-            os.fsync(file.fileno())
+        if lasting:
+            with fresh.open("rb") as file:
+                os.fsync(file.fileno())
         fresh.chmod(0o600)
         fresh.replace(path)
-        sync_folder(path.parent)
+        if lasting:
+            sync_folder(path.parent)
     finally:
         fresh.unlink(missing_ok=True)
 

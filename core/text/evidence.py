@@ -27,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.protocol import Protocol
+from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.lru import LRU
 from midchart.core.text import content_words, count_tokens, cut_note, event_text, words
 from midchart.core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
@@ -40,8 +41,9 @@ _NOT_QUOTED = 0.95
 """Factor of the score "window" where the snippet is not in the event verbatim."""
 _NUMBER_WEIGHT = 3
 """Weight of a number in the score "window": values distinguish similar sentences."""
-ALGORITHM = "locate-4"
-"""Version of :func:`locate`'s results, part of the key of caches on disk."""
+_STORED = Derived("evidence", ("text", "types"))
+_LEAST_STORED = 100_000
+"""Characters of a record in which a search takes longer than reading what it gave."""
 
 _TERM = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 _DIGIT = re.compile(r"\d")
@@ -377,17 +379,64 @@ def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = 
     of the event, ratio is ``difflib.SequenceMatcher(None, snippet[:200], text[:500]).ratio()``
     (docs/methods.md, Units and positions).
     """
-    rule = protocol or Protocol()
+    rule, pieces = protocol or Protocol(), tuple(snippets)
+    if not record.lasting or not pieces:
+        return _search(record, pieces, rule)
+
+    def columns(located: Located) -> Columns | None:
+        characters = sum(map(len, _index(record).places.texts))
+        return _columns(located) if characters >= _LEAST_STORED else None
+
+    return _STORED.get(
+        record.digest,
+        (rule.locate, str(rule.locate_threshold), *pieces),
+        lambda: _search(record, pieces, rule),
+        columns,
+        _from_columns,
+    )
+
+
+def _search(record: Record, snippets: Sequence[str], rule: Protocol) -> Located:
     index = _index(record)
     search = index.search(rule.locate)
-    matches = [_match(search, snippet, rule) for snippet in snippets]
+    matches = tuple(_match(search, snippet, rule) for snippet in snippets)
+    best = _best(matches)
+    return _located(matches, None if best is None else index.places.place(best.span))
+
+
+def _best(matches: Sequence[Match | None]) -> Match | None:
     located = [match for match in matches if match is not None]
-    if not located:
-        return Located(tuple(matches), (), None, None)
-    best = max(located, key=lambda match: (match.score, -match.event))
+    return max(located, key=lambda match: (match.score, -match.event), default=None)
+
+
+def _located(matches: tuple[Match | None, ...], place: RelativePosition | None) -> Located:
+    located = [match for match in matches if match is not None]
     spans = {(m.span.event, m.span.start, m.span.end): m.span for m in located}
-    ordered = tuple(spans[key] for key in sorted(spans))
-    return Located(tuple(matches), ordered, best, index.places.place(best.span))
+    return Located(matches, tuple(spans[key] for key in sorted(spans)), _best(matches), place)
+
+
+def _columns(located: Located) -> Columns:
+    """Of each snippet its match (event −1: none), and the place of the best."""
+    matches = located.matches
+    return {
+        "event": [-1 if m is None else m.event for m in matches],
+        "start": [0 if m is None else m.span.start for m in matches],
+        "end": [0 if m is None else m.span.end for m in matches],
+        "score": [0.0 if m is None else m.score for m in matches],
+        "candidates": [0 if m is None else m.candidates for m in matches],
+        "place": list(located.place or ()),
+    }
+
+
+def _from_columns(columns: Columns) -> Located:
+    names = ("event", "start", "end", "score", "candidates")
+    rows = zip(*(columns[name].tolist() for name in names), strict=True)
+    matches = tuple(
+        None if event < 0 else Match(event, score, Span(event, start, end), candidates)
+        for event, start, end, score, candidates in rows
+    )
+    place = [None if at is None else float(at) for at in columns["place"]]
+    return _located(matches, RelativePosition(*place) if place else None)
 
 
 def _match(search: _Windows | _Paper, snippet: str, rule: Protocol) -> Match | None:
