@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,7 @@ from midchart.core.fhir.index import (
     why_unread,
 )
 from midchart.core.fhir.json_objects import JsonObject
+from midchart.core.fhir.stored import stored_patients
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
@@ -145,6 +146,34 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     ]
 
 
+def _indexed(
+    index: ResourceIndex, named: Sequence[tuple[str, Path]], place: Path
+) -> dict[str, PatientResources]:
+    """The resources of each record by its name; every file is read."""
+    log = index.log
+    for name, path in named:
+        with log.skipping(name):
+            number = index.files.add(path, name)
+            folder = _folder(index, path, place)
+            for member, at, extended in index.files.resources(number, index.skipped):
+                scope = _scope(index, member, at, folder) if member.bundle else folder
+                index.enter(member, scope, at, extended)
+            index.files.files[number].check()
+    patients = index.finish()
+    for skip in index.skipped.skips():
+        log.skip(skip.file, skip.line, skip.reason)
+    for skip in index.left_out.skips():
+        log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
+    unread = Counter[str]()
+    for (_, kind), count in index.unread.items():
+        unread[kind] += count
+    for kind, count in sorted(unread.items()):
+        if kind not in DRAWN_ON:
+            why = why_unread(kind)
+            log.warn(f"{count:,} {kind} resources are not part of a record — {why}")
+    return patients
+
+
 @LOADERS.register("fhir")
 class Fhir(RecordLoader):
     """A FHIR bundle, a resource, an NDJSON file, or a folder of them."""
@@ -169,17 +198,7 @@ class Fhir(RecordLoader):
         inside = _files(place)
         resources = self.files(place)
         log.opened.update(resources)
-        for path in resources:
-            name = shown(path, root)
-            with log.skipping(name):
-                number = files.add(path, name)
-                folder = _folder(index, path, place)
-                for member, at, extended in files.resources(number, index.skipped):
-                    scope = _scope(index, member, at, folder) if member.bundle else folder
-                    index.enter(member, scope, at, extended)
-                files.files[number].check()
-        named = set(resources)
-        for path in (path for path in inside if path not in named):
+        for path in sorted(set(inside) - set(resources)):
             if ending(path) in SUFFIXES:
                 log.opened.add(path)
                 log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
@@ -187,18 +206,9 @@ class Fhir(RecordLoader):
                 log.opened.add(path)
                 reason = "is FHIR in XML, which is not read — export it as JSON"
                 log.skip(shown(path, root), None, reason)
-        patients = index.finish()
-        for skip in index.skipped.skips():
-            log.skip(skip.file, skip.line, skip.reason)
-        for skip in index.left_out.skips():
-            log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
-        unread = Counter[str]()
-        for (_, kind), count in index.unread.items():
-            unread[kind] += count
-        for kind, count in sorted(unread.items()):
-            if kind not in DRAWN_ON:
-                why = why_unread(kind)
-                log.warn(f"{count:,} {kind} resources are not part of a record — {why}")
+        named = [(shown(path, root), path) for path in resources]
+        make = partial(_indexed, index, named, place)
+        patients = stored_patients(index, named, shown(place, root), make)
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {name: partial(_record, index, name, held) for name, held in patients.items()}
@@ -262,7 +272,7 @@ def _aliases(
     by_file: dict[str, set[str]] = {}
     for name, held in patients.items():
         slots = held.slots if held.patient is None else (held.patient, *held.slots)
-        for number in {index.place(slot).file for slot in slots}:
+        for number in index.files_of(slots):
             by_file.setdefault(index.files.files[number].name, set()).add(name)
     aliases: dict[str, str | None] = {}
     for file, names in by_file.items():

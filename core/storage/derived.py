@@ -1,9 +1,10 @@
-"""What is computed from a record once, and stored for every process.
+"""What is computed from a record, or from a cohort's files, once, and stored for every process.
 
-Under ``records`` in the cache folder each record has a folder, named by its digest, with a Parquet
-file for each thing: its sentences, its BM25 index, where a piece of evidence was located. A file's
-name holds a hash of the code that computed it, so another version of the program computes it again
-and removes the older one, and a hash of its content, so what is damaged is computed again.
+Under ``derived`` in the cache folder each content has a folder, named by its digest, with a Parquet
+file for each thing: a record's sentences, its BM25 index, where a piece of evidence was located;
+whose each resource of a FHIR export is. A file's name holds a hash of the code that computed it, so
+another version of the program computes it again and removes the older one, and a hash of what is in
+it, so what is damaged is computed again.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from midchart.core import config as settings
 from midchart.core.provenance import code_digest, digest
 from midchart.core.storage.files import replacing
 
-FOLDER = "records"
+FOLDER = "derived"
 V = TypeVar("V")
 Columns = Mapping[str, Any]
 """Arrays of numbers, lists of numbers or None, and lists of texts by name, of any lengths."""
@@ -42,19 +43,19 @@ class Derived:
 
     def get(
         self,
-        record: str,
+        content: str,
         parts: Sequence[str],
         make: Callable[[], V],
         encode: Callable[[V], Columns | None],
         decode: Callable[[Columns], V],
     ) -> V:
-        """The value for a record (its digest) and ``parts``, whatever else it depends on.
+        """The value for a ``content`` (its digest, hex) and ``parts``, whatever else it depends on.
 
         It is made, and stored as the columns that ``encode`` gives (None: too small to be worth a
         file), or else ``decode`` makes it of the stored columns: arrays of numbers, lists where
         some are None, lists of texts.
         """
-        folder = settings.cache_folder() / FOLDER / record[:2] / record
+        folder = settings.cache_folder() / FOLDER / content[:2] / content
         name = f"{self.kind}-{digest(*parts)}-"
         files = sorted(folder.glob(f"{name}*.parquet"))
         for file in files:
