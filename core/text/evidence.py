@@ -42,7 +42,7 @@ _NOT_QUOTED = 0.95
 _NUMBER_WEIGHT = 3
 """Weight of a number in the score "window": values distinguish similar sentences."""
 _STORED = Derived("evidence", ("text", "types"))
-_LEAST_STORED = 100_000
+_LEAST_STORED = 20_000
 """Characters of a record in which a search takes longer than reading what it gave."""
 
 _TERM = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from datetime import time as clock
+from functools import lru_cache
 
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.protocol import Protocol
@@ -223,6 +224,7 @@ def was_cut(prompt: Prompt, selection: Selection) -> bool:
     )
 
 
+@lru_cache(maxsize=1 << 15)  # lines of a record, which many prompts show
 def _clean(text: str) -> str:
     """One line without control tokens, which every tokenizer can encode."""
     return neutralise(one_line(text)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
