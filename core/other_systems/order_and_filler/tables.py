@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.other_systems.order_and_filler.conditions import ORDERS
+from midchart.core.other_systems.order_and_filler.filler import FILLERS
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.tables import cells, ends, entry_columns, failures, generator
 from midchart.core.runs.experiment import Table
@@ -25,7 +27,8 @@ from midchart.core.storage.rows import RowStore, query
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 AGAIN = "same prompt again"
-EVERYTHING = "all"
+EVERYTHING = ""
+"""In place of a level: all levels together."""
 SITE_COLUMNS = "own_question, condition, factor, level, words, filler_tokens, draw"
 
 
@@ -122,17 +125,19 @@ def _share(rows: Rows, value: str, prefix: str) -> dict[str, Any]:
 
 
 def _mean(rows: Rows, name: str) -> float | None:
+    """The mean of the known values of a column, to one decimal; None without one."""
     values = [float(row[name]) for row in rows if row[name] is not None]
-    return sum(values) / len(values) if values else None
+    return round(sum(values) / len(values), 1) if values else None
 
 
 def changed(rows: Rows, again: Rows, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
     """Columns of the comparisons of one condition or of several; ``again``: those of the same
     prompt asked again.
 
-    ``share`` is the mean over questions, ``noise`` that of the same prompt asked again, on the same
-    questions, and ``difference`` what is between them. ``same_prompt`` comparisons are left out:
-    nothing could be moved, so the prompt was the base's. ``not_compared`` lack an answer.
+    ``share`` is the mean over questions, ``noise_share`` that of the same prompt asked again, on
+    the same questions, and ``difference`` what is between them. ``same_prompt`` comparisons are
+    left out: nothing could be moved, so the prompt was the base's. ``not_compared`` lack an
+    answer.
     """
     compared = [row for row in rows if row["changed"] is not None]
     counted = [row for row in compared if row["factor"] == "again" or not row["same_prompt"]]
@@ -142,7 +147,7 @@ def changed(rows: Rows, again: Rows, resamples: int, rng: np.random.Generator) -
     return {
         **_share(counted, "changed", "share"),
         **_differs(against),
-        "noise": against.outside if against else None,
+        "noise_share": against.outside if against else None,
         "same_prompt": len(compared) - len(counted),
         "not_compared": len(rows) - len(compared),
         "prompt_tokens": _mean(compared, "prompt_tokens"),
@@ -173,11 +178,12 @@ FACTORS = ("again", "order", "filler")
 
 def _in_order(rows: Rows) -> list[Row]:
     """The same prompt first, then orders, then filler by kind, tokens and words."""
+    levels = ("", *ORDERS, *FILLERS)
     return sorted(
         rows,
         key=lambda row: (
             FACTORS.index(row["factor"]),
-            row["level"] or "",
+            levels.index(row["level"] or ""),
             row["filler_tokens"] or 0,
             row["words"] or "",
         ),
@@ -244,6 +250,7 @@ def _levels(compared: Rows, plan: Plan) -> Table:
                         {
                             **names,
                             "factor": factor,
+                            "pair": f"{factor}: {level} against {second}",
                             "first": level,
                             "second": second,
                             "n": against.rows if against else 0,
@@ -316,7 +323,8 @@ def _questions(compared: Rows, plan: Plan) -> Table:
                 by_question.setdefault(row["own_question"], []).append(row)
         listed = [
             {
-                **names,
+                "label": names["label"],
+                "reader": names["reader"],
                 "record": of[0]["record"],
                 "own_question": question,
                 "changed": int(sum(row["changed"] for row in of if row["factor"] != "again")),

@@ -7,6 +7,7 @@ from typing import Any
 
 from midchart.core.format import count, p_value, percent, with_interval
 from midchart.core.other_systems.order_and_filler.tables import AGAIN, EVERYTHING
+from midchart.core.results.comparison import ALPHA
 from midchart.core.results.titles import title
 from midchart.core.runs.declared import BY_PATIENT, Conclusion, Ends, Measure, View
 
@@ -41,7 +42,14 @@ CORRECT = Measure(
     clusters="patients", better="more",
 )  # fmt: skip
 ASKED = ("label", "reader")
-MORE = ("noise", "added_tokens", "question_words", "prompt_tokens", "same_prompt", "not_compared")
+MORE = (
+    "noise_share",
+    "added_tokens",
+    "question_words",
+    "prompt_tokens",
+    "same_prompt",
+    "not_compared",
+)
 
 VIEWS = (
     View("changes", "Which changes of the prompt change answers?", "changes",
@@ -51,7 +59,7 @@ VIEWS = (
          rows=("factor", "level"), choose=ASKED, more=MORE,
          about="Each row is over all conditions that have it."),
     View("levels", "Which filler changes more?", "levels", (LEVEL,), "forest",
-         rows=("factor", "first", "second"), choose=ASKED, zero=True,
+         rows=("pair",), choose=ASKED, zero=True,
          more=("first_share", "second_share")),
     View("correct", "Do answers get worse?", "correct", (WORSE, CORRECT), "forest",
          rows=("condition",), choose=(*ASKED, "judge"), more=("base_accuracy", "to_wrong",
@@ -79,9 +87,12 @@ def conclusion(
     parts = [f"{verbs[name]} changes {_share(row)}" for name, row in pooled.items()]
     if not parts or noise is None:
         return Conclusion()
+    more = [name.removeprefix("any ") for name in pooled if _claim(pooled[name]) == MORE_THAN_NOISE]
+    shown = f"{' and '.join(more)} {'is' if len(more) == 1 else 'are'} more than noise"
+    shown = shown if more else "more than noise is not shown"
+    again = _share(noise) if noise["changed"] else f"none of {noise['n']}"
     who = f"{title('reader', noise['reader'])} with {title('arm', noise['label'])}"
-    headline = f"{who}: {' and '.join(parts)} of answers; asking the same prompt again changes "
-    headline += f"{_share(noise)}."
+    headline = f"{who}: {' and '.join(parts)} of answers, the same prompt again {again}; {shown}."
     details = [*map(_above, pooled.items()), _noise(noise)]
     details += _worst(_chosen(report, "correct", label=noise["label"], reader=noise["reader"],
                               judge=judge or report["primary_judge"]))  # fmt: skip
@@ -100,18 +111,25 @@ def _share(row: Mapping[str, Any]) -> str:
     return with_interval(row["share"], row["share_patient_low"], row["share_patient_high"])
 
 
+MORE_THAN_NOISE = "more than noise"
+
+
+def _claim(row: Mapping[str, Any]) -> str:
+    """What is claimed of a factor: by its p value, where its interval agrees."""
+    low, high = row["patient_low"], row["patient_high"]
+    if low is not None and row["p_holm"] <= ALPHA and (low > 0 or high < 0):
+        return MORE_THAN_NOISE if low > 0 else "less than noise"
+    return "not shown to be more than noise"
+
+
 def _above(named: tuple[str, Mapping[str, Any]]) -> str:
     name, row = named
     subject = name.removeprefix("any ").capitalize()
     if row["difference"] is None:
         return f"{subject}: no question was asked again, so noise is not known."
     difference = with_interval(row["difference"], row["patient_low"], row["patient_high"], "points")
-    low, high = row["patient_low"], row["patient_high"]
-    claim = "not shown to be more than noise"
-    if low is not None and row["p_holm"] <= 0.05:
-        claim = "more than noise" if low > 0 else "less than noise" if high < 0 else claim
     return (
-        f"{subject}: {claim}, {difference} points ({p_value(row['p_holm'])} after Holm), on "
+        f"{subject}: {_claim(row)}, {difference} points ({p_value(row['p_holm'])} after Holm), on "
         f"{count(row['questions'], 'question')} of {count(row['patients'], 'patient')}."
     )
 
