@@ -44,7 +44,7 @@ question's."""
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PromptCondition:
     """What of the base prompt is changed; ``level``, ``words``, ``tokens`` as :data:`SITE`."""
 
     factor: Factor
@@ -70,25 +70,25 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-BASE = Condition("base")
+BASE = PromptCondition("base")
 
 
-def conditions(options: Mapping[str, Any]) -> list[Condition]:
+def conditions(options: Mapping[str, Any]) -> list[PromptCondition]:
     """The conditions of a run's options, without the base."""
     filled = product(options["fillers"], options["filler_tokens"], options["words"])
     return [
-        Condition("again"),
-        *(Condition("order", order) for order in options["orders"]),
-        *(Condition("filler", kind, words, tokens) for kind, tokens, words in filled),
+        PromptCondition("again"),
+        *(PromptCondition("order", order) for order in options["orders"]),
+        *(PromptCondition("filler", kind, words, tokens) for kind, tokens, words in filled),
     ]
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class VariedQuestion:
     """A question under a condition; ``draw`` counts its repeats from 1."""
 
     asked: Instruction
-    condition: Condition
+    condition: PromptCondition
     draw: int = 0
 
     @property
@@ -99,7 +99,7 @@ class Case:
     @property
     def base(self) -> str:
         """Id of the base's instruction."""
-        return Case(self.asked, BASE).id
+        return VariedQuestion(self.asked, BASE).id
 
     def columns(self) -> dict[str, Any]:
         """The columns of :data:`SITE`."""
@@ -120,7 +120,7 @@ class VariedCohort(Cohort):
     """``cases``: that of each instruction; ``unmoved``: questions whose evidence is not located, so
     that it is not moved."""
 
-    cases: Mapping[str, Case] = field(default_factory=dict[str, Case])
+    cases: Mapping[str, VariedQuestion] = field(default_factory=dict[str, VariedQuestion])
     unmoved: int = 0
 
 
@@ -137,15 +137,15 @@ def varied_cohort(
         )
     gold = gold_under(cohort, protocol).gold
     moves = any(order.startswith("evidence") for order in options["orders"])
-    cases: list[Case] = []
+    cases: list[VariedQuestion] = []
     unmoved = 0
     for one in asked:
         located = moves and one.id in gold and bool(gold[one.id].spans)
         unmoved += moves and not located
-        cases.append(Case(one, BASE))
+        cases.append(VariedQuestion(one, BASE))
         for condition in conditions(options):
             if located or not condition.level.startswith("evidence"):
-                cases += [Case(one, condition, n + 1) for n in range(options["repeats"])]
+                cases += [VariedQuestion(one, condition, n + 1) for n in range(options["repeats"])]
     by_id = {case.id: case for case in cases}
 
     def gold_of(id: str) -> Gold:
@@ -198,7 +198,7 @@ class Arrangement:
         return arranged, row
 
     def _selected(
-        self, job: Job, entry: ArmConfig, case: Case, question: Question
+        self, job: Job, entry: ArmConfig, case: VariedQuestion, question: Question
     ) -> tuple[Selection | None, Row]:
         if self._base.get(entry.label, ("",))[0] != case.base:
             asked = replace(question.instruction, id=case.base)
@@ -206,7 +206,7 @@ class Arrangement:
         return self._base[entry.label][1]
 
     def _arranged(
-        self, base: Selection, question: Question, case: Case
+        self, base: Selection, question: Question, case: VariedQuestion
     ) -> tuple[Selection, dict[str, int]]:
         """The selection of a condition, and the columns of its filler."""
         if base.lines is not None:

@@ -26,20 +26,15 @@ ABOVE_NOISE = Measure(
     (BY_PATIENT,), clusters="patients", p="p_holm", better="less",
 )  # fmt: skip
 LEVEL = Measure(
-    "difference", "points that the first changes more (right) or less (left)", "points",
-    "Paired by question, all else equal; p Holm-adjusted over the rows shown.",
+    "difference", "points, the first minus the second", "points",
+    "Left of 0 the second changes more answers. Paired by question, all else equal; p Holm-adjusted "
+    "over the rows shown.",
     (BY_PATIENT,), clusters="patients", p="p_holm",
 )  # fmt: skip
 WORSE = Measure(
-    "difference", "points correct above (right) or below (left) the base prompt", "points",
+    "difference", "points correct, minus the base prompt", "points",
     "Paired by question with all answers to the base prompt; p Holm-adjusted over the rows shown.",
     (BY_PATIENT,), clusters="patients", p="p_holm", better="more",
-)  # fmt: skip
-CORRECT = Measure(
-    "accuracy", "% correct", "%", "Of the answers judged correct or incorrect.",
-    (Ends("accuracy_patient_low", "accuracy_patient_high", "by patient"),
-     Ends("accuracy_wilson_low", "accuracy_wilson_high", "Wilson, questions independent")),
-    clusters="patients", better="more",
 )  # fmt: skip
 ASKED = ("label", "reader")
 MORE = (
@@ -52,18 +47,18 @@ MORE = (
 )
 
 VIEWS = (
-    View("changes", "Which changes of the prompt change answers?", "changes",
-         (CHANGED, ABOVE_NOISE), "forest", rows=("condition",), choose=ASKED, more=MORE,
-         about="The first row is the reader's own noise."),
-    View("factors", "Order, length, kind or words?", "factors", (CHANGED, ABOVE_NOISE), "forest",
+    View("factors", "What changes answers?", "factors", (CHANGED, ABOVE_NOISE), "forest",
          rows=("factor", "level"), choose=ASKED, more=MORE,
-         about="Each row is over all conditions that have it."),
-    View("levels", "Which filler changes more?", "levels", (LEVEL,), "forest",
-         rows=("pair",), choose=ASKED, zero=True,
-         more=("first_share", "second_share")),
-    View("correct", "Do answers get worse?", "correct", (WORSE, CORRECT), "forest",
-         rows=("condition",), choose=(*ASKED, "judge"), more=("base_accuracy", "to_wrong",
-         "to_right")),
+         about="The same prompt again is the reader's own noise. Other rows are over all "
+         "conditions that have what they name."),
+    View("changes", "And each condition alone?", "changes", (CHANGED, ABOVE_NOISE), "forest",
+         rows=("condition",), choose=ASKED, more=MORE,
+         about="Words: the question's, avoided or repeated in the filler."),
+    View("levels", "Which filler changes more?", "levels", (LEVEL,), "forest", rows=("pair",),
+         choose=ASKED, zero=True, more=("first_share", "second_share")),
+    View("correct", "Do answers get worse?", "correct", (WORSE,), "forest", rows=("condition",),
+         choose=(*ASKED, "judge"), zero=True,
+         more=("accuracy", "base_accuracy", "to_wrong", "to_right")),
     View("questions", "Which questions change?", "questions", choose=ASKED,
          opens=("record", "own_question"), about="A click opens the question in its chart."),
     View("reviewed", "What did people review?", "reviews"),
@@ -119,6 +114,8 @@ def _claim(row: Mapping[str, Any]) -> str:
     low, high = row["patient_low"], row["patient_high"]
     if low is not None and row["p_holm"] <= ALPHA and (low > 0 or high < 0):
         return MORE_THAN_NOISE if low > 0 else "less than noise"
+    if row["p_holm"] <= ALPHA:
+        return "not claimed to be more than noise, as its interval holds 0"
     return "not shown to be more than noise"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 from midchart.core.errors import InputError
 from midchart.core.judges.same_answer import SameAnswer
@@ -32,6 +33,7 @@ from midchart.core.runs.spec import read_spec
 from midchart.core.text import content_words, count_tokens, event_text, words
 from midchart.core.text.prompt import LINE_DATE
 from midchart.core.types import Answer, Kept, Sentence, Span
+from tests.simulations.order_and_filler import System, coverage
 from tests.support import order_members
 from tests.support.run_helpers import (
     contents,
@@ -328,6 +330,20 @@ def test_cards_and_columns_of_its_tables(run: str):
     for name, listed in report(run)["tables"].items():
         if listed:
             assert set(columns_of("order_and_filler", name)) == set(listed[0]), name
+
+
+@pytest.mark.parametrize(
+    "system", [System(8, 0.1, 0.0), System(20, 0.1, 0.2, 3), System(20, 0.0, 0.2)]
+)
+def test_intervals_hold_the_true_difference_and_noise_alone_is_not_claimed(system: System):
+    runs = 60
+    holding, claiming, _ = coverage(system, runs, np.random.default_rng(3))
+    # Below: what a coverage of 95 % has with a probability below .001.
+    assert holding * runs >= binom.ppf(0.001, runs, 0.95)
+    if not system.sensitivity:
+        assert claiming * runs <= binom.ppf(0.999, runs, 0.05)
+    else:
+        assert claiming > 0.2
 
 
 ENTRIES = [
