@@ -168,7 +168,8 @@ class Budget:
     tokens: int | None = None
 
 
-KeptBy = Literal["arm", "recency", "both"]
+KeptBy = Literal["arm", "recency", "both", "filler"]
+"""Who put a line into a context; "filler": an experiment that lengthens it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ from midchart.core.runs.schemas import (
 )
 from midchart.core.runs.streams import ServiceStream
 from midchart.core.text import words
-from midchart.core.text.prompt import build_prompt, frame_of
+from midchart.core.text.prompt import build_prompt, frame_of, was_cut
 from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
 
 T = TypeVar("T")
@@ -113,10 +113,15 @@ STREAMED = 2
 
 
 class ReadingPass:
-    """All reading of a pass. ``answered`` is called with every row once it is written."""
+    """All reading of a pass. ``answered`` is called with every row once it is written.
 
-    def __init__(self, job: Job, answered: Callable[[ReaderQuestion, Row], None]) -> None:
-        self.job, self.answered = job, answered
+    ``complete``: a question whose prompt cannot hold all of its selection fails.
+    """
+
+    def __init__(
+        self, job: Job, answered: Callable[[ReaderQuestion, Row], None], complete: bool = False
+    ) -> None:
+        self.job, self.answered, self.complete = job, answered, complete
         self._batches: dict[str, list[_Asked]] = {}
         self._streams: dict[str, ServiceStream[Prompt, Answer, _Asked]] = {}
         self._counters: dict[str, Callable[[str], int]] = {}
@@ -138,6 +143,11 @@ class ReadingPass:
                 frame_of(reader),
                 asked.question.instruction.options,
             )
+            if self.complete and was_cut(prompt, selection):
+                raise WorkFailed(
+                    f"the context is longer than the {reader.window} tokens that the reader takes "
+                    "or than the protocol allows; keep fewer lines or add less"
+                )
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - becomes the row's reason
@@ -582,18 +592,28 @@ def _judge_all(
         yield index, judge.judge(*item)
 
 
+Select = Callable[[Job, ArmConfig, Question], tuple[Selection | None, Row]]
+
+
 class Answering:
     """A pass of a run with tables ``answers`` and ``verdicts``.
 
-    ``question`` makes an instruction's question, once for each with missing rows.
+    ``question`` makes an instruction's question, once for each with missing rows. ``select`` makes
+    an arm's selection for it, as :func:`select` does; ``complete``: as of :class:`ReadingPass`.
     """
 
-    def __init__(self, job: Job, question: Callable[[Instruction], Question]) -> None:
-        self.job, self.question = job, question
+    def __init__(
+        self,
+        job: Job,
+        question: Callable[[Instruction], Question],
+        select: Select = select,
+        complete: bool = False,
+    ) -> None:
+        self.job, self.question, self.select = job, question, select
         self.answers = job.there("answers", "item, key, status, answer, sources, ended")
         self.verdicts = job.there("verdicts")
         self.judging = Judging(job, self.verdicts)
-        self.reading = ReadingPass(job, self.judging.judge)
+        self.reading = ReadingPass(job, self.judging.judge, complete)
 
     def run(self, groups: Iterable[Sequence[Instruction]]) -> None:
         """Write the missing rows."""
@@ -640,5 +660,5 @@ class Answering:
                 self.judging.judge(asked, row)
                 continue
             if selected is None:
-                selected = select(self.job, entry, question)
+                selected = self.select(self.job, entry, question)
             self.reading.ask(asked, *selected)

@@ -2,9 +2,9 @@
 
 The engine (:mod:`midchart.core.runs`) provides everything else of a run: folder, worker process,
 lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (to
-``core/training_experiments``, if it trains models; to ``core/other_systems``, if it reads logs), or
-a package with an entry point in the group ``midchart.experiments``; ``docs/architecture.md`` has a
-complete example.
+``core/training_experiments``, if it trains models; to ``core/other_systems``, if it is about other
+systems), or a package with an entry point in the group ``midchart.experiments``;
+``docs/architecture.md`` has a complete example.
 """
 
 from __future__ import annotations

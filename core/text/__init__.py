@@ -107,6 +107,12 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text.lower())
 
 
+def as_words(text: str) -> str:
+    """The words of a text between single blanks, so that a phrase's are a part of those of a text
+    that holds it."""
+    return f" {' '.join(words(text))} "
+
+
 def word_spans(text: str) -> list[tuple[str, int, int]]:
     """The words of :func:`words`, each with its first character in ``text`` and the one after.
 

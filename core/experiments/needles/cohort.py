@@ -23,7 +23,7 @@ from midchart.core.errors import DataError, SpecError
 from midchart.core.experiments.documents import composed, evidence_notes, moved
 from midchart.core.protocol import Protocol
 from midchart.core.synthetic.needles import Needle, make_needles, seeded
-from midchart.core.text import count_tokens, cut_event, event_text, sentences, words
+from midchart.core.text import as_words, count_tokens, cut_event, event_text, sentences, words
 from midchart.core.text.evidence import place_of
 from midchart.core.text.prompt import day, line_text
 from midchart.core.types import Cohort, Event, Gold, Instruction, Record, Span
@@ -497,20 +497,16 @@ def _notes(record: Record, measured: Notes, one: Instruction, cohort: Cohort) ->
     numbers = evidence_notes(gold) if gold else []
     if gold is None or len(numbers) != 1:
         return {}
-    snippets = [_spaced(snippet) for snippet in gold.snippets if words(snippet)]
+    snippets = [as_words(snippet) for snippet in gold.snippets if words(snippet)]
     notes: Notes = {}
     for number in sorted(measured, key=lambda number: (number != numbers[0], number)):
         event = record.events[number]
         if one.cutoff and (event.time is None or event.time > one.cutoff):
             continue
-        text = _spaced(event.text)
+        text = as_words(event.text)
         if number == numbers[0] or not any(snippet in text for snippet in snippets):
             notes[number] = measured[number]
     return notes if numbers[0] in notes else {}
-
-
-def _spaced(text: str) -> str:
-    return f" {' '.join(words(text))} "
 
 
 def _context(

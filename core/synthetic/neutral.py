@@ -1,0 +1,44 @@
+"""Sentences that are about nothing clinical, to lengthen a context without information."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import numpy as np
+
+from midchart.core.synthetic.common import capitalised
+from midchart.core.synthetic.reference import slot_names, table_row, yaml_table
+
+Template = Annotated[str, slot_names("subject", "word", "place")]
+
+
+@table_row
+class NeutralText:
+    """Parts of sentences, and sentences with a word of a question (neutral.yaml)."""
+
+    subjects: tuple[str, ...]
+    actions: tuple[str, ...]
+    places: tuple[str, ...]
+    words: tuple[Template, ...]
+
+
+neutral_text = yaml_table(NeutralText, "neutral.yaml")
+
+
+def neutral_sentences(rng: np.random.Generator, words: Sequence[str] = ()) -> Iterator[str]:
+    """Different sentences in random order, until there is no other; with ``words`` each holds one
+    of them."""
+    text = neutral_text()
+    middles = text.words if words else text.actions
+    shape = (len(text.subjects), len(middles), len(text.places), max(1, len(words)))
+    for number in rng.permutation(int(np.prod(shape))).tolist():
+        subject, middle, place, word = (int(index) for index in np.unravel_index(number, shape))
+        sentence = "{subject} " + middles[middle] + " {place}" if not words else middles[middle]
+        yield capitalised(
+            sentence.format(
+                subject=text.subjects[subject],
+                place=text.places[place],
+                word=words[word] if words else "",
+            )
+        )
