@@ -46,8 +46,6 @@ from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered
 from midchart.core.text.prompt import build_prompt, frame_of
 from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 
-SYSTEM = "system"
-"""``source`` of the rows of a sample whose log names neither system nor model."""
 RERANKED = "reranked"
 MOST_NAMED = 20
 """Samples without a record that are named in the plan; the rest are counted."""
@@ -194,7 +192,7 @@ def _system_row(job: Job, question: Question) -> Row:
     sample = read.samples[id]
     row: Row = {
         **_columns(question, read),
-        "source": sample.system or sample.model or SYSTEM,
+        "source": read.sources[id],
         "role": "system",
         "place": sample.place,
         "model": sample.model or None,

@@ -9,6 +9,7 @@ same words; what the log says of reference and evidence counts where the cohort 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -20,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.cohorts.columns import WHOLE
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
@@ -42,6 +44,8 @@ FEWEST = 5
 """Such stretches that a sample needs to be joined by content."""
 VERSION = "1"
 """Changes with how texts and records are compared."""
+SYSTEM = "system"
+"""Name of a system where a log names neither it nor its model."""
 NOT_THERE = "that the cohort does not have"
 
 
@@ -113,7 +117,8 @@ class Comparison:
 class AuditedCohort(Cohort):
     """A cohort that is asked the questions of a log; its instructions have the ids of the samples.
 
-    ``evidence_from``: "cohort", "log" or "" (no evidence is known), by id; ``by_content``: ids
+    ``evidence_from``: "cohort", "log" or "" (no evidence is known), ``sources``: the systems'
+    names, ``own_questions``: the cohort's questions with the same words, each by id; ``by_content``: ids
     whose record was found by content; ``unread``: parts of the log that could not be read or
     joined, in words; ``comparison``: what the samples' texts share with all records;
     ``frame_lines``: the system's own lines (:func:`is_frame`).
@@ -121,6 +126,7 @@ class AuditedCohort(Cohort):
 
     samples: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
     evidence_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
     own_questions: Mapping[str, str] = field(default_factory=dict[str, str])
     by_content: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
@@ -183,13 +189,17 @@ def _join(
     # The record and the question of each sample.
     of_cohort = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
     records_of = _records_of(cohort)
+
+    def record_called(name: str) -> str:
+        return name if name in cohort.records else records_of.get(name, "")
+
     asked: dict[str, Instruction] = {}
     own_questions: dict[str, str] = {}
     by_content: set[str] = set()
     unjoined: list[str] = []
     for number, sample in enumerate(samples):
-        named = names.get(sample.patient, sample.patient)
-        record = named if named in cohort.records else records_of.get(named, "")
+        spellings = [names.get(name, name) for name in _spellings(sample.patient)]
+        record = next((r for name in spellings if (r := record_called(name))), "")
         if not record:
             record = comparison.shingles().record_of(number, LEAST_SHARE, FEWEST)
             by_content.add(sample.id)
@@ -237,6 +247,7 @@ def _join(
         **values,
         samples=by_id,
         evidence_from=evidence_from,
+        sources=_sources(by_id),
         own_questions=own_questions,
         by_content=frozenset(by_content & asked.keys()),
         unread=(*unjoined, *troubles),
@@ -274,6 +285,28 @@ def _ids(path: Path) -> dict[str, str]:
             raise DataError(str(path), number, problem, "write: name in the log, record id")
         names[row[0].strip()] = row[1].strip()
     return names
+
+
+def _spellings(name: str) -> list[str]:
+    """A log's name of a patient as it is, and the id in a FHIR reference or in a number that a
+    table with missing values wrote as a decimal (``17.0``)."""
+    reference = re.search(r"(?:^|/)Patient/([A-Za-z0-9.-]{1,64})(?:/_history/|$)", name)
+    inner = [reference[1]] if reference else []
+    return [name, *inner, *([name.partition(".")[0]] if re.fullmatch(WHOLE, name) else [])]
+
+
+def _sources(samples: Mapping[str, Sample]) -> dict[str, str]:
+    """The name of each sample's system: with its model, where a system has several."""
+    models: dict[str, set[str]] = {}
+    for sample in samples.values():
+        models.setdefault(sample.system, set()).add(sample.model)
+    named: dict[str, str] = {}
+    for id, sample in samples.items():
+        parts = [sample.system] if sample.system else []
+        if sample.model and (not parts or len(models[sample.system]) > 1):
+            parts.append(sample.model)
+        named[id] = ", ".join(parts) or SYSTEM
+    return named
 
 
 def _records_of(cohort: Cohort) -> dict[str, str]:
