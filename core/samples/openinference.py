@@ -2,8 +2,8 @@
 
 https://arize-ai.github.io/openinference/spec/semantic_conventions.html and
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ name the attributes. Spans come as
-JSON (a list, lines, OTLP, the console exporter's output, the answer of Phoenix) or as Parquet with a
-column an attribute.
+JSON (a list, lines, OTLP, the console exporter's output, Phoenix's answers and tables) or as
+Parquet with a column an attribute.
 """
 
 from __future__ import annotations
@@ -338,7 +338,7 @@ def _items(value: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _AskedCalls:
     """The spans of one question in the order of their start, the ``root`` among them, and those
     above it, the nearest first."""
 
@@ -348,7 +348,7 @@ class _Question:
     above: Sequence[_Call] = ()
 
 
-def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_Question]:
+def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_AskedCalls]:
     """The questions of a trace: one, but where a span that states none has several of the same
     name below it that each state one and ask a model (a loop over questions in one trace)."""
     below: dict[str, list[str]] = {}
@@ -358,8 +358,8 @@ def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_Question]:
     if len(parts) < 2:
         calls = sorted(spans.values(), key=lambda span: span.start)
         roots = [span for span in calls if span.parent not in spans] or calls
-        return [_Question(trace, roots[0], calls)]
-    questions: list[_Question] = []
+        return [_AskedCalls(trace, roots[0], calls)]
+    questions: list[_AskedCalls] = []
     for id in sorted(parts, key=lambda id: spans[id].start):
         inside = [spans[one] for one in _below(id, below)]
         above: list[_Call] = []
@@ -368,7 +368,7 @@ def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_Question]:
             above.append(spans[parent])
             parent = spans[parent].parent
         calls = sorted(inside, key=lambda span: span.start)
-        questions.append(_Question(f"{trace}/{id.removeprefix('0x')}", spans[id], calls, above))
+        questions.append(_AskedCalls(f"{trace}/{id.removeprefix('0x')}", spans[id], calls, above))
     return questions
 
 
@@ -412,9 +412,7 @@ def _states_question(span: _Call) -> bool:
     return not texts and bool(_input(span.attributes))
 
 
-def _are_questions(
-    ids: Sequence[str], spans: Mapping[str, _Call], above: _Call | None
-) -> bool:
+def _are_questions(ids: Sequence[str], spans: Mapping[str, _Call], above: _Call | None) -> bool:
     """Whether spans are the same work on questions that differ, in words or in the patient.
 
     Those below a span that states a question (``above``) are its parts, unless of several patients.
@@ -429,7 +427,7 @@ def _are_questions(
     return len(patients) > 1 or above is None or not _states_question(above)
 
 
-def _sample(question: _Question) -> Sample | None:
+def _sample(question: _AskedCalls) -> Sample | None:
     root, spans = question.root, question.spans
     models = [span for span in spans if _is_model(span)]
     last = _answering(models, unpacked(_at(root.attributes, "output.value")))
@@ -525,24 +523,24 @@ def _steps(spans: Sequence[_Call]) -> tuple[Step, ...]:
     step, as each keeps what its round brought.
     """
     steps: list[Step] = []
-    kept: list[tuple[Chunk, ...]] = []
+    selected: list[tuple[Chunk, ...]] = []
     fresh = True
     for span in spans:
-        given, reranked, retrieved = (
+        to_rerank, reranked, retrieved = (
             tuple(map(_chunk, _items(_first(span.attributes, *names)))) for names in _DOCUMENTS
         )
-        if given and not steps:  # what a reranker was given, where no span retrieves it
-            steps.append(Step("retrieved", given))
+        if to_rerank and not steps:  # what a reranker was given, where no span retrieves it
+            steps.append(Step("retrieved", to_rerank))
         if reranked:
-            if not fresh and kept:
-                kept.pop()
-            kept.append(reranked)
+            if not fresh and selected:
+                selected.pop()
+            selected.append(reranked)
             fresh = False
         elif retrieved:
             steps.append(Step("retrieved", retrieved))
             fresh = True
-    if kept:
-        steps.append(Step("reranked", tuple(chunk for chunks in kept for chunk in chunks)))
+    if selected:
+        steps.append(Step("reranked", tuple(chunk for chunks in selected for chunk in chunks)))
     return tuple(steps)
 
 
@@ -631,7 +629,7 @@ def _patient(spans: Sequence[_Call]) -> str:
     """
     for span in spans:
         tree = span.attributes
-        stated = (_at(tree, "metadata"), _own(tree), _at(tree, "input.value"))
+        stated = (_at(tree, "metadata"), _custom_attributes(tree), _at(tree, "input.value"))
         for members in (*stated, _at(tree, "llm.prompt_template.variables")):
             if patient := _named_patient(unpacked(members)):
                 return patient
@@ -642,7 +640,7 @@ def _patient(spans: Sequence[_Call]) -> str:
     return next(filter(None, (id_of(_first(span.attributes, *sessions)) for span in spans)), "")
 
 
-def _own(tree: Tree) -> Tree:
+def _custom_attributes(tree: Tree) -> Tree:
     """The attributes that a program gives names of its own."""
     return {name: value for name, value in tree.items() if name not in _STANDARD}
 

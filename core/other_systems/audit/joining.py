@@ -118,9 +118,9 @@ class AuditedCohort(Cohort):
     """A cohort that is asked the questions of a log; its instructions have the ids of the samples.
 
     ``evidence_from``: "cohort", "log" or "" (no evidence is known), ``sources``: the systems'
-    names, ``own_questions``: the cohort's questions with the same words, each by id; ``by_content``: ids
-    whose record was found by content; ``unread``: parts of the log that could not be read or
-    joined, in words; ``comparison``: what the samples' texts share with all records;
+    names, ``own_questions``: the cohort's questions with the same words, each by id;
+    ``by_content``: ids whose record was found by content; ``unread``: parts of the log that could
+    not be read or joined, in words; ``comparison``: what the samples' texts share with all records;
     ``frame_lines``: the system's own lines (:func:`is_frame`).
     """
 
