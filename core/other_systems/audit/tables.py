@@ -299,14 +299,19 @@ def lost_at(row: Mapping[str, Any], criterion: str = ALL) -> str:
 
 def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
     """The questions to look at first: evidence lost and answered wrongly, then text of another
-    patient, then evidence lost, then the most foreign text; :data:`MOST_WORST` at most."""
+    patient, then evidence lost, then the most foreign text; :data:`MOST_WORST` a source at most."""
 
     def weight(row: Mapping[str, Any]) -> tuple[Any, ...]:
         wrong = reached(row, "read", ALL) is False
         gone = lost_at(row) not in ("", "read")
         return wrong and gone, bool(row["other_patient_tokens"]), gone, wrong, row[TOKENS[4]] or 0
 
-    chosen = sorted((row for row in rows if any(weight(row))), key=weight, reverse=True)
+    listed: Counter[str] = Counter()
+    chosen: list[Mapping[str, Any]] = []
+    for row in sorted((row for row in rows if any(weight(row))), key=weight, reverse=True):
+        listed[row["source"]] += 1
+        if listed[row["source"]] <= MOST_WORST:
+            chosen.append(row)
     return [
         {
             "source": row["source"],
@@ -321,7 +326,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
             "evidence_pieces": row["evidence_pieces"],
             **{name: row[name] for name in (*TOKENS, "altered")},
         }
-        for row in chosen[:MOST_WORST]
+        for row in chosen
     ]
 
 

@@ -290,8 +290,31 @@ def test_models_of_one_system_are_told_apart(demo, tmp_path):
         json.dumps({**line, "system": system, "model": model})
         for line, (system, model) in zip(lines, names, strict=True)
     ))  # fmt: skip
-    sources = [row["source"] for row in rows(audit(path, log, arms=[]), "audited")]
+    run = audit(path, log)
+    sources = [row["source"] for row in rows(run, "audited") if row["role"] == "system"]
     assert sorted(sources) == ["bot, a", "bot, b", "other", "other"]
+    stated = api.report(run)["conclusion"]
+    assert stated["headline"].startswith("3 systems were audited")
+    for name in ("bot, a", "bot, b", "other"):
+        of_it = [one for one in stated["details"] if one.startswith(f"{name}: ")]
+        assert of_it, f"what {name} loses"
+        assert any(f"the prompt: {name} " in one for one in stated["details"]), f"{name} and arms"
+
+
+def test_the_conclusion_names_the_system_that_keeps_most(demo, tmp_path):
+    path, cohort = demo
+    asked = questions_of(cohort)
+    lines = []
+    for name, losses in (("all", Losses()), ("few", Losses(retrieval=0.8))):
+        log = tmp_path / f"{name}.jsonl"
+        write_log(cohort, asked, losses, log, np.random.default_rng(6))
+        lines += [{**json.loads(line), "system": name} for line in log.read_text().splitlines()]
+    log = tmp_path / "both.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    report = api.report(audit(path, log, arms=[]))
+    headline = report["conclusion"]["headline"]
+    assert "most often with all for 100 %" in headline and "least often with few" in headline
+    assert {row["source"] for row in report["tables"]["worst"]} == {"all", "few"}
 
 
 @pytest.mark.slow
