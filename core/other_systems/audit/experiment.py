@@ -21,6 +21,7 @@ from midchart.core.judges.rules import is_refusal
 from midchart.core.options import Count, Options, ReceivedPath
 from midchart.core.other_systems.audit import cards, changes, tables
 from midchart.core.other_systems.audit.joining import (
+    REVIEWER,
     AuditedCohort,
     audited,
     is_frame,
@@ -130,6 +131,7 @@ class AuditRun(Experiment):
         return {
             "samples": len(read.samples),
             "by_content": len(read.by_content),
+            "by_reviewers": list(read.evidence_from.values()).count(REVIEWER),
             "unread": list(read.unread[:MOST_NAMED]),
             "unread_count": len(read.unread),
         }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -23,9 +23,10 @@ from numpy.typing import NDArray
 from midchart.core import config as settings
 from midchart.core.cohorts.columns import WHOLE
 from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
-from midchart.core.loaders.open import content_digest
+from midchart.core.loaders.open import cohort_folder, content_digest
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.samples.open import read_samples
@@ -46,6 +47,8 @@ VERSION = "1"
 """Changes with how texts and records are compared."""
 SYSTEM = "system"
 """Name of a system where a log names neither it nor its model."""
+COHORT, REVIEWER, LOG = "cohort", "reviewer", "log"
+"""Who says what the evidence is: the cohort's own files, people who marked it, the log."""
 NOT_THERE = "that the cohort does not have"
 
 
@@ -117,7 +120,7 @@ class Comparison:
 class AuditedCohort(Cohort):
     """A cohort that is asked the questions of a log; its instructions have the ids of the samples.
 
-    ``evidence_from``: "cohort", "log" or "" (no evidence is known), ``sources``: the systems'
+    ``evidence_from``: who says what it is ("": no evidence is known), ``sources``: the systems'
     names, ``own_questions``: the cohort's questions with the same words, each by id;
     ``by_content``: ids whose record was found by content; ``unread``: parts of the log that could
     not be read or joined, in words; ``comparison``: what the samples' texts share with all records;
@@ -218,14 +221,15 @@ def _join(
             "or give a table of ids (CSV: name in the log, record id)"
         )
     by_id = {sample.id: sample for sample in samples if sample.id in asked}
+    marked = kept_questions(cohort_folder(cohort.path))
     evidence_from = {
-        id: _evidence_from(cohort, own_questions.get(id, ""), by_id[id]) for id in asked
+        id: _evidence_from(cohort, own_questions.get(id, ""), by_id[id], marked) for id in asked
     }
 
     def gold(id: str) -> Gold:
         """The cohort's own gold of a sample's question, else what the log says of it."""
         sample, question = by_id[id], asked[id]
-        if evidence_from[id] == "cohort":
+        if evidence_from[id] in (COHORT, REVIEWER):
             return replace(cohort.gold[own_questions[id]], instruction_id=id)
         own_id = own_questions.get(id, "")
         reference = cohort.gold[own_id].answer if own_id in cohort.gold else ""
@@ -317,10 +321,10 @@ def _records_of(cohort: Cohort) -> dict[str, str]:
     return {patient: of[0] for patient, of in records.items() if len(of) == 1}
 
 
-def _evidence_from(cohort: Cohort, own_question: str, sample: Sample) -> str:
+def _evidence_from(cohort: Cohort, own_question: str, sample: Sample, kept: Container[str]) -> str:
     if own_question in cohort.gold and cohort.gold[own_question].snippets:
-        return "cohort"
-    return "log" if sample.evidence else ""
+        return REVIEWER if own_question in kept else COHORT
+    return LOG if sample.evidence else ""
 
 
 def _folded(text: str) -> str:

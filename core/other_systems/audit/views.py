@@ -42,13 +42,15 @@ BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 VIEWS = (
     View("ledger", "Where did the evidence get lost?", "ledger", (THERE,), "forest",
          rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
-         more=("lost", "regained", "chance"),
+         more=("lost", "regained", "chance", "from_reviewer"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
     View("corrected", "And of the questions without known evidence?", "corrected", (CORRECTED,),
          "forest", rows=("source", "after_step"), choose=("criterion",),
          more=("known", "cards", "not_documented", "machine_share", "share_width_after_ten",
                "cards_to_halve"),
-         about="Cards are drawn with known probabilities; page Review deals them."),
+         about="Page Review deals cards, uncertain questions more often: they count here, by "
+               "their probabilities, not in this audit's ledger. A later audit knows their "
+               "evidence."),
     View("changes", "What changed since the earlier audit?", "changes", (CHANGE,), "forest",
          rows=("source", "after_step"), choose=("criterion",), zero=True,
          more=("share_before", "share", "n_before", "in_both", "alarm", "alarm_p")),
