@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -27,6 +28,8 @@ Trouble = Callable[[str], None]
 Objects = Iterator[tuple[str, dict[str, Any]]]
 """Place (file and line, or file and index) and object."""
 LINES = (".jsonl", ".ndjson")
+_NEXT_OBJECT = re.compile(rb"^\}\s*\n\{\s*$", re.MULTILINE)
+"""The end of a document and the start of another, as OpenTelemetry's console exporter has them."""
 
 
 def suffix_of(path: Path) -> str:
@@ -87,17 +90,24 @@ def first_object(path: Path) -> dict[str, Any]:
 
 
 def objects(path: Path, name: str, trouble: Trouble) -> Objects:
-    """The objects of a JSON Lines file, of a JSON array, or the one object of a JSON document.
+    """The objects of a JSON Lines file, of JSON documents one after another, of a JSON array, or
+    the one object of a JSON document.
 
     What cannot be read goes to ``trouble``, a line each; the rest is given.
     """
     try:
+        if _NEXT_OBJECT.search(head_of(path, 1 << 22)):
+            yield from _stream_objects(path, name, trouble)
+            return
         if suffix_of(path) in LINES or _is_lines(path, name):
             yield from _line_objects(path, name, trouble)
             return
         value = document(path, name)
     except DataError as error:
         trouble(str(error))
+        return
+    except DAMAGED_FILE as error:
+        trouble(str(_unreadable(error, name)))
         return
     if isinstance(value, dict):
         yield name, cast("dict[str, Any]", value)
@@ -125,6 +135,44 @@ def _is_lines(path: Path, name: str) -> bool:
         return isinstance(read_json(first, name), dict)
     except DataError:
         return False
+
+
+def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
+    """The objects of a file of several documents, each from a line ``{`` to a line ``}``; lines
+    between them are counted, as a captured output has others."""
+    others = 0
+    for number, lines in _blocks(path):
+        if lines[0] != b"{":
+            others += any(line.strip() for line in lines)
+            continue
+        try:
+            value = read_json(b"\n".join(lines), name)
+        except DataError as error:
+            trouble(f"{name}:{number}: {str(error).partition(': ')[2]}")
+            continue
+        yield f"{name}:{number}", cast("dict[str, Any]", value)
+    if others:
+        trouble(str(DataError(name, None, f"has {others:,} lines that are no part of an object")))
+
+
+def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
+    """The number and the lines of each object of a stream; other lines are blocks of their own."""
+    block: list[bytes] = []
+    size, first = 0, 1
+    with opened(path, LARGEST_FILE) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+            line = line.rstrip()
+            if line == b"{" or not block:
+                if block:
+                    yield first, block
+                block, size, first = [], 0, number
+            block.append(line)
+            size += len(line)
+            if line == b"}" or block[0] != b"{" or size > LONGEST_LINE:
+                yield first, block
+                block = []
+    if block:
+        yield first, block
 
 
 def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:

@@ -2,12 +2,13 @@
 
 https://arize-ai.github.io/openinference/spec/semantic_conventions.html and
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ name the attributes. Spans come as
-JSON (a list, lines, OTLP, the answer of Phoenix) or as Parquet with a column an attribute.
+JSON (a list, lines, OTLP, the console exporter's output, Phoenix's answers and tables) or as
+Parquet with a column an attribute.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -40,7 +41,9 @@ from midchart.core.samples.files import (
 )
 from midchart.core.samples.sample import Chunk, Message, Sample, Step
 
-_SUFFIXES = (*LINES, ".json", ".parquet")
+_SUFFIXES = (*LINES, ".json", ".parquet", ".log", ".txt")
+"""Endings of files with spans; the last two of a console exporter's captured output."""
+_TABLE = ".csv"
 MOST_SPANS = 2_000_000
 """Spans in memory at a time: those of a trace may be anywhere in a file."""
 MOST_PARTS = 10
@@ -50,7 +53,19 @@ _GENAI_KINDS = {
     "retrieval": "RETRIEVER",
 }
 """``gen_ai.operation.name`` → the span kind of OpenInference."""
-_INPUT_FIELDS = ("question", "query", "user_input", "input", "text", "content", "messages")
+_INPUT_FIELDS = (
+    *("question", "query", "user_input", "user_query", "input", "text", "content", "messages"),
+)
+_STANDARD = frozenset({
+    *("input", "output", "llm", "retrieval", "reranker", "embedding", "tool", "gen_ai", "metadata"),
+    *("openinference", "session", "user", "tag", "exception", "http", "db", "server", "graph"),
+})  # fmt: skip
+"""Attributes with a meaning of their own: they name no patient."""
+_LONGEST_ID = 200
+_MOST_LEVELS = 10
+"""Levels of spans in which single questions are looked for."""
+_MOST_NAMES = 5
+"""Levels of an instrumentation's own attributes in which a patient is looked for."""
 
 Tree = dict[str, Any]
 
@@ -58,10 +73,12 @@ Tree = dict[str, Any]
 @dataclass(slots=True)
 class _Call:
     place: str
+    name: str
     kind: str
     parent: str
     start: int
     attributes: Tree
+    service: str
 
 
 @dataclass(slots=True)
@@ -83,15 +100,23 @@ class OpenInferenceSamples:
             columns = parquet_columns(path)
             return "context.trace_id" in columns or {"context", "span_kind"} <= set(columns)
         head = head_of(path)
-        traced = (b'"resourceSpans"', b'"traceId"', b'"trace_id"')
-        return suffix_of(path) in _SUFFIXES and any(mark in head for mark in traced)
+        if suffix_of(path) == _TABLE:
+            return b"context.trace_id" in head.partition(b"\n")[0]
+        names = ("resourceSpans", "resource_spans", "traceId", "trace_id", "context.trace_id")
+        traced = any(f'"{name}"'.encode() in head for name in names)
+        return suffix_of(path) in _SUFFIXES and traced
 
     def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
         """The traces of each file in the order of their first spans in it."""
-        for file in files_of(path, _SUFFIXES):
+        for file in files_of(path, (*_SUFFIXES, _TABLE)):
+            name = place_name(file, path)
             if path.is_dir() and not self.recognises(file):
                 continue
-            yield from _samples(file, place_name(file, path), trouble)
+            if suffix_of(file) == _TABLE:
+                reason, remedy = "holds spans as CSV, which has no lists", "export Parquet or JSON"
+                trouble(str(DataError(name, None, reason, remedy)))
+            else:
+                yield from _samples(file, name, trouble)
 
 
 def _samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
@@ -110,14 +135,15 @@ def _samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
         spans = traces.setdefault(trace, _CallsOfTrace()).spans
         spans[span_id or f"span {number}"] = _span(row, place)
     for trace, one in traces.items():
-        sample = _sample(trace, one)
-        if sample is None:
-            reason = "has no span with a question, a retrieval or a prompt"
-            place = next(iter(one.spans.values())).place
-            remedy = "record inputs and messages: they are off in some instrumentations"
-            trouble(str(DataError(place, None, f"trace {trace[:40]} {reason}", remedy)))
-        else:
-            yield sample
+        for question in _questions(trace.removeprefix("0x"), one.spans):
+            sample = _sample(question)
+            if sample is None:
+                reason = "has no span with a question, a retrieval or a prompt"
+                place = question.root.place
+                remedy = "record inputs and messages: they are off in some instrumentations"
+                trouble(str(DataError(place, None, f"trace {trace[:40]} {reason}", remedy)))
+            else:
+                yield sample
 
 
 # Spans as files have them.
@@ -145,7 +171,8 @@ def _otlp_spans(row: Tree, place: str, trouble: Trouble) -> Iterator[tuple[str, 
         for scope in _objects_in(resource, *scopes):
             spans = scope.get("spans")
             if isinstance(spans, list):
-                yield from listed(cast("list[Any]", spans), place, trouble)
+                for each, span in listed(cast("list[Any]", spans), place, trouble):
+                    yield each, {"resource": resource.get("resource"), **span}
 
 
 def _objects_in(row: Tree, *names: str) -> list[Tree]:
@@ -181,13 +208,23 @@ def _span(row: Tree, place: str) -> _Call:
     kind = stated.upper() or _GENAI_KINDS.get(operation, "")
     parents = (row.get("parentSpanId"), row.get("parent_id"), row.get("parent_span_id"))
     times = (row.get(n) for n in ("startTimeUnixNano", "start_time", "start_time_unix_nano"))
+    resource = row.get("resource")
+    service = _service(cast("Tree", resource)) if isinstance(resource, dict) else ""
     return _Call(
         place,
+        id_of(row.get("name")),
         kind,
         next(filter(None, map(id_of, parents)), ""),
         _nanoseconds(next((one for one in times if one is not None), None)),
         tree,
+        service,
     )
+
+
+def _service(resource: Tree) -> str:
+    """The name of the service that a span is of; "" where it was not given one."""
+    name = id_of(_attributes(resource.get("attributes")).get("service.name"))
+    return "" if name.startswith("unknown_service") else name
 
 
 def _attributes(value: Any) -> Tree:
@@ -300,33 +337,122 @@ def _items(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-def _sample(trace: str, one: _CallsOfTrace) -> Sample | None:
-    spans = sorted(one.spans.values(), key=lambda span: span.start)
-    roots = [span for span in spans if span.parent not in one.spans] or spans
-    root = roots[0]
-    models = [span for span in spans if span.kind == "LLM" or _model(span)]
-    last = models[-1] if models else None
+@dataclass(frozen=True, slots=True)
+class _AskedCalls:
+    """The spans of one question in the order of their start, the ``root`` among them, and those
+    above it, the nearest first."""
+
+    id: str
+    root: _Call
+    spans: Sequence[_Call]
+    above: Sequence[_Call] = ()
+
+
+def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_AskedCalls]:
+    """The questions of a trace: one, but where a span that states none has several of the same
+    name below it that each state one and ask a model (a loop over questions in one trace)."""
+    below: dict[str, list[str]] = {}
+    for id, span in spans.items():
+        below.setdefault(span.parent if span.parent in spans else "", []).append(id)
+    parts = _parts(spans, below)
+    if len(parts) < 2:
+        calls = sorted(spans.values(), key=lambda span: span.start)
+        roots = [span for span in calls if span.parent not in spans] or calls
+        return [_AskedCalls(trace, roots[0], calls)]
+    questions: list[_AskedCalls] = []
+    for id in sorted(parts, key=lambda id: spans[id].start):
+        inside = [spans[one] for one in _below(id, below)]
+        above: list[_Call] = []
+        parent = spans[id].parent
+        while parent in spans:
+            above.append(spans[parent])
+            parent = spans[parent].parent
+        calls = sorted(inside, key=lambda span: span.start)
+        questions.append(_AskedCalls(f"{trace}/{id.removeprefix('0x')}", spans[id], calls, above))
+    return questions
+
+
+def _below(id: str, below: Mapping[str, Sequence[str]]) -> list[str]:
+    """A span and all spans below it, each before those below it."""
+    order = [id]
+    for one in order:
+        order.extend(below.get(one, ()))
+    return order
+
+
+def _parts(spans: Mapping[str, _Call], below: Mapping[str, Sequence[str]]) -> list[str]:
+    """The spans of single questions, where a trace has several; none else."""
+    level = {"": 0}
+    order = _below("", below)
+    for id in order:
+        level.update(dict.fromkeys(below.get(id, ()), level[id] + 1))
+    asks: set[str] = set()  # spans in or below which a model is called
+    parts: dict[str, list[str]] = {}
+    for id in reversed(order):
+        inner = [one for one in below.get(id, ()) if one in asks]
+        if id and (inner or _is_model(spans[id])):
+            asks.add(id)
+        several: list[str] = []
+        if level[id] <= _MOST_LEVELS:
+            several = [part for one in inner for part in parts[one]]
+        if not _are_questions(several, spans, spans.get(id)):
+            several = [id] if id else []
+        parts[id] = several
+    return parts[""]
+
+
+def _is_model(span: _Call) -> bool:
+    return span.kind == "LLM" or bool(_model(span))
+
+
+def _states_question(span: _Call) -> bool:
+    """Whether a span's input is a question; a list of texts is not one."""
+    value = unpacked(_first(span.attributes, "input.value", "traceloop.entity.input"))
+    texts = isinstance(value, list) and all(isinstance(v, str) for v in cast("list[Any]", value))
+    return not texts and bool(_input(span.attributes))
+
+
+def _are_questions(ids: Sequence[str], spans: Mapping[str, _Call], above: _Call | None) -> bool:
+    """Whether spans are the same work on questions that differ, in words or in the patient.
+
+    Those below a span that states a question (``above``) are its parts, unless of several patients.
+    """
+    calls = [spans[id] for id in ids]
+    if len({(span.name, span.kind) for span in calls}) != 1 or _is_model(calls[0]):
+        return False
+    asked = {(_input(span.attributes), _patient([span])) for span in calls}
+    if len(asked) < 2 or not all(map(_states_question, calls)):
+        return False
+    patients = {patient for _, patient in asked if patient}
+    return len(patients) > 1 or above is None or not _states_question(above)
+
+
+def _sample(question: _AskedCalls) -> Sample | None:
+    root, spans = question.root, question.spans
+    models = [span for span in spans if _is_model(span)]
+    last = _answering(models, unpacked(_at(root.attributes, "output.value")))
     messages = _prompt(last.attributes) if last else ()
-    steps = tuple(step for span in spans if (step := _step(span)).chunks)
-    question = _input(root.attributes)
-    for span in spans if not question else ():
-        question = question or (_query(span) if span.kind in ("RETRIEVER", "RERANKER") else "")
-    question = question or last_question(messages)
-    if not question and not messages and not steps:
+    steps = _steps(spans)
+    text = _input(root.attributes)
+    for span in spans if not text else ():
+        text = text or (_query(span) if span.kind in ("RETRIEVER", "RERANKER") else "")
+    text = text or last_question(messages)
+    if not text and not messages and not steps:
         return None
     answer = _answer(last.attributes) if last else ""
     answer = answer or text_of(unpacked(_at(root.attributes, "output.value")))
     usage = last.attributes if last else {}
+    system = id_of(_first(root.attributes, "agent.name", "gen_ai.agent.name"))
     return Sample(
-        id=trace.removeprefix("0x"),
+        id=question.id,
         place=root.place,
-        question=question,
+        question=text,
         answer=answer,
-        patient=_patient(root, spans),
+        patient=_patient([root, *spans, *question.above]),
         messages=messages,
         steps=steps,
         model=_model(last) if last else "",
-        system=id_of(_first(root.attributes, "agent.name", "gen_ai.agent.name")),
+        system=system or root.service,
         ended=_ended(usage),
         input_tokens=count_of(_first(usage, "llm.token_count.prompt", "gen_ai.usage.input_tokens")),
         output_tokens=count_of(
@@ -334,6 +460,28 @@ def _sample(trace: str, one: _CallsOfTrace) -> Sample | None:
         ),
         cost_usd=number_of(_first(usage, "llm.cost.total", "gen_ai.usage.cost")),
     )
+
+
+def _answering(models: Sequence[_Call], output: Any) -> _Call | None:
+    """The last call whose answer is in the question's output, else the last that has a prompt: a
+    check of the answer, a title or a summary may come after it."""
+    if not models:
+        return None
+    texts = {" ".join(text.split()) for text in _texts_in(output)} - {""}
+    for span in reversed(models):
+        if " ".join(_answer(span.attributes).split()) in texts:
+            return span
+    return next((one for one in reversed(models) if _prompt(one.attributes)), models[-1])
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        members = cast("Tree", value).values() if isinstance(value, dict) else value
+        for one in cast("Iterable[Any]", members):
+            yield from _texts_in(one)
 
 
 def _first(tree: Tree, *names: str) -> Any:
@@ -368,13 +516,39 @@ def _query(span: _Call) -> str:
     return text_of(_first(span.attributes, *names)) or _input(span.attributes)
 
 
-def _step(span: _Call) -> Step:
-    """The documents that a span gives, in its order; without any for other spans."""
-    reranked = _items(_at(span.attributes, "reranker.output_documents"))
-    names = ("retrieval.documents", "gen_ai.retrieval.documents")
-    retrieved = _items(_first(span.attributes, *names))
-    chunks = [_chunk(one) for one in reranked or retrieved]
-    return Step("reranked" if reranked else "retrieved", tuple(chunks))
+def _steps(spans: Sequence[_Call]) -> tuple[Step, ...]:
+    """What was retrieved and what was kept after reranking, in order.
+
+    Of rerankers one after another the last counts; those of several rounds of retrieval are one
+    step, as each keeps what its round brought.
+    """
+    steps: list[Step] = []
+    selected: list[tuple[Chunk, ...]] = []
+    fresh = True
+    for span in spans:
+        to_rerank, reranked, retrieved = (
+            tuple(map(_chunk, _items(_first(span.attributes, *names)))) for names in _DOCUMENTS
+        )
+        if to_rerank and not steps:  # what a reranker was given, where no span retrieves it
+            steps.append(Step("retrieved", to_rerank))
+        if reranked:
+            if not fresh and selected:
+                selected.pop()
+            selected.append(reranked)
+            fresh = False
+        elif retrieved:
+            steps.append(Step("retrieved", retrieved))
+            fresh = True
+    if selected:
+        steps.append(Step("reranked", tuple(chunk for chunks in selected for chunk in chunks)))
+    return tuple(steps)
+
+
+_DOCUMENTS = (
+    ("reranker.input_documents",),
+    ("reranker.output_documents",),
+    ("retrieval.documents", "gen_ai.retrieval.documents"),
+)
 
 
 def _chunk(value: Any) -> Chunk:
@@ -447,20 +621,54 @@ def _ended(tree: Tree) -> str:
     return ended_of(unpacked(reason))
 
 
-def _patient(root: _Call, spans: Sequence[_Call]) -> str:
-    """The patient by metadata or an attribute of any span, the root's first; else the session.
+def _patient(spans: Sequence[_Call]) -> str:
+    """The patient whom the first span names that names one, in metadata, an attribute or its
+    input; else the one patient of all documents; else the session.
 
     ``user.id`` is who asks, so it is not taken for the patient.
     """
-    for span in (root, *spans):
-        for members in (unpacked(_at(span.attributes, "metadata")), span.attributes):
-            if isinstance(members, dict):
-                stated = fields_of(cast("Tree", members)).get("patient")
-                inner = cast("Tree", stated).get("id") if isinstance(stated, dict) else stated
-                if patient := id_of(inner):
-                    return patient
-    names = ("session.id", "gen_ai.conversation.id")
-    for span in (root, *spans):
-        if session := id_of(_first(span.attributes, *names)):
-            return session
-    return ""
+    for span in spans:
+        tree = span.attributes
+        stated = (_at(tree, "metadata"), _custom_attributes(tree), _at(tree, "input.value"))
+        for members in (*stated, _at(tree, "llm.prompt_template.variables")):
+            if patient := _named_patient(unpacked(members)):
+                return patient
+    names = {_named_patient(one) for span in spans for one in _document_facts(span.attributes)}
+    if len(names) == 1 and (patient := names.pop()):
+        return patient
+    sessions = ("session.id", "gen_ai.conversation.id")
+    return next(filter(None, (id_of(_first(span.attributes, *sessions)) for span in spans)), "")
+
+
+def _custom_attributes(tree: Tree) -> Tree:
+    """The attributes that a program gives names of its own."""
+    return {name: value for name, value in tree.items() if name not in _STANDARD}
+
+
+def _named_patient(members: Any, deeper: int = _MOST_NAMES) -> str:
+    """The patient in an object's fields or those of objects in it: an id, an object with one, or a
+    FHIR reference."""
+    if not isinstance(members, dict):
+        return ""
+    tree = cast("Tree", members)
+    stated = fields_of(tree).get("patient", tree.get("subject"))
+    if isinstance(stated, dict):
+        within = cast("Tree", stated)
+        values = (within.get(name) for name in ("id", "identifier", "mrn", "reference", ""))
+        stated = next((one for one in values if one is not None), None)
+    if (patient := id_of(stated)) and len(patient) <= _LONGEST_ID and "\n" not in patient:
+        return patient  # else it is the text of a chart
+    if not deeper:
+        return ""
+    inner = (_named_patient(value, deeper - 1) for value in tree.values())
+    return next(filter(None, inner), "")
+
+
+def _document_facts(tree: Tree) -> list[Any]:
+    """The metadata of a span's documents that have some."""
+    documents = [one for names in _DOCUMENTS for one in _items(_first(tree, *names))]
+    facts: list[Any] = []
+    for one in map(unpacked, documents):
+        inner = _at(one, "document") if isinstance(one, dict) else None
+        facts.append(unpacked(_at(inner if isinstance(inner, dict) else one, "metadata")))
+    return [one for one in facts if one]

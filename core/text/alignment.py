@@ -16,7 +16,7 @@ Metzener, Dr. Dobb's Journal, July 1988, with several places for a run.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
-from midchart.core.text import count_tokens, event_text, word_spans
+from midchart.core.text import count_tokens, event_text, word_spans, words
 from midchart.core.text.evidence import places_of
 from midchart.core.types import Record, Span
 
@@ -82,6 +82,24 @@ class WordIndex:
         at = np.flatnonzero(inside)
         order = np.argsort(seeds[at], kind="stable")
         self._seeds, self._at = seeds[at][order], at[order]
+        # Events and titles of notes that are shorter than a seed.
+        self._short: dict[str, list[tuple[int, Span | None]]] = {}
+        for number, event in enumerate(record.events):
+            if len(words_of_events[number]) < _SEED:
+                self._call(texts[number], number, Span(number, 0, len(texts[number])))
+            if event.kind == "note" and event.name:
+                self._call(event.name, number, None)
+
+    def _call(self, text: str, event: int, span: Span | None) -> None:
+        self._short.setdefault(" ".join(words(text)), []).append((event, span))
+
+    def called(self, text: str, stated: Set[date], *, alone: bool) -> list[Span] | None:
+        """The events that are this text, of a stated date if some are; none where it is a note's
+        title; None where it is neither, or a word ``alone`` without its date."""
+        events = self._short.get(" ".join(words(text)), [])
+        dated = [pair for pair in events if self.dates[pair[0]] in stated]
+        chosen = dated if alone else dated or events
+        return [span for _, span in chosen[:_MOST_PLACES] if span] if chosen else None
 
     def seeded(self, seeds: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Of each seed of a text: the first and the end of its places in :meth:`places`."""
@@ -264,26 +282,81 @@ def _between(
     """The passages of the words ``first`` to ``end``, which no run holds."""
     if first >= end:
         return
+    # Words that a chunk's edge cuts.
+    head = number > 0 and _cut_word(read, chart, runs[number - 1], first, after=True)
+    if head:
+        yield head
+        first += 1
+    tail = first < end and number < len(runs) and _cut_word(
+        read, chart, runs[number], end - 1, after=False
+    )  # fmt: skip
+    if tail:
+        end -= 1
     # A short gap between two runs of one event is a change of that place.
-    if 0 < number < len(runs) and (change := _change(read, chart, runs[number - 1], runs[number])):
+    between = 0 < number < len(runs) and not head and not tail
+    if between and (change := _change(read, chart, runs[number - 1], runs[number])):
         yield change
         return
     # Else line by line.
-    for line in range(int(read.line_of[first]), int(read.line_of[end - 1]) + 1):
-        a, b = max(first, int(read.first[line])), min(end, int(read.end[line]))
-        if a >= b:
+    if first < end:
+        for line in range(int(read.line_of[first]), int(read.line_of[end - 1]) + 1):
+            a, b = max(first, int(read.first[line])), min(end, int(read.end[line]))
+            if a < b:
+                yield from _line(read, record, protocol, a, b, chart)
+    if tail:
+        yield tail
+
+
+def _cut_word(
+    read: _Text, chart: WordIndex, run: _Run, word: int, *, after: bool
+) -> Passage | None:
+    """The first letters of the word that follows a run in the record, at the end of a line, or the
+    last ones of the word before it, at the beginning of a line; None for another word."""
+    line = int(read.line_of[word])
+    at_edge = word == (read.end[line] - 1 if after else read.first[line])
+    start, end = read.words[word][1:]
+    part = read.text[start:end]
+    if not at_edge or not any(map(str.isalpha, part)):
+        return None
+    spans: list[Span] = []
+    for place in run.places:
+        beyond = place + run.count if after else place - 1
+        inside = 0 <= beyond < len(chart.event) and chart.event[beyond] == chart.event[place]
+        if not inside:
             continue
-        start, stop = read.words[a][1], read.words[b - 1][2]
-        left = read.text[start:stop]
-        # A date or a number alone says nothing of where it is from.
-        named = b - a > 1 and any(map(str.isalpha, left))
-        spans, score = places_of(record, left, protocol) if named else ([], 0.0)
-        if not spans:
-            yield Passage(start, stop, "other")
-            continue
-        stated = read.dates(a)
-        on_date = [s for s in spans if chart.dates[s.event] in stated]
-        yield Passage(start, stop, "changed", tuple((on_date or spans)[:_MOST_PLACES]), score)
+        event, first, last = (int(of[beyond]) for of in (chart.event, chart.start, chart.end))
+        text_there = chart.texts[event][first:last]
+        if after and text_there.startswith(part):
+            spans.append(Span(event, first, first + len(part)))
+        elif not after and text_there.endswith(part):
+            spans.append(Span(event, last - len(part), last))
+    return Passage(start, end, "same", tuple(spans), 1.0) if spans else None
+
+
+def _line(
+    read: _Text, record: Record, protocol: Protocol, first: int, end: int, chart: WordIndex
+) -> Iterator[Passage]:
+    """The passages of a line's words ``first`` to ``end``: as they are, else without the numbers
+    before them, a date or time that the log's system put there."""
+    stop, stated = read.words[end - 1][2], read.dates(first)
+    lead = first
+    while lead < end and not any(map(str.isalpha, read.words[lead][0])):
+        lead += 1
+    for word in dict.fromkeys((first, lead)) if lead < end else ():
+        left = read.text[read.words[word][1] : stop]
+        alone = end - word == 1  # a word says nothing of where it is from
+        spans, score = ([], 0.0) if alone else places_of(record, left, protocol)
+        on_date = [span for span in spans if chart.dates[span.event] in stated]
+        places, source = on_date or spans, "changed"
+        if not spans and word == lead:
+            places, source, score = chart.called(left, stated, alone=alone), "same", 1.0
+        if places is not None and (spans or source == "same"):
+            if first < word:
+                yield Passage(read.words[first][1], read.words[word - 1][2], "other")
+            start = read.words[word][1]
+            yield Passage(start, stop, source, tuple(places[:_MOST_PLACES]), score)
+            return
+    yield Passage(read.words[first][1], stop, "other")
 
 
 def _change(read: _Text, chart: WordIndex, before: _Run, after: _Run) -> Passage | None:

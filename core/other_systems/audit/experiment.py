@@ -21,6 +21,7 @@ from midchart.core.judges.rules import is_refusal
 from midchart.core.options import Count, Options, ReceivedPath
 from midchart.core.other_systems.audit import cards, changes, tables
 from midchart.core.other_systems.audit.joining import (
+    REVIEWER,
     AuditedCohort,
     audited,
     is_frame,
@@ -46,8 +47,6 @@ from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered
 from midchart.core.text.prompt import build_prompt, frame_of
 from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 
-SYSTEM = "system"
-"""``source`` of the rows of a sample whose log names neither system nor model."""
 RERANKED = "reranked"
 MOST_NAMED = 20
 """Samples without a record that are named in the plan; the rest are counted."""
@@ -132,6 +131,7 @@ class AuditRun(Experiment):
         return {
             "samples": len(read.samples),
             "by_content": len(read.by_content),
+            "by_reviewers": list(read.evidence_from.values()).count(REVIEWER),
             "unread": list(read.unread[:MOST_NAMED]),
             "unread_count": len(read.unread),
         }
@@ -194,7 +194,7 @@ def _system_row(job: Job, question: Question) -> Row:
     sample = read.samples[id]
     row: Row = {
         **_columns(question, read),
-        "source": sample.system or sample.model or SYSTEM,
+        "source": read.sources[id],
         "role": "system",
         "place": sample.place,
         "model": sample.model or None,

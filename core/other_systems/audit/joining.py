@@ -9,8 +9,9 @@ same words; what the log says of reference and evidence counts where the cohort 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -20,10 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.cohorts.columns import WHOLE
 from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
-from midchart.core.loaders.open import content_digest
+from midchart.core.loaders.open import cohort_folder, content_digest
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.samples.open import read_samples
@@ -42,6 +45,10 @@ FEWEST = 5
 """Such stretches that a sample needs to be joined by content."""
 VERSION = "1"
 """Changes with how texts and records are compared."""
+SYSTEM = "system"
+"""Name of a system where a log names neither it nor its model."""
+COHORT, REVIEWER, LOG = "cohort", "reviewer", "log"
+"""Who says what the evidence is: the cohort's own files, people who marked it, the log."""
 NOT_THERE = "that the cohort does not have"
 
 
@@ -113,14 +120,16 @@ class Comparison:
 class AuditedCohort(Cohort):
     """A cohort that is asked the questions of a log; its instructions have the ids of the samples.
 
-    ``evidence_from``: "cohort", "log" or "" (no evidence is known), by id; ``by_content``: ids
-    whose record was found by content; ``unread``: parts of the log that could not be read or
-    joined, in words; ``comparison``: what the samples' texts share with all records;
+    ``evidence_from``: who says what it is ("": no evidence is known), ``sources``: the systems'
+    names, ``own_questions``: the cohort's questions with the same words, each by id;
+    ``by_content``: ids whose record was found by content; ``unread``: parts of the log that could
+    not be read or joined, in words; ``comparison``: what the samples' texts share with all records;
     ``frame_lines``: the system's own lines (:func:`is_frame`).
     """
 
     samples: Mapping[str, Sample] = field(default_factory=dict[str, Sample])
     evidence_from: Mapping[str, str] = field(default_factory=dict[str, str])
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
     own_questions: Mapping[str, str] = field(default_factory=dict[str, str])
     by_content: frozenset[str] = frozenset()
     unread: tuple[str, ...] = ()
@@ -183,13 +192,17 @@ def _join(
     # The record and the question of each sample.
     of_cohort = {(i.record_id, _folded(i.question)): i for i in cohort.instructions}
     records_of = _records_of(cohort)
+
+    def record_called(name: str) -> str:
+        return name if name in cohort.records else records_of.get(name, "")
+
     asked: dict[str, Instruction] = {}
     own_questions: dict[str, str] = {}
     by_content: set[str] = set()
     unjoined: list[str] = []
     for number, sample in enumerate(samples):
-        named = names.get(sample.patient, sample.patient)
-        record = named if named in cohort.records else records_of.get(named, "")
+        spellings = [names.get(name, name) for name in _spellings(sample.patient)]
+        record = next((r for name in spellings if (r := record_called(name))), "")
         if not record:
             record = comparison.shingles().record_of(number, LEAST_SHARE, FEWEST)
             by_content.add(sample.id)
@@ -208,14 +221,15 @@ def _join(
             "or give a table of ids (CSV: name in the log, record id)"
         )
     by_id = {sample.id: sample for sample in samples if sample.id in asked}
+    marked = kept_questions(cohort_folder(cohort.path))
     evidence_from = {
-        id: _evidence_from(cohort, own_questions.get(id, ""), by_id[id]) for id in asked
+        id: _evidence_from(cohort, own_questions.get(id, ""), by_id[id], marked) for id in asked
     }
 
     def gold(id: str) -> Gold:
         """The cohort's own gold of a sample's question, else what the log says of it."""
         sample, question = by_id[id], asked[id]
-        if evidence_from[id] == "cohort":
+        if evidence_from[id] in (COHORT, REVIEWER):
             return replace(cohort.gold[own_questions[id]], instruction_id=id)
         own_id = own_questions.get(id, "")
         reference = cohort.gold[own_id].answer if own_id in cohort.gold else ""
@@ -237,6 +251,7 @@ def _join(
         **values,
         samples=by_id,
         evidence_from=evidence_from,
+        sources=_sources(by_id),
         own_questions=own_questions,
         by_content=frozenset(by_content & asked.keys()),
         unread=(*unjoined, *troubles),
@@ -276,6 +291,28 @@ def _ids(path: Path) -> dict[str, str]:
     return names
 
 
+def _spellings(name: str) -> list[str]:
+    """A log's name of a patient as it is, and the id in a FHIR reference or in a number that a
+    table with missing values wrote as a decimal (``17.0``)."""
+    reference = re.search(r"(?:^|/)Patient/([A-Za-z0-9.-]{1,64})(?:/_history/|$)", name)
+    inner = [reference[1]] if reference else []
+    return [name, *inner, *([name.partition(".")[0]] if re.fullmatch(WHOLE, name) else [])]
+
+
+def _sources(samples: Mapping[str, Sample]) -> dict[str, str]:
+    """The name of each sample's system: with its model, where a system has several."""
+    models: dict[str, set[str]] = {}
+    for sample in samples.values():
+        models.setdefault(sample.system, set()).add(sample.model)
+    named: dict[str, str] = {}
+    for id, sample in samples.items():
+        parts = [sample.system] if sample.system else []
+        if sample.model and (not parts or len(models[sample.system]) > 1):
+            parts.append(sample.model)
+        named[id] = ", ".join(parts) or SYSTEM
+    return named
+
+
 def _records_of(cohort: Cohort) -> dict[str, str]:
     """Patient → record, of the patients with one record."""
     records: dict[str, list[str]] = {}
@@ -284,10 +321,10 @@ def _records_of(cohort: Cohort) -> dict[str, str]:
     return {patient: of[0] for patient, of in records.items() if len(of) == 1}
 
 
-def _evidence_from(cohort: Cohort, own_question: str, sample: Sample) -> str:
+def _evidence_from(cohort: Cohort, own_question: str, sample: Sample, kept: Container[str]) -> str:
     if own_question in cohort.gold and cohort.gold[own_question].snippets:
-        return "cohort"
-    return "log" if sample.evidence else ""
+        return REVIEWER if own_question in kept else COHORT
+    return LOG if sample.evidence else ""
 
 
 def _folded(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.other_systems.audit.joining import REVIEWER
 from midchart.core.results.tables import ALL_BANDS, bands_of, ends, generator
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
@@ -99,6 +100,8 @@ def ledger(rows: Iterable[Mapping[str, Any]], plan: Plan) -> Table:
     the reverse (an answer that is correct without the evidence). ``chance``: random sentences with
     as many tokens as the prompt. ``null_low`` and ``null_high``: what 95 % of permutations of the
     questions' positions give a band, so a share within them is no effect of position.
+    ``from_reviewer``: questions whose evidence people marked, on cards of an earlier audit or of
+    their own accord; the others' is the cohort's or the log's.
     """
     groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
@@ -124,6 +127,9 @@ def ledger(rows: Iterable[Mapping[str, Any]], plan: Plan) -> Table:
                             **named,
                             **_counted(inside, step, criterion, before),
                             **ends("null_", null.get(band)),
+                            "from_reviewer": sum(
+                                row["evidence_from"] == REVIEWER for row in inside
+                            ),
                         }
                     )
                 before = step
@@ -299,14 +305,19 @@ def lost_at(row: Mapping[str, Any], criterion: str = ALL) -> str:
 
 def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
     """The questions to look at first: evidence lost and answered wrongly, then text of another
-    patient, then evidence lost, then the most foreign text; :data:`MOST_WORST` at most."""
+    patient, then evidence lost, then the most foreign text; :data:`MOST_WORST` a source at most."""
 
     def weight(row: Mapping[str, Any]) -> tuple[Any, ...]:
         wrong = reached(row, "read", ALL) is False
         gone = lost_at(row) not in ("", "read")
         return wrong and gone, bool(row["other_patient_tokens"]), gone, wrong, row[TOKENS[4]] or 0
 
-    chosen = sorted((row for row in rows if any(weight(row))), key=weight, reverse=True)
+    listed: Counter[str] = Counter()
+    chosen: list[Mapping[str, Any]] = []
+    for row in sorted((row for row in rows if any(weight(row))), key=weight, reverse=True):
+        listed[row["source"]] += 1
+        if listed[row["source"]] <= MOST_WORST:
+            chosen.append(row)
     return [
         {
             "source": row["source"],
@@ -321,7 +332,7 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
             "evidence_pieces": row["evidence_pieces"],
             **{name: row[name] for name in (*TOKENS, "altered")},
         }
-        for row in chosen[:MOST_WORST]
+        for row in chosen
     ]
 
 
@@ -333,6 +344,9 @@ def log_table(plan: Plan, systems: Sequence[Mapping[str, Any]]) -> Table:
         "joined by content, as the log names no record": facts["by_content"],
         "left out: in no record, or not readable": facts["unread_count"],
         "with known evidence": sum(row["evidence_from"] is not None for row in systems),
+        "with evidence that people marked": sum(
+            row["evidence_from"] == REVIEWER for row in systems
+        ),
         "with evidence located in the record": sum(bool(row["evidence_pieces"]) for row in systems),
         "with an answer that a reference judges": sum(
             row["judged"] in ("correct", "incorrect") for row in systems
@@ -347,6 +361,12 @@ def warnings(plan: Plan) -> list[str]:
     lines = list(facts["unread"])
     if (more := facts["unread_count"] - len(lines)) > 0:
         lines.append(f"{more:,} more samples were left out")
+    if marked := facts.get("by_reviewers"):
+        lines.append(
+            f"people marked the evidence of {marked:,} question{'s' * (marked != 1)} of the "
+            "ledger; cards of an earlier audit are harder than others, as they were drawn for "
+            "being uncertain, and a comparison with an earlier audit leaves them out"
+        )
     lines.append(
         "text is located exactly or, where it is reworded, by the search whose errors the check of "
         "the cohort measures; text that a record has several times counts at all of its places"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from midchart.core.format import p_number
@@ -42,13 +42,15 @@ BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 VIEWS = (
     View("ledger", "Where did the evidence get lost?", "ledger", (THERE,), "forest",
          rows=("source", "after_step"), choose=("criterion",), where={"band": ("overall",)},
-         more=("lost", "regained", "chance"),
+         more=("lost", "regained", "chance", "from_reviewer"),
          about="Steps in the order of the system's work; the arms have as many tokens."),
     View("corrected", "And of the questions without known evidence?", "corrected", (CORRECTED,),
          "forest", rows=("source", "after_step"), choose=("criterion",),
          more=("known", "cards", "not_documented", "machine_share", "share_width_after_ten",
                "cards_to_halve"),
-         about="Cards are drawn with known probabilities; page Review deals them."),
+         about="Page Review deals cards, uncertain questions more often: they count here, by "
+               "their probabilities, not in this audit's ledger. A later audit knows their "
+               "evidence."),
     View("changes", "What changed since the earlier audit?", "changes", (CHANGE,), "forest",
          rows=("source", "after_step"), choose=("criterion",), zero=True,
          more=("share_before", "share", "n_before", "in_both", "alarm", "alarm_p")),
@@ -61,10 +63,10 @@ VIEWS = (
     View("prompt", "Does the place in the prompt matter?", "prompt_positions", (CORRECT,), "line",
          rows=("source",), across="prompt_band"),
     View("types", "Which questions lose evidence?", "types", (THERE,), "forest",
-         rows=("source", "task_type"), more=("lost",)),
+         rows=("task_type",), choose=("source",), more=("lost",)),
     View("prompts", "What are the prompts made of?", "prompts"),
     View("worst", "Which questions to look at first?", "worst",
-         opens=("record", "own_question", "question"),
+         choose=("source",), opens=("record", "own_question", "question"),
          about="A click opens the question in its chart, with what Midchart's arms keep."),
     View("log", "What of the log was used?", "log"),
     View("missed", "Which items failed?", "failures"),
@@ -72,60 +74,95 @@ VIEWS = (
 
 
 def conclusion(report: Mapping[str, Any]) -> Conclusion:
-    """The step that loses most, the best arm, and what prompts hold that the chart does
-    not."""
-    ledger = [
-        row for row in report["tables"].get("ledger", ())
-        if row["band"] == "overall" and row["criterion"] == ALL and row["n"]
-    ]  # fmt: skip
-    steps = [row for row in ledger if row["role"] == "system" and row["lost"] is not None]
-    made_of = {row["source"]: row for row in report["tables"].get("prompts", ())}
-    if not steps:
-        if not made_of:
-            return Conclusion()
-        source, row = next(iter(made_of.items()))
-        if text := _of_cards(report, source):
-            return Conclusion(text)
-        share = row["record_share"] + row["changed_share"]
-        return Conclusion(
-            f"{source}: no evidence is known, so no loss; {100 * share:.0f} % of the prompts' text "
-            f"is the patient's record ({row['n']:,} prompt{'s' * (row['n'] != 1)})."
-        )
-    source = steps[0]["source"]
-    steps = [row for row in steps if row["source"] == source]
-    most = max(steps, key=lambda row: row["lost"])
-    last = steps[-1]
-    if most["lost"]:
-        before = STEP_TITLES[most["before"]]
-        headline = (
-            f"{source}: of {most['n']:,} questions with located evidence, most are lost between "
-            f"“{before}” and “{most['after_step']}” ({most['lost']:,}); {last['hits']:,} are "
-            f"{last['after_step']}."
-        )
-    else:
-        headline = f"{source}: all evidence is there at every step ({last['n']:,} questions)."
-    # What changed, the arm that keeps most, and what is not the patient's.
-    details = _changed(report, source)
+    """Of each system the step that loses most, the best arm, and what prompts hold that the chart
+    does not; of several systems first which keeps most."""
+    tables = report["tables"]
+    steps: dict[str, list[Mapping[str, Any]]] = {}
+    for row in tables.get("ledger", ()):
+        overall = row["band"] == "overall" and row["criterion"] == ALL and row["n"]
+        if row["role"] == "system" and overall and row["lost"] is not None:
+            steps.setdefault(row["source"], []).append(row)
+    made_of = {row["source"]: row for row in tables.get("prompts", ())}
+    sources = list(dict.fromkeys((*steps, *made_of)))
+    losses = {
+        source: _losses(source, steps[source]) if source in steps
+        else _of_cards(report, source) or _without_evidence(source, made_of[source])
+        for source in sources
+    }  # fmt: skip
+    # What changed, the arms and the cards, and what is not the patient's.
+    details: list[str] = []
+    for source in sources:
+        if source in steps:
+            details += _changed(report, source) + _against_arms(report, source)
+            details += filter(None, [_of_cards(report, source)])
+        if source in made_of and (others := made_of[source]["with_other_patient"]):
+            n = made_of[source]["n"]
+            details.append(
+                f"{source}: {others:,} of {n:,} prompts hold text of another patient's record."
+            )
+    if not sources:
+        return Conclusion()
+    if len(sources) == 1:
+        return Conclusion(losses[sources[0]], tuple(details))
+    return Conclusion(_compared(sources, steps), (*losses.values(), *details))
+
+
+def _compared(sources: Sequence[str], steps: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """Which system has all pieces of the evidence in its prompt most often, and which least."""
+    shares = {
+        source: row for source, rows in steps.items() for row in rows if row["step"] == "prompt"
+    }
+    names = f"{len(sources):,} systems were audited"
+    if len(shares) < 2:
+        return f"{names}: {', '.join(sources)}."
+    order = sorted(shares, key=lambda source: shares[source]["share"])
+    said = [
+        f"{source} for {100 * shares[source]['share']:.0f} % of {shares[source]['n']:,} questions"
+        for source in (order[-1], order[0])
+    ]
+    return (
+        f"{names}, each on its own questions: all pieces of the evidence are in the prompt most "
+        f"often with {said[0]}, least often with {said[1]}."
+    )
+
+
+def _losses(source: str, steps: Sequence[Mapping[str, Any]]) -> str:
+    """The step at which a system loses most."""
+    most, last = max(steps, key=lambda row: row["lost"]), steps[-1]
+    if not most["lost"]:
+        return f"{source}: all evidence is there at every step ({last['n']:,} questions)."
+    before = STEP_TITLES[most["before"]]
+    return (
+        f"{source}: of {most['n']:,} questions with located evidence, most are lost between "
+        f"“{before}” and “{most['after_step']}” ({most['lost']:,}); {last['hits']:,} are "
+        f"{last['after_step']}."
+    )
+
+
+def _without_evidence(source: str, made_of: Mapping[str, Any]) -> str:
+    share = made_of["record_share"] + made_of["changed_share"]
+    return (
+        f"{source}: no evidence is known, so no loss; {100 * share:.0f} % of the prompts' text "
+        f"is the patient's record ({made_of['n']:,} prompt{'s' * (made_of['n'] != 1)})."
+    )
+
+
+def _against_arms(report: Mapping[str, Any], source: str) -> list[str]:
+    """The arm that keeps most with as many tokens, in a sentence; none without an arm."""
     pairs = [
         row for row in report["tables"].get("against_arms", ())
         if row["source"] == source and row["criterion"] == ALL
     ]  # fmt: skip
-    if pairs:
-        best = max(pairs, key=lambda row: row["arm_share"])
-        low, high = best["patient_low"], best["patient_high"]
-        ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
-        details.append(
-            f"All pieces in the prompt: {source} {100 * best['system_share']:.0f} %, "
-            f"{best['label']} with as many tokens {100 * best['arm_share']:.0f} %; difference "
-            f"{100 * best['difference']:+.0f} points{ends}."
-        )
-    if text := _of_cards(report, source):
-        details.append(text)
-    if source in made_of and (others := made_of[source]["with_other_patient"]):
-        details.append(
-            f"{others:,} of {made_of[source]['n']:,} prompts hold text of another patient's record."
-        )
-    return Conclusion(headline, tuple(details))
+    if not pairs:
+        return []
+    best = max(pairs, key=lambda row: row["arm_share"])
+    low, high = best["patient_low"], best["patient_high"]
+    ends = "" if low is None else f" [{100 * low:+.0f}, {100 * high:+.0f}]"
+    return [
+        f"All pieces in the prompt: {source} {100 * best['system_share']:.0f} %, "
+        f"{best['label']} with as many tokens {100 * best['arm_share']:.0f} %; difference "
+        f"{100 * best['difference']:+.0f} points{ends}."
+    ]
 
 
 def _of_cards(report: Mapping[str, Any], source: str) -> str:

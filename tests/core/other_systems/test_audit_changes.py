@@ -13,6 +13,7 @@ from midchart.core.errors import MidchartError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.other_systems.audit.changes import AUDITS, alarms
 from midchart.core.protocol import Protocol
+from midchart.core.results.items import rows
 from tests.simulations.audited_systems import Losses, outcomes, questions_of, write_log
 from tests.simulations.watched_systems import Series, raised
 from tests.support.run_helpers import finished_run, workspace_at
@@ -98,11 +99,16 @@ def test_questions_that_were_cards_are_left_out(demo, first, cohort_path):
     [card] = api.deal_cards(unknown, 1)
     api.mark_evidence(cohort_path, card["question"], [(0, 0, 5)])
     known, _ = demo(Losses(), "known now", first[0], more=[sample])
-    [n] = [
-        row["n"] for row in api.report(known)["tables"]["ledger"]
+    report = api.report(known)
+    [(n, by_people)] = [
+        (row["n"], row["from_reviewer"]) for row in report["tables"]["ledger"]
         if (row["step"], row["criterion"], row["band"]) == ("prompt", "all pieces", "overall")
     ]  # fmt: skip
     assert of_prompt(known)["n"] == n - 1
+    assert by_people == 1, "the ledger counts it and names who marked it"
+    assert any("people marked the evidence of 1 question of" in one for one in report["warnings"])
+    [new] = [row for row in rows(known, "audited") if row["instruction"] == "new"]
+    assert new["evidence_from"] == "reviewer"
     api.withdraw_question(cohort_path, card["question"])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -237,6 +238,83 @@ def test_a_log_without_a_systems_name_is_told_apart_by_its_models(demo, tmp_path
         if (row["step"], row["criterion"], row["band"]) == of
     }
     assert n == {"one": 1, "system": 1, "two": 2}
+
+
+NOTEBOOK = Path(__file__).parents[1] / "samples/logs/notebook"
+
+
+@pytest.mark.parametrize("file", ["console.json.gz", "otlp.jsonl.gz", "phoenix.parquet"])
+def test_a_notebooks_own_pipeline_is_audited_from_its_export(demo, file):
+    path, _ = demo
+    run = audit(path, NOTEBOOK / file, arms=[])
+    # Which step has the sentence, by a look into the export.
+    expected = {
+        "What was the result of the skin biopsy in 1995?": (True, True, False),
+        "What is the most recent bone density at the hip?": (False, False, False),
+        "Which Helicobacter result is on file?": (True, False, False),
+        "What did the most recent outside urine specimen grow?": (True, True, True),
+    }
+    read = {
+        row["question"].partition(" I am preparing")[0]: tuple(row[step] for step in STEPS)
+        for row in rows(run, "audited")
+    }
+    assert read == expected
+    report = api.report(run)
+    assert {row["measure"]: row["count"] for row in report["tables"]["log"]}[
+        "left out: in no record, or not readable"
+    ] == 0
+    [made_of] = report["tables"]["prompts"]
+    assert made_of["record_share"] == 1, "words cut by a chunk's edge are the record's too"
+
+
+@pytest.mark.parametrize("name", ["Patient/{}", "https://ward.example/fhir/Patient/{}", "{}.0"])
+def test_a_reference_and_a_number_name_their_record(demo, tmp_path, name):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(3))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    text = [json.dumps({**line, "patient": name.format(line["patient"])}) for line in lines]
+    log.write_text("\n".join(text))
+    audited = rows(audit(path, log, arms=[]), "audited")
+    assert [row["joined_by"] for row in audited] == ["name"] * 4
+    assert sorted(row["chart"] for row in audited) == sorted(line["patient"] for line in lines)
+
+
+def test_models_of_one_system_are_told_apart(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "models.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(9))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    names = [("bot", "a"), ("bot", "b"), ("other", "a"), ("other", "a")]
+    log.write_text("\n".join(
+        json.dumps({**line, "system": system, "model": model})
+        for line, (system, model) in zip(lines, names, strict=True)
+    ))  # fmt: skip
+    run = audit(path, log)
+    sources = [row["source"] for row in rows(run, "audited") if row["role"] == "system"]
+    assert sorted(sources) == ["bot, a", "bot, b", "other", "other"]
+    stated = api.report(run)["conclusion"]
+    assert stated["headline"].startswith("3 systems were audited")
+    for name in ("bot, a", "bot, b", "other"):
+        of_it = [one for one in stated["details"] if one.startswith(f"{name}: ")]
+        assert of_it, f"what {name} loses"
+        assert any(f"the prompt: {name} " in one for one in stated["details"]), f"{name} and arms"
+
+
+def test_the_conclusion_names_the_system_that_keeps_most(demo, tmp_path):
+    path, cohort = demo
+    asked = questions_of(cohort)
+    lines = []
+    for name, losses in (("all", Losses()), ("few", Losses(retrieval=0.8))):
+        log = tmp_path / f"{name}.jsonl"
+        write_log(cohort, asked, losses, log, np.random.default_rng(6))
+        lines += [{**json.loads(line), "system": name} for line in log.read_text().splitlines()]
+    log = tmp_path / "both.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    report = api.report(audit(path, log, arms=[]))
+    headline = report["conclusion"]["headline"]
+    assert "most often with all for 100 %" in headline and "least often with few" in headline
+    assert {row["source"] for row in report["tables"]["worst"]} == {"all", "few"}
 
 
 @pytest.mark.slow

@@ -122,6 +122,177 @@ def test_spans_of_the_genai_conventions_are_read(tmp_path):
     assert (one.input_tokens, one.output_tokens, one.patient) == (12, 2, "c1")
 
 
+def span(id: str, parent: str | None, kind: str, second: int, **attributes) -> dict:
+    """A span of the trace "t"; its name is its kind, or ``named``."""
+    named = attributes.pop("named", kind.lower())
+    return {
+        "name": named,
+        "context": {"trace_id": "t", "span_id": id},
+        "parent_id": parent,
+        "start_time": f"2026-01-01T00:00:{second:02}Z",
+        "attributes": {"openinference.span.kind": kind}
+        | {name.replace("__", "."): value for name, value in attributes.items()},
+    }
+
+
+def asked(id: str, parent: str | None, second: int, question: str, answer: str, **more) -> list:
+    """The spans of a question: a chain with a retriever and a model below it."""
+    documents = {"retrieval__documents__0__document__content": f"text for {question}"}
+    messages = {
+        "llm__input_messages__0__message__role": "user",
+        "llm__input_messages__0__message__content": f"text for {question}",
+        "llm__output_messages__0__message__content": answer,
+    }
+    return [
+        span(id, parent, "CHAIN", second, input__value=question, named="answer", **more),
+        span(f"{id}-r", id, "RETRIEVER", second + 1, input__value=question, **documents),
+        span(f"{id}-m", id, "LLM", second + 2, **messages),
+    ]
+
+
+def written(tmp_path: Path, spans: list) -> list:
+    (tmp_path / "spans.jsonl").write_text("\n".join(map(json.dumps, spans)))
+    return samples(tmp_path / "spans.jsonl")
+
+
+LOOP = [
+    *asked("a", "root", 1, "Which dose?", "5 mg", metadata='{"patient_id": "p1"}'),
+    *asked("b", "root", 5, "Which allergy?", "Penicillin", patient__id="p2"),
+]
+
+
+@pytest.mark.parametrize(
+    "above",
+    [
+        [span("root", None, "CHAIN", 0, named="evaluate")],
+        [span("root", None, "CHAIN", 0, input__value=json.dumps(["Which dose?", "And?"]))],
+        [span("root", None, "CHAIN", 0, input__value="the questions of May")],
+        [],  # the span above them has not ended, and is not exported
+    ],
+)
+def test_each_question_of_a_loop_in_one_trace_is_a_sample(tmp_path, above):
+    first, second = written(tmp_path, [*above, *LOOP])
+    assert (first.question, first.answer, first.patient) == ("Which dose?", "5 mg", "p1")
+    assert (second.question, second.answer, second.patient) == (
+        "Which allergy?", "Penicillin", "p2",
+    )  # fmt: skip
+    assert [len(one.steps) for one in (first, second)] == [1, 1]
+
+
+def test_a_loop_over_patients_with_one_question_names_each_of_them(tmp_path):
+    spans = [span("root", None, "CHAIN", 0, named="all")]
+    for number, patient in enumerate(("p1", "p2")):
+        spans.append(span(patient, "root", "CHAIN", 10 * number, named="patient", mrn=patient))
+        spans += asked(f"{patient}-a", patient, 10 * number + 1, "Which dose?", "5 mg")
+        spans += asked(f"{patient}-b", patient, 10 * number + 5, "Which drug?", "Warfarin")
+    read = written(tmp_path, spans)
+    assert [(one.patient, one.question) for one in read] == [
+        ("p1", "Which dose?"), ("p1", "Which drug?"), ("p2", "Which dose?"), ("p2", "Which drug?"),
+    ]  # fmt: skip
+    assert len({one.id for one in read}) == 4
+
+
+def test_parts_of_a_question_and_rounds_of_retrieval_are_one_sample(tmp_path):
+    root = span("root", None, "CHAIN", 0, input__value="Which drugs?", output__value="Both.")
+    parts = [
+        *asked("a", "root", 1, "Which dose?", "5 mg"), *asked("b", "root", 5, "Which drug?", "W"),
+    ]  # fmt: skip
+    last = span("z", "root", "LLM", 9, llm__output_messages__0__message__content="Both.")
+    [one] = written(tmp_path, [root, *parts, last])
+    assert (one.question, one.answer) == ("Which drugs?", "Both.")
+    assert [step.name for step in one.steps] == ["retrieved", "retrieved"]
+
+
+def test_a_check_after_the_answer_is_not_taken_for_it(tmp_path):
+    spans = asked("a", None, 1, "Which dose?", "5 mg", output__value='{"reply": ["5 mg"]}')
+    check = {
+        "llm__input_messages__0__message__content": "Is this grounded? 5 mg",
+        "llm__output_messages__0__message__content": "yes",
+    }
+    [one] = written(tmp_path, [*spans, span("c", "a", "LLM", 9, **check)])
+    assert one.answer == "5 mg"
+    assert one.messages == (Message("user", "text for Which dose?"),)
+
+
+def reranked(id: str, second: int, *texts: str) -> dict:
+    names = (f"reranker__output_documents__{i}__document__content" for i in range(len(texts)))
+    return span(id, "a", "RERANKER", second, **dict(zip(names, texts, strict=True)))
+
+
+def test_rerankers_in_a_row_are_one_and_those_of_two_rounds_are_put_together(tmp_path):
+    spans = asked("a", None, 1, "Which dose?", "5 mg")[:2]
+    again = span(
+        "r2", "a", "RETRIEVER", 6, retrieval__documents__0__document__content="second round"
+    )
+    rounds = [reranked("k1", 3, "one", "two"), reranked("k2", 4, "two"), again,
+              reranked("k3", 7, "three")]  # fmt: skip
+    [one] = written(tmp_path, [*spans, *rounds])
+    assert [step.name for step in one.steps] == ["retrieved", "retrieved", "reranked"]
+    assert [chunk.text for chunk in one.steps[-1].chunks] == ["two", "three"]
+
+
+def test_what_a_reranker_was_given_stands_for_a_retrieval_without_a_span(tmp_path):
+    documents = {"reranker__input_documents__0__document__content": "one",
+                 "reranker__output_documents__0__document__content": "one"}  # fmt: skip
+    [one] = written(
+        tmp_path, [span("a", None, "RERANKER", 1, reranker__query="Dose?", **documents)]
+    )
+    assert [step.name for step in one.steps] == ["retrieved", "reranked"]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"patient_id": "p7"},
+        {"ehr__patient__id": "p7"},
+        {"metadata": '{"ward": "B2", "patient": {"mrn": "p7"}}'},
+        {"metadata": '{"subject": {"reference": "p7"}}'},
+        {"input__value": '{"question": "Which dose?", "patient_id": "p7"}'},
+        {"llm__prompt_template__variables": '{"patient_id": "p7", "context": "text"}'},
+        {"retrieval__documents__0__document__metadata": '{"patient_id": "p7", "page": 3}'},
+        {"session__id": "p7", "user__id": "dr-x"},
+        {"session__id": "s1", "metadata__chart": "a text\nof lines", "metadata__mrn": "p7"},
+    ],
+)
+def test_the_patient_is_read_wherever_a_program_names_one(tmp_path, attributes):
+    texts = {"input__value": "Which dose?", "retrieval__documents__0__document__content": "5 mg"}
+    [one] = written(tmp_path, [span("a", None, "RETRIEVER", 1, **{**texts, **attributes})])
+    assert (one.question, one.patient) == ("Which dose?", "p7")
+
+
+def test_documents_of_two_patients_name_none(tmp_path):
+    documents = {
+        f"retrieval__documents__{i}__document__metadata": json.dumps({"patient_id": f"p{i}"})
+        for i in range(2)
+    }
+    [one] = written(tmp_path, [span("a", None, "RETRIEVER", 1, input__value="Dose?", **documents)])
+    assert one.patient == ""
+
+
+def test_printed_documents_are_read_between_other_lines(tmp_path):
+    spans = [json.dumps(one, indent=4) for one in asked("a", None, 1, "Which dose?", "5 mg")]
+    text = "\n".join(["Loading the model", spans[0], *spans[1:], "{", '    "cut": ', "done"])
+    (tmp_path / "output.log").write_text(text)
+    troubles: list[str] = []
+    [one] = read_samples(tmp_path / "output.log", troubles.append)
+    assert (one.question, one.answer) == ("Which dose?", "5 mg")
+    assert len(troubles) == 2 and all(t.startswith("output.log") for t in troubles)
+    assert not any("Loading" in t or "cut" in t for t in troubles), "no text of a log"
+
+
+def test_a_table_of_spans_without_lists_is_named(tmp_path):
+    (tmp_path / "spans.csv").write_text("name,context.trace_id,attributes.input.value\na,t,Q\n")
+    troubles: list[str] = []
+    assert not list(read_samples(tmp_path / "spans.csv", troubles.append))
+    assert "export Parquet or JSON" in troubles[0]
+
+
+def test_a_deep_chain_of_spans_is_read(tmp_path):
+    chain = [span(f"{i}", f"{i - 1}" if i else None, "CHAIN", 0) for i in range(3_000)]
+    [one] = written(tmp_path, [*chain, *asked("a", "2999", 1, "Which dose?", "5 mg")])
+    assert one.answer == "5 mg"
+
+
 def test_a_broken_span_is_named_and_the_rest_of_the_traces_load(tmp_path):
     lines = (LOGS / "openinference/spans.jsonl").read_text().splitlines()
     (tmp_path / "spans.jsonl").write_text(

@@ -51,6 +51,31 @@ def test_a_number_that_was_changed_in_equal_text_is_named_with_the_records_own()
     assert passages[1].altered == ("4.1", "1.4")
 
 
+def test_words_that_a_chunks_edge_cuts_are_the_records():
+    first, second, third = places("ixaban 5 mg twice daily for new atrial fibr\n---\nand fell to")[
+        :3
+    ]
+    assert [one[0] for one in (first, second, third)] == ["same", "same", "same"]
+    assert [first[1], third[1]] == [[(0, "ixaban")], [(0, "fibr")]]
+    assert places("atypical falls since the last visit; the walking frame")[0][0] == "other"
+
+
+def test_a_cut_number_is_not_taken_for_the_records():
+    note = "She has taken enoxaparin since May, at a dose of 40 mg."
+    record = Record("p2", (Event(0, None, "note", text=note),), "alignment-p2")
+    passages = aligned(note.partition("0 mg")[0], record, PROTOCOL)
+    assert [one.source for one in passages] == ["same", "other"], "4 is no part of 40"
+
+
+def test_a_time_before_a_line_and_a_notes_title_are_no_foreign_text():
+    stamped = places("2020-03-04 11:50 Hemoglobin: 9.1 g/dL\n[2020-01-02 08:00] Discharge summary")
+    assert [one for one in stamped if one[0] == "same"] == [
+        ("same", [(1, "Hemoglobin: 9.1 g/dL")]), ("same", []),
+    ]  # fmt: skip
+    assert places("2020-06-07 08:00 Letter")[-1] == ("same", [])
+    assert places("2020-06-08 08:00 Letter")[-1][0] == "other", "a word alone needs its date"
+
+
 def test_equal_lines_are_at_both_places_unless_a_date_is_stated():
     assert places("Hemoglobin: 9.1 g/dL") == [
         ("same", [(1, "Hemoglobin: 9.1 g/dL"), (2, "Hemoglobin: 9.1 g/dL")])
