@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.storage.files import open_regular, replacing
+from midchart.core.storage.files import hold_root, open_regular, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
@@ -129,24 +129,13 @@ def shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-_roots: set[Path] = set()
-"""Folders of others that were opened: no file in them is read over a link out of them."""
-
-
-def hold_root(root: Path) -> None:
-    """From now on read no file below the folder ``root`` over a link that leads out of a folder."""
-    if root.is_dir():
-        _roots.add(root)
-
-
 def open_file(path: Path, largest: int = _LARGEST_FILE) -> BinaryIO:
     """A file of a cohort or a log, opened once and checked as it was opened.
 
     Every file that others made is opened here (:func:`midchart.core.storage.files.open_regular`).
     Raises OSError where it is no regular file, too large, or a link out of its folder.
     """
-    root = next((parent for parent in reversed(path.parents) if parent in _roots), None)
-    return open_regular(path, largest, root)
+    return open_regular(path, largest)
 
 
 def check_file(path: Path, largest: int = _LARGEST_FILE) -> os.stat_result:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.gate.ngrams import Hashing
-from midchart.core.storage.files import replacing
+from midchart.core.storage.files import read_regular, replacing
 
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
@@ -196,9 +196,14 @@ def save_arrays(
     arrays: Mapping[str, NDArray[np.float32]],
     card: Mapping[str, Any],
 ) -> None:
-    """Write arrays and card, each atomically, the card last."""
+    """Write arrays and card, each atomically, the card last.
+
+    An earlier card is deleted first: without one a folder holds no gate, so that arrays that a
+    killed process leaves are never read with the card of others.
+    """
     from safetensors.numpy import save_file
 
+    (folder / f"{stem}.json").unlink(missing_ok=True)
     with replacing(folder / f"{stem}.safetensors") as fresh:
         save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, fresh)
     with replacing(folder / f"{stem}.json") as fresh:
@@ -216,8 +221,8 @@ def load_arrays(folder: Path, stem: str, format: str) -> tuple[_Arrays, dict[str
 
     card_file = folder / f"{stem}.json"
     try:
-        text = card_file.read_bytes()
-        raw = (folder / f"{stem}.safetensors").read_bytes()
+        text = read_regular(card_file)
+        raw = read_regular(folder / f"{stem}.safetensors")
     except FileNotFoundError as error:
         missing = f"no trained gate is here ({Path(str(error.filename)).name} is missing)"
         raise DataError(str(folder), None, missing, _REMEDY) from None

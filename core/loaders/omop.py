@@ -10,9 +10,12 @@ MedAlign's column names, ``filename`` being the person_id.
 from __future__ import annotations
 
 import csv
+import os
 import re
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -34,7 +37,7 @@ from midchart.core.cohorts.columns import (
     decide_numbers,
     decide_times,
 )
-from midchart.core.cohorts.files import LoadLog, checked_tables
+from midchart.core.cohorts.files import LoadLog, checked_tables, data_error
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -68,7 +71,8 @@ from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import connect, describe_error, sql_files
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.rows import literal
+from midchart.core.storage.files import copy_regular
+from midchart.core.storage.sql_files import literal, quoted, reading
 from midchart.core.types import Record
 
 MOST_ZIP_FILES = 10_000
@@ -236,8 +240,11 @@ class _Database:
     _drawn_on: dict[str, _TableColumns] = field(default_factory=dict[str, "_TableColumns"])
     _most: int = 1
     """Persons that are read at once at most."""
+    _open: ExitStack = field(default_factory=ExitStack)
+    """The files that the views read."""
 
     def __post_init__(self) -> None:
+        weakref.finalize(self, self._open.close)
         self._contents = lru_cache(maxsize=_REMEMBERED)(self._say)
         self._moments = lru_cache(maxsize=_REMEMBERED)(self._moment)
 
@@ -247,6 +254,28 @@ class _Database:
         Columns become lower case and text, and how they are read is decided. ``csv``: cells may be
         quoted by apostrophes. Raises duckdb.Error, DataError.
         """
+        # A view reads its file as long as there is the database.
+        with reading(source) if not stored else nullcontext(self._held_open(source)) as sql:
+            self._add(table, file, sql, stored, csv)
+
+    def attach(self, path: Path) -> None:
+        """Attach a DuckDB file as ``cdm``, read-only; raises duckdb.Error, OSError.
+
+        DuckDB opens the log of changes that are not yet in the file by its name: where there is
+        one, both are copied to a private folder.
+        """
+        log = path.with_name(f"{path.name}.wal")
+        if os.path.lexists(log):
+            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="midchart-")))
+            for file in (path, log):
+                copy_regular(file, folder / file.name)
+            path = folder / path.name
+        self.base.execute(f"ATTACH {self._held_open(quoted(path))} AS cdm (READ_ONLY)")
+
+    def _held_open(self, source: str) -> str:
+        return self._open.enter_context(reading(source))
+
+    def _add(self, table: str, file: str, source: str, stored: bool, csv: bool) -> None:
         described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types: dict[str, str] = {}
         originals: dict[str, str] = {}
@@ -307,9 +336,9 @@ class _Database:
         pattern = literal(APOSTROPHES)
         full = [f"count_if(regexp_full_match({_quoted(c)}, {pattern}, 's'))" for c in some]
         changes: dict[str, str] = {}
-        for (column, n), quoted in zip(some.items(), self.aggregates(table, full), strict=True):
-            if are_quoted_by_apostrophes(n, quoted):
-                state_apostrophes(file, column, quoted, self.log)
+        for (column, n), cells in zip(some.items(), self.aggregates(table, full), strict=True):
+            if are_quoted_by_apostrophes(n, cells):
+                state_apostrophes(file, column, cells, self.log)
                 cell = _quoted(column)
                 inner = f"replace({cell}[2:-2], '''''', '''')"
                 changes[column] = (
@@ -679,8 +708,10 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     names = column_names(head, (), {}, file.name, log)
     state_delimiter(head, default, file.name, log)
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
+    packed = "gzip" if file.suffix.lower() == ".gz" else "none"
     return (
         f"read_csv({sql_files([file])}, header=false, skip=1, auto_detect=false, "
+        f"compression='{packed}', "
         f"columns={{{columns}}}, null_padding=false, delim={literal(head.delimiter)}, "
         "quote='\"', escape='\"', comment='', store_rejects=true, rejects_limit=0, "
         "max_line_size=67108864)"
@@ -804,13 +835,15 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
     if not checked_tables([path], path.parent, log):
         raise log.nothing_read(path.name, "cannot be read")
     try:
-        base.base.execute(f"ATTACH {literal(path)} AS cdm (READ_ONLY)")
+        base.attach(path)
         base.base.execute("SET enable_external_access = false")
         tables = base.base.execute(
             "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
         ).fetchall()
     except duckdb.Error as error:
         raise DataError(path.name, None, describe_error(error), "close other users of it") from None
+    except OSError as error:
+        raise data_error(error, path.name) from None
     for name, schema in tables:
         if str(name).lower() in _NEEDED:
             try:

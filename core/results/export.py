@@ -38,7 +38,7 @@ from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml
 from midchart.core.runs.status import state_of
-from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
 
@@ -404,9 +404,9 @@ def _write(
     finished: dict[str, Any] = folder.finished()
     write_json(staging / "done.json", {k: v for k, v in finished.items() if k != DIGESTS})
     if folder.events.exists():
-        shutil.copyfile(folder.events, staging / "events.jsonl")
+        copy_regular(folder.events, staging / "events.jsonl")
     if (folder.path / NOTE).exists():
-        shutil.copyfile(folder.path / NOTE, staging / NOTE)
+        copy_regular(folder.path / NOTE, staging / NOTE)
     (staging / "items").mkdir()
     store, rows = folder.store(plan), 0
     dropped: dict[str, list[str]] = {}
@@ -426,7 +426,7 @@ def _write(
         dropped["reviews"] = [] if with_text else ["comment"]
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (staging / "forecast").mkdir(exist_ok=True)
-        shutil.copyfile(path, staging / "forecast" / path.name)
+        copy_regular(path, staging / "forecast" / path.name)
     if not rows_only:
         document = report(folder.id)
         write_json(staging / "report.json", document)

@@ -13,30 +13,42 @@ from __future__ import annotations
 import json
 import os
 import re
+import secrets
 import shutil
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
+
+from pydantic import Field, TypeAdapter
 
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.loaders.open import content_digest
-from midchart.core.parsing import user_path
+from midchart.core.options import Options
+from midchart.core.parsing import read_document, user_path
 from midchart.core.provenance import now
 from midchart.core.results.export import MANIFEST, read_manifest
-from midchart.core.results.reviews import checked_lines, write_lines
+from midchart.core.results.reviews import checked_lines, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
 from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import sync_folder, writing
-from midchart.core.storage.jsonl import read_lines
-from midchart.core.storage.rows import Schema, query, quoted
+from midchart.core.storage.files import (
+    open_regular,
+    read_regular,
+    replacing,
+    sync_folder,
+    writing,
+)
+from midchart.core.storage.jsonl import encode, read_lines
+from midchart.core.storage.lock import exclusive
+from midchart.core.storage.rows import Schema, query
+from midchart.core.storage.sql_files import quoted
 from midchart.core.storage.staging import incoming
 
 NAMES = re.compile(
@@ -58,6 +70,19 @@ MOST_UNPACKED = 16 << 30
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
+_REVIEWS = r"_shared|[a-z0-9][a-z0-9-]{0,31}"
+_Lines = Sequence[Mapping[str, Any]]
+
+
+class Begun(Options):
+    """An import of a run as it is written down: the run's id, and SHA-256 of the reviewers' files
+    that come with it, by name."""
+
+    run: Annotated[str, Field(pattern=rf"^{RUN_ID.pattern}$")]
+    reviews: dict[Annotated[str, Field(pattern=rf"^({_REVIEWS})$")], str]
+
+
+_IMPORT = TypeAdapter(Begun)
 Read = Callable[[int], bytes]
 """Gives at most so many of the bytes that follow; none at the end."""
 Opener = Callable[[str], AbstractContextManager[Read]]
@@ -99,11 +124,11 @@ def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
 
         @contextmanager
         def opened(name: str) -> Generator[Read]:
-            with (path / name).open("rb") as file:
+            with open_regular(path / name, root=path) as file:
                 yield file.read
 
         return _checked(path, listed), opened
-    archive = stack.enter_context(UntrustedZip(path, str(path)))
+    archive = stack.enter_context(UntrustedZip(path.resolve(), str(path)))
     sizes = archive.check(MOST_FILES, MOST_BYTES)
 
     @contextmanager
@@ -164,11 +189,74 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
             },
         )
         make_read_only(fresh)
-        audit.run_action("run imported", run=run, file=path.name)
-        fresh.path.rename(final.path)
-        sync_folder(runs)
-    taken = [name for name, lines in reviews.items() if write_lines(run, name, lines)]
+        taken = _enter(fresh, final, reviews, path.name)
     return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
+
+
+# The run's folder and its reviewers' files appear together. What is about to appear is written down
+# first: after a kill the next start completes it, or takes it back (:func:`recover_imports`).
+
+_BEGUN = ".import-begun-"
+
+
+def _enter(
+    fresh: RunDirectory, final: RunDirectory, reviews: Mapping[str, _Lines], file: str
+) -> list[str]:
+    """Put a complete run and the reviewers' files that are not there yet in their places; gives the
+    names of these files."""
+    place = reviews_folder(final.id)
+    texts = {
+        name: b"".join(map(encode, lines))
+        for name, lines in reviews.items()
+        if not (place / f"{name}.jsonl").exists()
+    }
+    with exclusive(settings.imports_lock()):
+        if final.path.exists():
+            raise InputError(f"run {final.id} already exists: {final.path}")
+        begun = {"run": final.id, "reviews": {n: sha256(t).hexdigest() for n, t in texts.items()}}
+        note = settings.data_folder() / f"{_BEGUN}{secrets.token_hex(8)}.json"
+        write_json(note, begun)
+        try:
+            for name, text in texts.items():
+                with replacing(place / f"{name}.jsonl") as written:
+                    written.write_bytes(text)
+            audit.run_action("run imported", run=final.id, file=file)
+            fresh.path.rename(final.path)
+            sync_folder(final.path.parent)
+        finally:
+            _end(note, begun)
+    return list(texts)
+
+
+def _end(note: Path, begun: Mapping[str, Any]) -> None:
+    """End an import as it was written down: without the run's folder nothing of it stays."""
+    place = reviews_folder(begun["run"])
+    if not (settings.runs_folder() / begun["run"]).exists():
+        for name, digest in begun["reviews"].items():
+            file = place / f"{name}.jsonl"
+            if file.is_file() and sha256(read_regular(file)).hexdigest() == digest:
+                file.unlink()
+    for unfinished in place.glob(".*.jsonl.*"):
+        unfinished.unlink()
+    if place.is_dir() and not any(place.iterdir()):
+        place.rmdir()
+    note.unlink()
+    sync_folder(note.parent)
+
+
+def recover_imports() -> list[str]:
+    """End the imports of runs that killed processes have begun; gives a line for each that cannot
+    be ended. The caller holds :func:`midchart.core.config.imports_lock`."""
+    problems: list[str] = []
+    for unfinished in settings.data_folder().glob(f".{_BEGUN}*"):
+        unfinished.unlink(missing_ok=True)
+    for note in sorted(settings.data_folder().glob(f"{_BEGUN}*.json")):
+        try:
+            with writing(note.parent):
+                _end(note, read_document(read_regular(note), note.name, _IMPORT, "delete the file"))
+        except InputError as error:
+            problems.append(f"an import that was begun is not ended: {error}")
+    return problems
 
 
 def make_read_only(folder: RunDirectory) -> None:

@@ -239,11 +239,11 @@ def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     warnings = damage_warnings(folder.items)
     codes = {plan.raw["versions"]["code"]}
     if folder.events.exists():
-        with folder.events.open("rb") as file:
+        with folder.open(folder.events) as file:
             for line in file:
                 if line.endswith(b"\n") and b'"started"' in line:
                     with suppress(DataError, LookupError, TypeError):  # damaged
-                        codes.add(str(read_json(line, file.name)["versions"]["code"]))
+                        codes.add(str(read_json(line, folder.events.name)["versions"]["code"]))
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += EXPERIMENTS.build(plan.kind).warnings(plan)

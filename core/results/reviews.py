@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -222,16 +222,6 @@ def checked_lines(name: str, text: bytes) -> list[dict[str, Any]]:
                 f"reviews/{name}.jsonl:{number}: is no verdict that is read here"
             ) from None
     return lines
-
-
-def write_lines(run: str, name: str, lines: Sequence[Mapping[str, Any]]) -> bool:
-    """Write the lines of a file that came with a run; False, and nothing, where there is one."""
-    file = reviews_folder(run) / f"{name}.jsonl"
-    if file.exists():
-        return False
-    for line in lines:
-        add_line(file, line)
-    return True
 
 
 def reviewers(run: str) -> list[str]:

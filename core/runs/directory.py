@@ -31,14 +31,14 @@ import hashlib
 import json
 import re
 import secrets
-import shutil
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from pydantic import TypeAdapter
 
@@ -52,11 +52,19 @@ from midchart.core.provenance import now
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
-from midchart.core.storage.files import FileState, file_state, replacing, sync_folder, writing
+from midchart.core.storage.files import (
+    FileState,
+    file_state,
+    open_regular,
+    replacing,
+    sync_folder,
+    writing,
+)
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore
+from midchart.core.storage.staging import incoming
 
 ROWS = ("items", "forecast")
 """Folders of a run with files of rows."""
@@ -104,7 +112,7 @@ class RunDirectory:
     def cluster(self) -> str:
         """Where its work is done, as :func:`midchart.core.runs.cluster.read_cluster` spells it."""
         try:
-            return self.cluster_note.read_text(encoding="utf-8", errors="replace")
+            return self.read(self.cluster_note).decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
 
@@ -112,12 +120,43 @@ class RunDirectory:
         """Note where its work is to be done."""
         self.cluster_note.write_text(cluster, encoding="utf-8")
 
+    def open(self, file: Path) -> BinaryIO:
+        """A file of the folder for reading (:func:`midchart.core.storage.files.open_regular`).
+
+        Raises FileNotFoundError, and DataError where it may not be read.
+        """
+        try:
+            return open_regular(file, root=self.path)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror})"
+            raise DataError(f"run {self.id}: {file.name}", None, reason, RESTORE) from None
+
+    def read(self, file: Path) -> bytes:
+        """The bytes of a file of the folder; raises as :meth:`open`."""
+        with self.open(file) as opened:
+            return opened.read()
+
     def document(self, file: Path, model: TypeAdapter[Any]) -> Any:
         """The JSON document in a file of the folder, as it is written.
 
-        Raises DataError where it cannot be read or ``model`` does not accept it.
+        Raises FileNotFoundError, and DataError where it cannot be read or ``model`` does not accept
+        it.
         """
-        return read_document(file.read_bytes(), f"run {self.id}: {file.name}", model, RESTORE)
+        return read_document(self.read(file), f"run {self.id}: {file.name}", model, RESTORE)
+
+    def refuse_links(self) -> None:
+        """Raise InputError for a link or special file in the folder, over which a worker would
+        write elsewhere."""
+        for one in self.path.rglob("*"):
+            mode = one.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                name = one.relative_to(self.path).as_posix()
+                raise InputError(
+                    f"run {self.id}: {name} is a link or a special file; replace it by the file "
+                    "itself"
+                )
 
     def finished(self) -> dict[str, Any]:
         """``done.json``: counts, times and digests; raises DataError, FileNotFoundError."""
@@ -207,15 +246,21 @@ DIGESTS = "sha256"
 @lru_cache(maxsize=1024)
 def _sha256(path: Path, state: FileState) -> str:
     """SHA-256 of a file; ``state`` changes with it."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def row_digests(folder: RunDirectory) -> dict[str, str]:
-    """SHA-256 of each file of rows of a finished run, by its path in the run's folder."""
+    """SHA-256 of each file of rows of a finished run, by its path in the run's folder; raises
+    DataError."""
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
-        digests[path.relative_to(folder.path).as_posix()] = _sha256(path, file_state(path))
+        name = path.relative_to(folder.path).as_posix()
+        try:
+            digests[name] = _sha256(path, file_state(path))
+        except OSError as error:
+            reason = f"cannot be read ({error.strerror})"
+            raise DataError(f"run {folder.id}: {name}", None, reason, RESTORE) from None
     return digests
 
 
@@ -229,7 +274,7 @@ def changed_rows(folder: RunDirectory) -> str:
     if not note.is_file():
         return ""
     name = f"run {folder.id}: {note.name}"
-    written = read_document(note.read_bytes(), name, DIGESTED, RESTORE).get(DIGESTS)
+    written = read_document(folder.read(note), name, DIGESTED, RESTORE).get(DIGESTS)
     if written is None:
         return ""
     present = row_digests(folder)
@@ -288,11 +333,13 @@ def make_run(
     document: Mapping[str, Any],
     queued: Callable[[RunDirectory], Mapping[str, Any]] | None = None,
     cluster: str = "",
+    complete: Callable[[RunDirectory], None] = lambda folder: None,
 ) -> RunDirectory:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
-    ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done.
-    Raises InputError where the folder cannot be written, and leaves nothing of it.
+    ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done;
+    ``complete`` adds what the folder holds besides, before any list shows it. Raises InputError
+    where the folder cannot be written, and leaves nothing of it.
     """
     runs = settings.runs_folder()
     with writing(runs):
@@ -301,11 +348,12 @@ def make_run(
             created = datetime.now(UTC)  # local time goes back by an hour in autumn
             # Names sort by age, also within a second: five digits are its microseconds.
             id = f"{created:%Y%m%d-%H%M%S}-{created.microsecond:05x}{secrets.randbelow(16):x}"
-            fresh, final = RunDirectory(runs / f".new-{id}"), runs / id
+            final = runs / id
             if not final.exists():
                 break
-        fresh.path.mkdir()
-        try:
+        with incoming(runs, settings.imports_lock()) as hidden:
+            fresh = RunDirectory(hidden / id)
+            fresh.path.mkdir()
             fresh.items.mkdir()
             fresh.lock.touch()
             write_json(fresh.spec, {"run": id, "created": now(), **document})
@@ -314,18 +362,18 @@ def make_run(
             fresh.note_person("started")
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))
+            complete(fresh)
             audit.run_action("started", run=id, cohort=Path(document["cohort"]["path"]).name)
             sync_folder(fresh.path)
             fresh.path.rename(final)
             sync_folder(runs)
-        except BaseException:
-            shutil.rmtree(fresh.path, ignore_errors=True)
-            raise
         return RunDirectory(final)
 
 
 def take_lock(folder: RunDirectory) -> Lock:
-    """The run's lock; raises InputError where another worker holds it or it cannot be taken."""
+    """The run's lock; raises InputError where another worker holds it, it cannot be taken, or the
+    folder holds a link."""
+    folder.refuse_links()
     with writing(folder.path):
         lock = Lock.take(folder.lock)
     if lock is None:

@@ -23,7 +23,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import GATES
-from midchart.core.storage.files import replacing
+from midchart.core.storage.files import read_regular, replacing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort
 
@@ -166,12 +166,13 @@ def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> N
 
 
 def _noted(run: Path) -> dict[str, dict[str, Any]]:
+    name, remedy = f"run {run.name}: {NOTE}", "restore the file"
     try:
-        return read_document(
-            (run / NOTE).read_bytes(), f"run {run.name}: {NOTE}", GATES, "restore the file"
-        )
+        return read_document(read_regular(run / NOTE, run), name, GATES, remedy)
     except FileNotFoundError:
         return {}
+    except OSError as error:
+        raise DataError(name, None, f"cannot be read ({error.strerror})", remedy) from None
 
 
 def _other(run: Path, label: str) -> InputError:

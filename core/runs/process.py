@@ -10,6 +10,7 @@ nothing.
 
 from __future__ import annotations
 
+import os
 import secrets
 import subprocess
 import sys
@@ -44,7 +45,7 @@ from midchart.core.runs.plan import READER, ComponentSpec, Plan
 from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.status import slot_of, state_of
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import open_private, writing
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.lock import Lock, exclusive
 
@@ -120,7 +121,8 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")
-            with folder.log.open("ab") as log:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            with os.fdopen(open_private(folder.log, flags), "ab") as log:
                 children[folder.id] = subprocess.Popen(
                     command,
                     cwd=settings.ROOT,
@@ -199,9 +201,15 @@ def tick() -> str:
 def _start_queued() -> None:
     folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
     busy = {slot_of(f) for f in folders if state_of(f) in BUSY}
+    refused: list[InputError] = []
     for folder, note in waiting():
         free = [slot for slot in _fitting(note["wants"]) if slot not in busy]
         if not free or state_of(folder) != "queued":
+            continue
+        try:
+            folder.refuse_links()
+        except InputError as error:
+            refused.append(error)
             continue
         lock = Lock.take(folder.lock, patience_s=0.2)
         if lock is None:
@@ -210,6 +218,8 @@ def _start_queued() -> None:
         launch(folder, lock, free[0])
         # The worker removes the note as well: whichever is killed in between, it starts once.
         folder.queued.unlink(missing_ok=True)
+    if refused:
+        raise refused[0]
 
 
 def _lock() -> Path:

@@ -61,12 +61,13 @@ def state_of(folder: RunDirectory) -> str:
 
 def last_events(folder: RunDirectory) -> list[dict[str, Any]]:
     """The last complete events, oldest first."""
-    if not folder.events.exists():
+    try:
+        with folder.open(folder.events) as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - TAIL))
+            text = file.read()
+    except FileNotFoundError:
         return []
-    with folder.events.open("rb") as file:
-        size = file.seek(0, 2)
-        file.seek(max(0, size - TAIL))
-        text = file.read()
     lines = text[: text.rfind(b"\n") + 1].split(b"\n")
     events: list[dict[str, Any]] = []
     for line in lines[1:] if size > TAIL else lines:
@@ -119,7 +120,7 @@ def rate(events: list[dict[str, Any]]) -> float | None:
 def slot_of(folder: RunDirectory) -> str:
     """The slot where a run's worker is or last was: "cpu", "gpu 0"; "cpu" where none is noted."""
     try:
-        return folder.slot.read_text(encoding="utf-8", errors="replace") or "cpu"
+        return folder.read(folder.slot).decode("utf-8", "replace") or "cpu"
     except FileNotFoundError:
         return "cpu"
 
@@ -254,13 +255,14 @@ FIELDS = ("instruction", "record", "label", "variant", "reader", "judge", "repea
 
 def log_tail(run: str, lines: int = 40) -> str:
     """The last lines of a run's log, which never holds text of a record; raises UnknownName."""
-    log = find_run(run).log
-    if not log.exists():
+    folder = find_run(run)
+    try:
+        with folder.open(folder.log) as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 400 * lines))
+            text = file.read().decode("utf-8", "replace")
+    except FileNotFoundError:
         return ""
-    with log.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 400 * lines))
-        text = file.read().decode("utf-8", "replace")
     return without_places("\n".join(text.splitlines()[-lines:]))
 
 

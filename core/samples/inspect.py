@@ -6,9 +6,10 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
-from midchart.core.cohorts.files import check_file, data_error
+from midchart.core.cohorts.files import data_error
 from midchart.core.errors import DataError, missing_package
 from midchart.core.samples import SAMPLE_FORMATS
 from midchart.core.samples.fields import (
@@ -34,6 +35,7 @@ from midchart.core.samples.files import (
 )
 from midchart.core.samples.sample import Message, Sample
 from midchart.core.storage.archives import UntrustedZip
+from midchart.core.storage.files import copy_regular
 
 _SUFFIXES = (".eval", ".json")
 _MOST_MEMBERS = 500_000
@@ -63,8 +65,9 @@ class InspectSamples:
                 continue
             name = place_name(file, path)
             try:
-                _check(file, name)
-                yield from _log_samples(file, name, trouble)
+                with TemporaryDirectory(prefix="midchart-") as folder:
+                    copy = _private_copy(file, name, Path(folder))
+                    yield from _log_samples(copy, name, trouble)
             except DataError as error:
                 trouble(str(error))
 
@@ -76,11 +79,12 @@ def _is_log(path: Path) -> bool:
     return b'"eval"' in head and b'"version"' in head and b'"status"' in head
 
 
-def _check(path: Path, name: str) -> None:
-    """Hold a log to limits before another package reads it; raises DataError."""
+def _private_copy(log: Path, name: str, folder: Path) -> Path:
+    """A copy, held to limits, of a log that another package opens by its name; raises DataError."""
+    path = folder / f"log{log.suffix.lower()}"
     try:
-        check_file(path, LARGEST_DOCUMENT if path.suffix.lower() == ".json" else _MOST_UNPACKED)
-        if path.suffix.lower() == ".eval":
+        copy_regular(log, path, LARGEST_DOCUMENT if path.suffix == ".json" else _MOST_UNPACKED)
+        if path.suffix == ".eval":
             with UntrustedZip(path, name) as archive:
                 sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)
             if max(sizes.values(), default=0) > LARGEST_DOCUMENT:
@@ -88,6 +92,7 @@ def _check(path: Path, name: str) -> None:
                 raise DataError(name, None, limit, "log without images or large attachments")
     except OSError as error:
         raise data_error(error, name) from None
+    return path
 
 
 def _log_samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
@@ -95,7 +100,7 @@ def _log_samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
     remedy = "open it with `inspect view`, or export it again"
     try:
         header: Any = log.read_eval_log(str(path), header_only=True)
-        if path.suffix.lower() == ".json":
+        if path.suffix == ".json":
             read = iter(log.read_eval_log(str(path), resolve_attachments=True).samples or ())
             header_samples = None
         else:

@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import DataError
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
+from midchart.core.storage.files import open_regular
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import literal, quoted
+from midchart.core.storage.sql_files import literal, quoted, reading, without_marks
 
 
 def connect(
@@ -37,6 +38,8 @@ def connect(
     config: dict[str, Any] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
+        # A descriptor's number may be that of another file later.
+        "enable_external_file_cache": False,
         "memory_limit": memory,
         "preserve_insertion_order": True,
     }
@@ -49,7 +52,8 @@ def columns(sql: str) -> dict[str, NDArray[Any]]:
     """The rows of a query as arrays by column; masked where null."""
     base = connect()
     try:
-        return {name: np.ma.asarray(c) for name, c in base.execute(sql).fetchnumpy().items()}
+        with reading(sql) as text:
+            return {name: np.ma.asarray(c) for name, c in base.execute(text).fetchnumpy().items()}
     finally:
         base.close()
 
@@ -61,7 +65,7 @@ def describe_error(error: duckdb.Error) -> str:
 
 
 def sql_files(files: Sequence[Path]) -> str:
-    """Paths as an SQL list that DuckDB takes for these files, not for patterns."""
+    """Files as an SQL list (:func:`midchart.core.storage.sql_files.quoted`)."""
     return "[" + ", ".join(map(quoted, files)) + "]"
 
 
@@ -108,11 +112,12 @@ class RawTable:
 def store_folder(cache: Path, source: RawTable) -> Path:
     """The folder of the store of these files, by each one's name, size, modification time and first
     and last 64 KB. Raises OSError."""
-    key = hashlib.blake2b(f"{FORMAT}\0{source.select}".encode(), digest_size=12)
+    select = without_marks(source.select)
+    key = hashlib.blake2b(f"{FORMAT}\0{select}".encode(), digest_size=12)
     for file in source.files:
-        stat = file.stat()
-        key.update(f"{file.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
+            stat = os.fstat(opened.fileno())
+            key.update(f"{file.name}\0{stat.st_size}\0{stat.st_mtime_ns}\0".encode())
             key.update(opened.read(_HEAD))
             opened.seek(max(0, stat.st_size - _HEAD))
             key.update(opened.read(_HEAD))
@@ -189,7 +194,8 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        base.execute(f"CREATE TABLE raw AS {source.select}")
+        with reading(source.select) as select:
+            base.execute(f"CREATE TABLE raw AS {select}")
     finally:
         done.set()
         watcher.join()

@@ -200,7 +200,7 @@ def _same(document: _Row) -> str | None:
         with suppress(InputError, OSError):
             folder = find_run(run)
             folder.plan()  # raises where it is damaged
-            raw = read_json(folder.spec.read_bytes(), folder.spec.name)
+            raw = read_json(folder.read(folder.spec), folder.spec.name)
             same = all(raw[part] == document[part] for part in _SAME)
             if same and raw["cohort"]["digest"] == document["cohort"]["digest"]:
                 return run

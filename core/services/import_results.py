@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict
@@ -20,7 +19,13 @@ from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now, versions
 from midchart.core.results.importing import make_read_only
-from midchart.core.runs.directory import DIGESTS, make_run, row_digests, write_json
+from midchart.core.runs.directory import (
+    DIGESTS,
+    RunDirectory,
+    make_run,
+    row_digests,
+    write_json,
+)
 from midchart.core.samples.open import format_of, read_samples
 from midchart.core.samples.sample import Sample
 from midchart.core.storage.files import writing
@@ -77,8 +82,8 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         warnings = [*troubles, *_doubts(count, unread, scores, unnamed)]
         facts = {"format": read_format.name, "warnings": warnings}
         run_name = name or f"{place.name} ({read_format.name})"
-        folder = make_run(_document(run_name, place.name, total.hexdigest(), count, facts))
-        try:
+
+        def complete(folder: RunDirectory) -> None:
             for table in hidden.glob("*.parquet"):
                 table.rename(folder.items / table.name)
             finished = {"run": folder.id, "finished": now(), "seconds": 0.0, "planned": count}
@@ -88,11 +93,11 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
                 "with_text": True, DIGESTS: digests,
             })  # fmt: skip
             write_json(folder.done, {**finished, "done": count, "failed": 0, DIGESTS: digests})
-            audit.run_action("run imported", run=folder.id, file=place.name)
             make_read_only(folder)
-        except BaseException:
-            shutil.rmtree(folder.path, ignore_errors=True)
-            raise
+            audit.run_action("run imported", run=folder.id, file=place.name)
+
+        document = _document(run_name, place.name, total.hexdigest(), count, facts)
+        folder = make_run(document, complete=complete)
     finally:
         store.close()
         stack.close()

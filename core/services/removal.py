@@ -18,8 +18,9 @@ from midchart.core import config as settings
 from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import close_cohorts
 from midchart.core.parsing import read_json
+from midchart.core.results.importing import recover_imports
 from midchart.core.results.reviews import reviews_folder
-from midchart.core.storage.files import replacing, sync_folder, writing
+from midchart.core.storage.files import read_regular, replacing, sync_folder, writing
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.staging import delete, sweep
 
@@ -94,6 +95,7 @@ def recover() -> list[str]:
                     _carry_out(_read(note), note)
             except InputError as error:
                 problems.append(f"{note.name}: a removal that was begun is not ended: {error}")
+        problems += recover_imports()
         for folder in (settings.cohorts_folder(), settings.runs_folder()):
             try:
                 with writing(folder):
@@ -107,7 +109,7 @@ def recover() -> list[str]:
 
 def _read(note: Path) -> Removal:
     """A removal as it was written down; raises DataError where it names anything else."""
-    table = read_json(note.read_bytes(), note.name)
+    table = read_json(read_regular(note), note.name)
     names = asdict(Removal())
     if not isinstance(table, dict) or table.keys() != names.keys():
         raise DataError(note.name, None, "is no removal of this program", "delete the file")

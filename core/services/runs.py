@@ -202,9 +202,9 @@ def _cohort_of(folder: RunDirectory) -> str:
     try:
         if not folder.spec.is_file():
             return ""
-        path = read_json(folder.spec.read_bytes(), folder.id)["cohort"]["path"]
+        path = read_json(folder.read(folder.spec), folder.id)["cohort"]["path"]
         if folder.imported.is_file():
-            path = read_json(folder.imported.read_bytes(), folder.id)["data"] or path
+            path = read_json(folder.read(folder.imported), folder.id)["data"] or path
     except (DataError, OSError, LookupError, TypeError):
         return ""
     return path if isinstance(path, str) else ""

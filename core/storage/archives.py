@@ -7,12 +7,13 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Collection, Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from midchart.core.errors import DataError
 from midchart.core.parsing import valid_unicode
+from midchart.core.storage.files import open_regular
 
 MOST_RATIO = 1_000
 """How many times its packed size a file may have; deflate reaches 1,032."""
@@ -47,18 +48,23 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
 
     def __init__(self, source: Path | IO[bytes], label: str) -> None:
         self._label = label
+        self._open = ExitStack()
+        if isinstance(source, Path):
+            source = self._open.enter_context(open_regular(source))
         try:
-            self._archive = zipfile.ZipFile(source)
+            self._archive = self._open.enter_context(zipfile.ZipFile(source))
         except NotImplementedError:  # zipfile's error for a later version of the format
+            self._open.close()
             raise self._refused("needs a later version of zip than is supported") from None
         except DAMAGED:
+            self._open.close()
             raise self._refused("is damaged or is no zip") from None
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
 
     def __exit__(self, *_: object) -> None:
-        self._archive.close()
+        self._open.close()
 
     def check(
         self, most_files: int, most_bytes: int, only: Collection[str] | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Generator
@@ -61,15 +62,25 @@ _MOST_LINKS = 40
 """Links on the way to a file, as the kernel's own limit."""
 
 
+_roots: set[Path] = set()
+"""Folders of others that were opened: no file in them is read over a link out of them."""
+
+
+def hold_root(root: Path) -> None:
+    """From now on read no file below the folder ``root`` over a link that leads out of a folder."""
+    if root.is_dir():
+        _roots.add(root)
+
+
 def open_regular(path: Path, largest: int | None = None, root: Path | None = None) -> BinaryIO:
     """A regular file, opened once for reading: what is checked is what was opened.
 
-    Below ``root`` (default: the file's folder) no folder on the way and no file may be a link out
-    of the folder that the link is in, whatever another process does to them meanwhile; nothing
-    waits for a pipe's writer. Raises OSError: EXDEV for such a link, ENODEV or EISDIR for another
-    kind of file, EFBIG over ``largest`` bytes.
+    Below ``root`` (default: the folder of :func:`hold_root` that it is in, else its own) no folder
+    on the way and no file may be a link out of the folder that the link is in, whatever another
+    process does to them meanwhile; nothing waits for a pipe's writer. Raises OSError: EXDEV for
+    such a link, ENODEV or EISDIR for another kind of file, EFBIG over ``largest`` bytes.
     """
-    base = path.parent if root is None else root
+    base = root or next((one for one in reversed(path.parents) if one in _roots), path.parent)
     place = Path(os.path.normpath(base.resolve() / path.relative_to(base)))
     handle = _open_directly(place)
     if handle is None:
@@ -142,6 +153,33 @@ def _link_target(name: str, folder: int) -> str | None:
         if error.errno == errno.EINVAL:  # no link
             return None
         raise
+
+
+def read_regular(path: Path, root: Path | None = None) -> bytes:
+    """The bytes of a regular file; raises as :func:`open_regular`."""
+    with open_regular(path, root=root) as file:
+        return file.read()
+
+
+def copy_regular(path: Path, target: Path, largest: int | None = None) -> None:
+    """Copy a regular file to a new one; raises as :func:`open_regular`."""
+    with open_regular(path, largest) as file, target.open("xb") as copy:
+        shutil.copyfileobj(file, copy, 1 << 20)
+
+
+def open_private(path: Path, flags: int) -> int:
+    """A descriptor of a file that this program writes, made if missing and flags say so.
+
+    Raises OSError for a link, pipe, socket or device in its place: nothing is written over it.
+    """
+    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    handle = os.open(path, flags, 0o600)
+    try:
+        _require_regular(os.fstat(handle).st_mode)
+    except OSError:
+        os.close(handle)
+        raise
+    return handle
 
 
 @contextmanager

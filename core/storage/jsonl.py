@@ -17,7 +17,7 @@ from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import check_document, read_json
-from midchart.core.storage.files import sync_folder
+from midchart.core.storage.files import open_private, open_regular, sync_folder
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -31,7 +31,7 @@ def add_line(path: Path, line: Mapping[str, Any], durable: bool = False) -> None
     data = encode(line)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
     except OSError as error:
         raise WorkFailed(f"{path}: cannot be written ({error.strerror})") from None
     try:
@@ -64,9 +64,14 @@ def encode(line: Mapping[str, Any]) -> bytes:
 
 def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number from 1 and content of each complete line that is a JSON object."""
-    if not path.exists():
+    try:
+        opened = open_regular(path)
+    except FileNotFoundError:
         return
-    with path.open("rb") as file:
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise DataError(path.name, None, reason, "restore the file") from None
+    with opened as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return

@@ -7,6 +7,7 @@ taken on descriptors, so filelock never falls back to a lock file that outlives 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -15,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from filelock import lock_descriptor
+
+from midchart.core.storage.files import open_private
 
 _PATIENCE_S = 1.0
 """Seconds for which taking a lock is retried: :func:`is_locked` holds it for microseconds, a
@@ -31,7 +34,7 @@ class Lock:
     @classmethod
     def take(cls, path: Path, patience_s: float = _PATIENCE_S) -> Lock | None:
         """Take the lock on ``path``, created if missing; None while another process holds it."""
-        lock = cls(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        lock = cls(open_private(path, os.O_RDWR | os.O_CREAT))
         deadline = time.monotonic() + patience_s
         try:
             while not lock_descriptor(lock.fd, blocking=False):
@@ -61,9 +64,12 @@ class Lock:
 def exclusive(path: Path) -> Generator[None]:
     """Hold the lock on ``path`` (created if missing) for the body; other processes wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        lock_descriptor(file.fileno(), poll_interval=POLL_S)
+    handle = open_private(path, os.O_RDWR | os.O_CREAT)
+    try:
+        lock_descriptor(handle, poll_interval=POLL_S)
         yield
+    finally:
+        os.close(handle)
 
 
 def is_locked(path: Path) -> bool:
@@ -73,9 +79,11 @@ def is_locked(path: Path) -> bool:
     do not see each other.
     """
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        fd = open_private(path, os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENODEV, errno.EISDIR):
+            raise
+        return False  # no lock of this program
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -32,10 +32,17 @@ import duckdb
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
-from midchart.core.parsing import valid_unicode
-from midchart.core.storage.files import FileState, file_state, sync_folder
+from midchart.core.storage.files import (
+    FileState,
+    file_state_if_any,
+    hold_root,
+    open_private,
+    open_regular,
+    sync_folder,
+)
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 from midchart.core.storage.lru import LRU
+from midchart.core.storage.sql_files import literal, quoted, reading
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -76,17 +83,6 @@ def close() -> None:
             _connections.pop().close()
 
 
-def literal(text: str | Path) -> str:
-    """A text or path as an SQL string."""
-    # DuckDB takes no lone surrogates and no NUL in SQL; no row holds either.
-    return "'" + valid_unicode(str(text)).replace("'", "''").replace("\0", "\ufffd") + "'"
-
-
-def quoted(path: Path) -> str:
-    """A path as an SQL string that DuckDB takes for one file, not for a pattern."""
-    return literal("".join(f"[{c}]" if c in "*?[" else c for c in str(path)))
-
-
 def _json_lines(path: Path, schema: Schema) -> str:
     """SQL that reads the lines of a JSONL file; one that is no row gives nulls."""
     longest = min(max(path.stat().st_size, 16 << 20), _LONGEST_LINE)
@@ -113,8 +109,11 @@ def source(folder: Path, table: str, schema: Schema) -> str:
         return _parquet_source(parquet, schema)
     try:
         return _json_source(journal, schema)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return _parquet_source(parquet, schema) if parquet.exists() else f"({_no_rows(schema)})"
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise DataError(_run_and_file(journal), None, reason, _RESTORE_ROWS) from None
 
 
 def _no_rows(schema: Schema) -> str:
@@ -146,8 +145,8 @@ def query(
     """
 
     def read() -> list[dict[str, Any]]:
-        with cursor() as connection:
-            return rows_of(connection.execute(sql(), list(parameters)))
+        with cursor() as connection, reading(sql()) as text:
+            return rows_of(connection.execute(text, list(parameters)))
 
     return _attempted(read, name)
 
@@ -243,13 +242,6 @@ _Conditions = Mapping[str, str]
 """Column → the SQL condition of each of its values."""
 
 
-def _state(path: Path) -> FileState | None:
-    try:
-        return file_state(path)
-    except FileNotFoundError:
-        return None
-
-
 def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
     """Raise DataError for a table's file, Parquet or JSON Lines, with a row against a condition or
     with a key twice: run, file, row or line, column, remedy.
@@ -257,7 +249,7 @@ def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
     A file is read once in its present state. Lines that are no row at all are left out, as all
     readers leave them out.
     """
-    state = _state(path)
+    state = file_state_if_any(path)
     if state is None:
         return  # moved from JSON Lines to Parquet meanwhile, or not there yet
     _check_rows(path, state, tuple(schema.items()), tuple(conditions.items()))
@@ -320,7 +312,7 @@ def _damaged_and_failed(
     keys: set[str] = set()
     damaged: dict[int, str] = {}
     failed: set[int] = set()
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, 1):
             row, reason = check(line)
             if not reason and row["key"] in keys:
@@ -362,7 +354,8 @@ def set_aside(path: Path, schema: Schema, conditions: _Conditions) -> int:
     if damaged:
         _write_aside(path, damaged)
     fresh = path.with_name(path.name + ".tmp")
-    with path.open("rb") as file, fresh.open("wb") as out:
+    fresh.unlink(missing_ok=True)
+    with open_regular(path) as file, fresh.open("xb") as out:
         for number, line in enumerate(file, 1):
             if number not in damaged and number not in failed:
                 out.write(line)
@@ -377,7 +370,7 @@ def _write_aside(path: Path, damaged: Mapping[int, str]) -> None:
     """Append the damaged lines to their file in ``path``'s folder, each once, and sync."""
     aside = path.with_name(path.stem + _SUFFIX)
     known = {json.dumps(entry, sort_keys=True) for entry in read_lines(aside)}
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, 1):
             if number in damaged:
                 text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
@@ -422,7 +415,7 @@ def repair(path: Path) -> int:
     """Cut off a half-written last line; returns the bytes cut. Only under the run's lock."""
     if not path.exists():
         return 0
-    with path.open("r+b") as file:
+    with os.fdopen(open_private(path, os.O_RDWR), "r+b") as file:
         size = end = file.seek(0, os.SEEK_END)
         while end > 0:
             start = max(0, end - _CHUNK)
@@ -445,7 +438,7 @@ class LineWriter:
         self.path = path
         repair(path)
         created = not path.exists()
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         if created:
             sync_folder(path.parent)
         self._synced = time.monotonic()
@@ -492,10 +485,9 @@ def compact(folder: Path, table: str, schema: Schema, conditions: _Conditions) -
         _refuse_damage(journal, schema, conditions)
         fresh = parquet.with_name(parquet.name + ".tmp")
         fresh.unlink(missing_ok=True)
-        with cursor() as connection:
+        with cursor() as connection, reading(_json_source(journal, schema)) as rows:
             connection.execute(
-                f"COPY {_json_source(journal, schema)} TO {literal(fresh)} "
-                "(FORMAT parquet, COMPRESSION zstd)"
+                f"COPY {rows} TO {literal(fresh)} (FORMAT parquet, COMPRESSION zstd)"
             )
         with fresh.open("rb") as file:
             os.fsync(file.fileno())
@@ -514,7 +506,8 @@ def reopen(folder: Path, table: str) -> None:
     if not parquet.exists():
         return
     fresh = journal.with_name(journal.name + ".tmp")
-    with fresh.open("wb") as file:
+    fresh.unlink(missing_ok=True)
+    with fresh.open("xb") as file:
         for row in query(lambda: f"SELECT * FROM read_parquet({quoted(parquet)})"):
             file.write(encode(row))
         file.flush()
@@ -544,6 +537,7 @@ class RowStore:
         schemas: Mapping[str, Schema],
         conditions: Callable[[Schema], _Conditions] = lambda schema: {},
     ) -> None:
+        hold_root(folder.parent)
         self.folder, self.schemas, self.conditions = folder, schemas, conditions
         self.counted = "true"
         self._writers: dict[str, LineWriter] = {}
@@ -575,7 +569,7 @@ class RowStore:
             return frozenset(row["record"] for row in self.select(table, "DISTINCT record"))
 
         files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
-        return _RECORDS.get((files, *map(_state, files)), read)
+        return _RECORDS.get((files, *map(file_state_if_any, files)), read)
 
     def table(self, table: str) -> Iterator[Mapping[str, Any]]:
         """All rows of a table."""
@@ -651,7 +645,8 @@ def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
 
         def make() -> None:
             for statement in statements():
-                connection.execute(statement)
+                with reading(statement) as text:
+                    connection.execute(text)
 
         _attempted(make)
         yield lambda sql: rows_of(connection.execute(sql))

@@ -4,6 +4,7 @@ and nothing of a removed cohort is left anywhere."""
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -11,14 +12,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from midchart.core import api, config
-from midchart.core.errors import MidchartError
+from midchart.core.errors import DataError, MidchartError
+from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.results.reviews import reviews_folder
+from midchart.core.runs.directory import find_run, make_run
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
 from midchart.core.services.removal import recover
 from midchart.core.storage import lock, staging
-from tests.support.run_helpers import ROOT, finished_run
+from tests.support.run_helpers import ROOT, continue_run, finished_run
 
 CANARY = "Zebrafish-7431"
 NOTES = f"patient_id,time,text\np1,2020-01-01,{CANARY} was seen. No fever.\n"
@@ -136,8 +142,104 @@ def import_at_every_step(place: Path) -> int:
     return step
 
 
+def prepare_export(place: Path) -> None:
+    """The export of a run with a review, and nothing else of it."""
+    prepare(place)
+    (run,) = [row["run"] for row in api.status()]
+    review = {"time": "2026-01-01T00:00:00+00:00", "card": "0" * 32, "outcome": "correct"}
+    (reviews_folder(run) / "ann.jsonl").write_text(json.dumps(review) + "\n")
+    api.export_run(run, place / "run.zip", False)
+    api.remove_cohort("ward", runs=True)
+
+
+def run_import_at_every_step(place: Path) -> int:
+    """Import a run with a kill at each step: it is there with its reviews, or neither is."""
+    step = 0
+    while not ends_whole(lambda: api.import_run(place / "run.zip"), step):
+        assert recover() == []
+        assert hidden() == []
+        runs = [row["run"] for row in api.status()]
+        folders = (config.data_folder() / "reviews").glob("*-*")
+        reviews = [path for folder in folders for path in (folder, *folder.iterdir())]
+        if runs:
+            assert [p.name for p in reviews if p.is_file()] == ["ann.jsonl"], step
+            assert api.reviewers(runs[0]) == ["ann"] and api.report(runs[0])["tables"]
+            api.remove_run(runs[0])
+        else:
+            assert not reviews, (step, reviews)
+        step += 1
+    return step
+
+
+def prepare_log(place: Path) -> None:
+    """A table of another system's answers."""
+    place.mkdir(exist_ok=True)
+    (place / "log.csv").write_text(f"question,answer,target,patient\nIs {CANARY}?,yes,yes,p1\n")
+
+
+def log_import_at_every_step(place: Path) -> int:
+    """Import a log with a kill at each step: a finished run, or nothing."""
+    step = 0
+    while not ends_whole(lambda: api.import_results(place / "log.csv"), step):
+        assert recover() == []
+        assert hidden() == []
+        for row in api.status():
+            assert row["status"] == "done", step
+            api.remove_run(row["run"])
+        assert api.damaged_runs() == {}
+        assert holding(CANARY) == []
+        step += 1
+    return step
+
+
+def run_made_at_every_step(place: Path) -> int:
+    """Make a run's folder with a kill at each step: a run that can be resumed, or nothing."""
+    table = {"kind": "selection", "data": "ward", "arms": ["recency"]}
+    document, step = plan(read_spec(table)), 0
+    while not ends_whole(lambda: make_run(document), step):
+        assert recover() == []
+        assert hidden() == []
+        assert api.damaged_runs() == {}
+        for row in api.status():
+            if row["status"] != "done":
+                assert continue_run(find_run(row["run"])) == "done"
+                api.remove_run(row["run"])
+        step += 1
+    return step
+
+
+def gate_saved_at_every_step(place: Path) -> int:
+    """Save a gate over another with a kill at each step: the former, the new one or none."""
+    former, new = ({"w": np.full(3, value, np.float32)} for value in (1, 2))
+    place.mkdir(exist_ok=True)
+    step = 0
+    while True:
+        save_arrays(place, "gate", "format", former, {"of": 1})
+        whole = ends_whole(lambda: save_arrays(place, "gate", "format", new, {"of": 2}), step)
+        try:
+            arrays, card, _ = load_arrays(place, "gate", "format")
+        except DataError:
+            assert not whole
+        else:
+            assert set(arrays["w"]) == {card["of"]}, step
+        if whole:
+            return step
+        step += 1
+
+
+WORKS = {
+    "removal": (prepare, removal_at_every_step),
+    "import of a cohort": (lambda place: None, import_at_every_step),
+    "import of a run": (prepare_export, run_import_at_every_step),
+    "import of a log": (prepare_log, log_import_at_every_step),
+    "start of a run": (prepare, run_made_at_every_step),
+    "gate": (lambda place: None, gate_saved_at_every_step),
+}
+LEAST_STEPS = 5
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("work", ["removal", "import"])
+@pytest.mark.parametrize("work", WORKS)
 def test_a_kill_at_any_step_leaves_nothing_after_the_next_start(tmp_path: Path, work: str) -> None:
     # In a process of its own: a child that is forked beside other threads can wait forever.
     code = (
@@ -145,11 +247,9 @@ def test_a_kill_at_any_step_leaves_nothing_after_the_next_start(tmp_path: Path, 
         "from pathlib import Path\n"
         "from tests.core.services import test_removal as t\n"
         f"place = Path({str(tmp_path)!r})\n"
-        + (
-            "t.prepare(place)\nprint(t.removal_at_every_step(place))"
-            if work == "removal"
-            else "print(t.import_at_every_step(place))"
-        )
+        f"prepare, at_every_step = t.WORKS[{work!r}]\n"
+        "prepare(place)\n"
+        "print(at_every_step(place))"
     )
     environment = os.environ | {
         "MIDCHART_DATA": str(tmp_path / "data"),
@@ -160,7 +260,7 @@ def test_a_kill_at_any_step_leaves_nothing_after_the_next_start(tmp_path: Path, 
         [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-1]) >= 8
+    assert int(done.stdout.split()[-1]) >= LEAST_STEPS
 
 
 @pytest.mark.usefixtures("elsewhere")
