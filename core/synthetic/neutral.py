@@ -32,8 +32,8 @@ def neutral_sentences(rng: np.random.Generator, words: Sequence[str] = ()) -> It
     text = neutral_text()
     middles = text.words if words else text.actions
     shape = (len(text.subjects), len(middles), len(text.places), max(1, len(words)))
-    for number in rng.permutation(int(np.prod(shape))).tolist():
-        subject, middle, place, word = (int(index) for index in np.unravel_index(number, shape))
+    order = np.unravel_index(rng.permutation(int(np.prod(shape))), shape)
+    for subject, middle, place, word in zip(*(part.tolist() for part in order), strict=True):
         sentence = "{subject} " + middles[middle] + " {place}" if not words else middles[middle]
         yield capitalised(
             sentence.format(

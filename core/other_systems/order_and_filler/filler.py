@@ -7,14 +7,16 @@ reference answer, are left out. No line is after the question's cut-off.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import islice
 
 import numpy as np
 
 from midchart.core.arms.base import candidates
-from midchart.core.errors import WorkFailed
+from midchart.core.errors import DataError, WorkFailed
 from midchart.core.protocol import Protocol
 from midchart.core.runs.evidence import Question
 from midchart.core.synthetic.needles import seeded
@@ -68,9 +70,9 @@ class FillerSource:
         kind, treated, tokens = of
         asked = self._asked(question)
         rng = seeded(self.protocol.seed, "filler", kind, treated, *seed)
-        lines = list(
-            self._lines(kind, question, shown, asked if treated == "repeated" else (), rng)
-        )
+        repeated = asked if treated == "repeated" else ()
+        possible = self._lines(kind, question, shown, repeated, rng)
+        lines = list(islice(possible, tokens if kind == "neutral" else None))
         counts = {
             line.id: sum(word in asked for word in self._words(line.text).split()) for line in lines
         }
@@ -120,16 +122,17 @@ class FillerSource:
             yield pool[index]
 
     def _drawn_others(self, patient: str) -> list[Sentence]:
-        """The lines of :data:`DONORS` other patients, with ids that name them."""
-        others = [
-            id for id in self.cohort.records if self.cohort.patient.get(id, id) != patient
-        ]  # fmt: skip
+        """The lines of :data:`DONORS` other patients, with ids that name them; of fewer where a
+        record cannot be read, which the cohort notes."""
+        patients = self.cohort.patient
+        others = [id for id in self.cohort.records if patients.get(id, id) != patient]
         drawn = seeded(self.protocol.seed, "donors", patient).permutation(len(others))[:DONORS]
-        return [
-            replace(line, id=f"{others[i]}:{line.id}")
-            for i in sorted(drawn.tolist())
-            for line in candidates(self.cohort.records[others[i]], None, self.protocol).sentences
-        ]
+        lines: list[Sentence] = []
+        for id in (others[i] for i in sorted(drawn.tolist())):
+            with suppress(DataError):
+                pool = candidates(self.cohort.records[id], None, self.protocol).sentences
+                lines += [replace(line, id=f"{id}:{line.id}") for line in pool]
+        return lines
 
     def _filled(
         self, lines: Sequence[Sentence], question: Question, tokens: int

@@ -27,8 +27,8 @@ ABOVE_NOISE = Measure(
 )  # fmt: skip
 LEVEL = Measure(
     "difference", "points, the first minus the second", "points",
-    "Left of 0 the second changes more answers. Paired by question, all else equal; p Holm-adjusted "
-    "over the rows shown.",
+    "Left of 0 the second changes more answers. Paired by question, all else equal; p "
+    "Holm-adjusted over the rows shown.",
     (BY_PATIENT,), clusters="patients", p="p_holm",
 )  # fmt: skip
 WORSE = Measure(
