@@ -30,8 +30,6 @@ from tests.support.run_helpers import contents, continue_run, members_place, spe
 
 DELAY_S = 0.01
 """Seconds of an answer."""
-LONGEST_S = 1.5
-"""A worker is killed at the latest after this long."""
 
 
 def fork(work: Callable[[], object]) -> int:
@@ -87,7 +85,7 @@ def rows_on_disk(folder: RunDirectory) -> dict[str, str] | None:
     return lines
 
 
-def attack(kills: int, seed: int, clock: bool, full: bool) -> str:
+def attack(kills: int, seed: int, longest_s: float, clock: bool, full: bool) -> str:
     """Disturb workers so many times; gives a line of figures, raises AssertionError."""
     draw = random.Random(seed)
     cohort = write_cohort(config.cohorts_folder() / "ward", records=5)
@@ -126,7 +124,7 @@ def attack(kills: int, seed: int, clock: bool, full: bool) -> str:
             draw.random()
             child = fork(work)
             if disturbed and not full:
-                time.sleep(draw.uniform(0.0, LONGEST_S))
+                time.sleep(draw.uniform(0.0, longest_s))
                 os.kill(child, signal.SIGKILL)
             status = ended(child)
             done += disturbed and (status == -signal.SIGKILL or (full and status == 1))
@@ -145,6 +143,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--longest", type=float, default=3.0, help="seconds before a kill at most")
     parser.add_argument("--clock", action="store_true")
     parser.add_argument("--full", action="store_true")
     call = parser.parse_args()
@@ -153,7 +152,7 @@ def main() -> None:
         members_place(Path(place), TEST_READER_DELAY_S=str(DELAY_S)),
     ):
         os.environ["MIDCHART_STATE"] = f"{place}/state"
-        print(attack(call.kills, call.seed, call.clock, call.full))
+        print(attack(call.kills, call.seed, call.longest, call.clock, call.full))
 
 
 if __name__ == "__main__":
