@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
-from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import midchart.core
 from midchart.core import config as settings
@@ -41,12 +40,11 @@ def digest(*parts: str) -> str:
     return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def add_file(total: Any, name: str, path: Path) -> None:
+def add_file(total: Any, name: str, file: BinaryIO) -> None:
     """Add a file's name and content to a hash; raises OSError."""
     content = blake2b(digest_size=20)
-    with path.open("rb") as file:
-        while chunk := file.read(1 << 20):
-            content.update(chunk)
+    while chunk := file.read(1 << 20):
+        content.update(chunk)
     total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
     total.update(content.digest())
 
@@ -60,7 +58,8 @@ def code_digest(*parts: str) -> str:
     for place in places:
         files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
         for path in files:
-            add_file(total, path.relative_to(settings.ROOT).as_posix(), path)
+            with path.open("rb") as file:
+                add_file(total, path.relative_to(settings.ROOT).as_posix(), file)
     return total.hexdigest()
 
 

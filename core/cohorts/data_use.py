@@ -18,7 +18,7 @@ from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.parsing import read_json
-from midchart.core.provenance import now
+from midchart.core.provenance import add_file, now
 from midchart.core.storage.files import (
     FileState,
     file_state_if_any,
@@ -79,7 +79,8 @@ def files_digest(folder: Path) -> str:
         start = time.time_ns()
         total = blake2b(digest_size=20)
         for name, *_ in state:
-            _add(total, name, root / name)
+            with open_regular(root / name) as file:
+                add_file(total, name, file)
         settled = all(max(times[-2:]) < start - _SETTLED_NS for _, *times in state)
         if memory is not None and settled and _state(root) == state:
             with suppress(OSError), replacing(memory) as fresh:  # next time it takes longer
@@ -116,15 +117,6 @@ def _is_of_people(name: str) -> bool:
     return name.startswith(tuple(f".{known}." for known in _FILES_OF_PEOPLE)) or (
         name in _FILES_OF_PEOPLE
     )
-
-
-def _add(total: blake2b, name: str, path: Path) -> None:
-    content = blake2b(digest_size=20)
-    with open_regular(path) as file:
-        while block := file.read(1 << 20):
-            content.update(block)
-    total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-    total.update(content.digest())
 
 
 def _memory(root: Path) -> Path | None:

@@ -19,13 +19,13 @@ import numpy as np
 from midchart.core.cohorts.files import LoadLog, open_file
 from midchart.core.fhir.files import LARGEST_TABLE, ResourceFile
 from midchart.core.fhir.index import IndexState, PatientResources, ResourceIndex
+from midchart.core.provenance import add_file
 from midchart.core.storage.derived import Columns, Derived
 from midchart.core.types import Account
 
 _STORED = Derived("fhir", ("fhir", "cohorts", "loaders/fhir", "types"))
 _LEAST_STORED = 5_000_000
 """Bytes of resources that take longer to index than to hash and look up."""
-_BLOCK = 1 << 20
 
 Patients = dict[str, PatientResources]
 FileState = tuple[int, int]
@@ -83,15 +83,11 @@ def _hashed(paths: Mapping[str, Path]) -> tuple[str, dict[str, FileState]] | Non
         for name, path in paths.items():
             with open_file(path, LARGEST_TABLE) as file:
                 before = os.fstat(file.fileno())
-                content = blake2b(digest_size=20)
-                while block := file.read(_BLOCK):
-                    content.update(block)
+                add_file(total, name, file)
                 after = os.fstat(file.fileno())
             if (before.st_size, before.st_mtime_ns) != (after.st_size, after.st_mtime_ns):
                 return None
             states[name] = before.st_size, before.st_mtime_ns
-            total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-            total.update(content.digest())
     except OSError:
         return None  # it is named when it is read
     return total.hexdigest(), states

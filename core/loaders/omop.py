@@ -72,7 +72,7 @@ from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import connect, describe_error, sql_files
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
-from midchart.core.storage.sql_files import literal, quoted, reading
+from midchart.core.storage.sql_files import identifier, literal, quoted, reading
 from midchart.core.types import Record
 
 MOST_ZIP_FILES = 10_000
@@ -286,19 +286,19 @@ class _Database:
         needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
         check_columns(list(types), needed, table)
         chosen = ", ".join(
-            f"{_as_text(_quoted(originals[c]), type, c)} AS {_quoted(c)}"
+            f"{_as_text(identifier(originals[c]), type, c)} AS {identifier(c)}"
             for c, type in types.items()
         )
         if "person_id" in types:
             is_integer = types["person_id"] in _INTEGERS
-            id = _quoted(originals["person_id"])
+            id = identifier(originals["person_id"])
             chosen += f", {id if is_integer else f'TRY_CAST({id} AS BIGINT)'} AS {_PERSON}"
         self._create(table, f"SELECT {chosen} FROM {source}", stored)
         self.columns[table], self.files[table] = tuple(types), file
         ids = [c for c, type in types.items() if c.endswith("_id") and type == "VARCHAR"]
         rough = [c for c, type in types.items() if c.endswith("_id") and type in _FLOATING]
         for column in rough:
-            beyond = f"abs({_quoted(originals[column])}) > {_EXACT_IDS}"
+            beyond = f"abs({identifier(originals[column])}) > {_EXACT_IDS}"
             rows = self.base.execute(f"SELECT count(*) FROM {source} WHERE {beyond}").fetchall()
             if rows[0][0]:
                 self.log.warn(
@@ -308,7 +308,7 @@ class _Database:
         strings = [c for c, type in types.items() if type == "VARCHAR"] if csv else []
         changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
         if changes:
-            replaced = ", ".join(f"{sql} AS {_quoted(c)}" for c, sql in changes.items())
+            replaced = ", ".join(f"{sql} AS {identifier(c)}" for c, sql in changes.items())
             if "person_id" in changes:
                 replaced += f", TRY_CAST({changes['person_id']} AS BIGINT) AS {_PERSON}"
             inner = f"(SELECT {chosen} FROM {source})" if stored else f"midchart_{table}"
@@ -330,16 +330,16 @@ class _Database:
 
     def _apostrophes(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
         """SQL for the columns whose cells in apostrophes are quoted by them."""
-        starts = [f"count_if(starts_with({_quoted(c)}, ''''))" for c in columns]
+        starts = [f"count_if(starts_with({identifier(c)}, ''''))" for c in columns]
         some = dict(zip(columns, self.aggregates(table, starts), strict=True))
         some = {column: n for column, n in some.items() if n}
         pattern = literal(APOSTROPHES)
-        full = [f"count_if(regexp_full_match({_quoted(c)}, {pattern}, 's'))" for c in some]
+        full = [f"count_if(regexp_full_match({identifier(c)}, {pattern}, 's'))" for c in some]
         changes: dict[str, str] = {}
         for (column, n), cells in zip(some.items(), self.aggregates(table, full), strict=True):
             if are_quoted_by_apostrophes(n, cells):
                 state_apostrophes(file, column, cells, self.log)
-                cell = _quoted(column)
+                cell = identifier(column)
                 inner = f"replace({cell}[2:-2], '''''', '''')"
                 changes[column] = (
                     f"CASE WHEN starts_with({cell}, '''') THEN {inner} ELSE {cell} END"
@@ -348,19 +348,19 @@ class _Database:
 
     def _ids(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
         """SQL for the columns of ids that are not all plain whole numbers."""
-        plain = [f"bool_or(translate({_quoted(c)}, '-0123456789', '') <> '')" for c in columns]
+        plain = [f"bool_or(translate({identifier(c)}, '-0123456789', '') <> '')" for c in columns]
         other = [c for c, n in zip(columns, self.aggregates(table, plain), strict=True) if n]
         missing = ", ".join(map(literal, sorted(MISSING_TYPED)))
         tests: list[str] = []
         for column in other:
-            cell = f"trim({_quoted(column)})"
+            cell = f"trim({identifier(column)})"
             number = f"regexp_full_match({cell}, {literal(WHOLE_OR_NUMBER)})"
             tests.append(f"bool_and({number} OR {cell} IN ({missing}))")
             tests.append(f"bool_or({number} AND contains({cell}, '.'))")
         results = self.aggregates(table, tests)
         changes: dict[str, str] = {}
         for i, column in enumerate(other):
-            cell = f"trim({_quoted(column)})"
+            cell = f"trim({identifier(column)})"
             if results[2 * i] and results[2 * i + 1]:
                 self.log.warn(f"{file}: {column} read as whole numbers (1.0 is 1)")
                 digits = f"split_part({cell}, '.', 1)"
@@ -384,14 +384,14 @@ class _Database:
         floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
         counts = [c for c in numbers if c in _COUNTS]
         aggregates = [
-            *(f"coalesce(bool_or(NOT {_is_iso(_quoted(c))}), false)" for c in times),
+            *(f"coalesce(bool_or(NOT {_is_iso(identifier(c))}), false)" for c in times),
             *(
-                f"coalesce(bool_or(try_cast({_quoted(c)} AS DOUBLE) IS NULL AND {_quoted(c)} "
+                f"coalesce(bool_or(try_cast({identifier(c)} AS DOUBLE) IS NULL AND {identifier(c)} "
                 "IS NOT NULL), false)"
                 for c in numbers
             ),
-            *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in counts),
-            *(f"coalesce(bool_and(ends_with({_quoted(c)}, '.0')), false)" for c in floating),
+            *(f"coalesce(bool_and(ends_with({identifier(c)}, '.0')), false)" for c in counts),
+            *(f"coalesce(bool_and(ends_with({identifier(c)}, '.0')), false)" for c in floating),
         ]
         flags = iter(self.aggregates(table, aggregates))
         other_times = [column for column in times if next(flags)]
@@ -410,7 +410,7 @@ class _Database:
 
     def _values(self, source: str, column: str, token: str) -> Values:
         """The distinct values of a column of a source by ``token``, an SQL expression."""
-        cell = f"trim(CAST({_quoted(column)} AS VARCHAR))"
+        cell = f"trim(CAST({identifier(column)} AS VARCHAR))"
         rows = self.base.execute(
             f"SELECT {token.format('v')}, count(*), min(n) FROM (SELECT {cell} AS v, "
             f"row_number() OVER () AS n FROM {source}) WHERE v IS NOT NULL GROUP BY 1"
@@ -459,7 +459,7 @@ class _Database:
         for table in ("person", *_TABLES):
             if table not in self.columns:
                 continue
-            cells = ", ".join(map(_quoted, self.drawn_on(table).names))
+            cells = ", ".join(map(identifier, self.drawn_on(table).names))
             try:
                 rows = self.base.execute(
                     f"SELECT person_id, {cells} FROM midchart_{table} WHERE {where}", values
@@ -476,7 +476,7 @@ class _Database:
         """The rows of a table that are about these persons, by one pass over it."""
         rows: dict[str, list[Cells]] = {}
         if people:
-            names = ", ".join(map(_quoted, ("person_id", *self.drawn_on(table).names)))
+            names = ", ".join(map(identifier, ("person_id", *self.drawn_on(table).names)))
             passed = self.base.execute(f"SELECT {names} FROM midchart_{table}")
             while block := passed.fetchmany(_ROWS_AT_ONCE):
                 for person, *row in block:
@@ -620,10 +620,6 @@ class _Database:
             visit_id=visit,
             author=self.providers.get(row.get("provider_id", ""), ""),
         )
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 _FLOATING = ("DOUBLE", "FLOAT")

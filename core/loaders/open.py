@@ -8,6 +8,7 @@ manifest changes.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import os
 import re
 import threading
@@ -21,8 +22,10 @@ from midchart.core.cohorts.base import CohortLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
+    LARGEST_TABLE,
     LoadLog,
     data_error,
+    open_file,
     read_text,
     refuse_linked_folders,
     write_atomic,
@@ -198,8 +201,11 @@ def content_digest(data: str | Path) -> str:
         if path.name in _NOT_CONTENT or any(part.startswith(".") for part in name.split("/")):
             continue
         try:
-            add_file(total, name, path)
+            with open_file(path, LARGEST_TABLE) as file:
+                add_file(total, name, file)
         except OSError as error:
+            if error.errno in (errno.EXDEV, errno.ENODEV):
+                continue  # nothing reads it
             raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
     folder = root if root.is_dir() else root.parent
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):

@@ -41,6 +41,7 @@ from midchart.core.runs.status import state_of
 from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
+from midchart.core.storage.sql_files import identifier
 
 # A run's report as one self-contained HTML file without scripts.
 
@@ -416,7 +417,7 @@ def _write(
         columns_kept = kept_columns(table, schema, with_text)
         dropped[table] = [name for name in schema if name not in columns_kept]
         file = str(staging / "items" / f"{table}.parquet").replace("'", "''")
-        columns, rows_of = ", ".join(columns_kept), store.source(table)
+        columns, rows_of = ", ".join(map(identifier, columns_kept)), store.source(table)
         copy = f"COPY (SELECT {columns} FROM {rows_of}) TO '{file}' (FORMAT parquet)"
         rows += int(query(lambda sql=copy: sql)[0]["Count"])
     for path in review_files(folder):

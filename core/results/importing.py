@@ -48,7 +48,7 @@ from midchart.core.storage.files import (
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import Schema, query
-from midchart.core.storage.sql_files import quoted
+from midchart.core.storage.sql_files import identifier, quoted
 from midchart.core.storage.staging import incoming
 
 NAMES = re.compile(
@@ -396,7 +396,7 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
     if schema is None:
         return
-    struct = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    struct = ", ".join(f"NULL::{type} AS {identifier(name)}" for name, type in schema.items())
     known = {
         row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")
     }

@@ -42,7 +42,7 @@ from midchart.core.storage.files import (
 )
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 from midchart.core.storage.lru import LRU
-from midchart.core.storage.sql_files import literal, quoted, reading
+from midchart.core.storage.sql_files import identifier, literal, quoted, reading
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -117,14 +117,15 @@ def source(folder: Path, table: str, schema: Schema) -> str:
 
 
 def _no_rows(schema: Schema) -> str:
-    columns = ", ".join(f"NULL::{type} AS {name}" for name, type in schema.items())
+    columns = ", ".join(f"NULL::{type} AS {identifier(name)}" for name, type in schema.items())
     return f"SELECT {columns} WHERE false"
 
 
 def _parquet_source(path: Path, schema: Schema) -> str:
     """SQL that reads a Parquet file: a column that is newer than the file as nulls; one of another
     type is cast, or refused."""
-    cast = ", ".join(f"{name}::{type} AS {name}" for name, type in schema.items())
+    names = {identifier(name): type for name, type in schema.items()}
+    cast = ", ".join(f"{name}::{type} AS {name}" for name, type in names.items())
     return (
         f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME "
         f"SELECT * FROM read_parquet({quoted(path)})))"
@@ -170,7 +171,10 @@ def _attempted(read: Callable[[], T], name: str = ROWS) -> T:
                 continue
             kind = type(error).__name__.removesuffix("Exception")
             reason = f"cannot be read ({kind} error)"
-            raise DataError(name, None, reason, _RESTORE_ROWS) from None
+            # No content of a file gives this error.
+            wrong_sql = isinstance(error, duckdb.ParserException)
+            remedy = "quote columns whose names SQL reserves" if wrong_sql else _RESTORE_ROWS
+            raise DataError(name, None, reason, remedy) from None
     raise AssertionError("unreachable")
 
 
@@ -266,7 +270,7 @@ def _check_rows(
     compacted = path.suffix == ".parquet"
     rows = _parquet_source(path, schema) if compacted else _json_lines(path, schema)
     failing = {name: f"NOT coalesce({test}, false)" for name, test in tests.items()}
-    counts = [f"count(*) FILTER ({test}) AS {name}" for name, test in failing.items()]
+    counts = [f"count(*) FILTER ({test}) AS {identifier(name)}" for name, test in failing.items()]
     sql = f"SELECT {', '.join([*counts, 'count(*) - count(DISTINCT key) AS twice'])} FROM {rows}"
     where = "" if compacted else " WHERE key IS NOT NULL"
     (failures,) = query(lambda: sql + where, name=_run_and_file(path))

@@ -31,6 +31,11 @@ def literal(text: str | Path) -> str:
     return "'" + valid_unicode(str(text)).replace("'", "''").replace("\0", "\ufffd") + "'"
 
 
+def identifier(name: str) -> str:
+    """A column's name in SQL, also one that is a reserved word there (``order``, ``end``)."""
+    return '"' + name.replace('"', '""') + '"'
+
+
 def quoted(path: Path) -> str:
     """A file as SQL that is executed within :func:`reading`."""
     return literal(f"{_MARK}{path}")

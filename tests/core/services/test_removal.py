@@ -215,14 +215,14 @@ def gate_saved_at_every_step(place: Path) -> int:
     step = 0
     while True:
         save_arrays(place, "gate", "format", former, {"of": 1})
-        whole = ends_whole(lambda: save_arrays(place, "gate", "format", new, {"of": 2}), step)
+        finished = ends_whole(lambda: save_arrays(place, "gate", "format", new, {"of": 2}), step)
         try:
             arrays, card, _ = load_arrays(place, "gate", "format")
         except DataError:
-            assert not whole
+            assert not finished
         else:
             assert set(arrays["w"]) == {card["of"]}, step
-        if whole:
+        if finished:
             return step
         step += 1
 

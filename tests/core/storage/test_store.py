@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.errors import UnknownName, WorkFailed
+from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.storage.rows import (
@@ -299,3 +299,25 @@ def test_the_log_has_one_line_per_row(tmp_path: Path):
     journal.close()
     (line,) = (tmp_path / "j.jsonl").read_text().splitlines()
     assert json.loads(line) == {"text": "two\nlines"}
+
+
+def test_a_column_may_have_the_name_of_a_word_of_sql(tmp_path: Path):
+    words = {"order": "BIGINT", "group": "VARCHAR", "end": "DOUBLE", "select": "BOOLEAN"}
+    schema = {"key": "VARCHAR", "status": "VARCHAR", **words}
+    line = {"key": "k", "status": "ok", "order": 1, "group": "a", "end": 0.5, "select": True}
+    table = RowStore(tmp_path, {"rows": schema}, lambda schema: {"order": '"order" > 0'})
+    assert list(table.table("rows")) == []
+    table.append("rows", line)
+    assert list(table.table("rows")) == [line]
+    table.compact()
+    assert list(table.table("rows")) == [line]
+    table.reopen()
+    assert list(table.table("rows")) == [line]
+    table.close()
+
+
+def test_sql_that_is_wrong_is_not_told_as_a_damaged_file(tmp_path: Path):
+    table = filled(tmp_path)
+    with pytest.raises(DataError, match="names SQL reserves"):
+        table.select("rows", "order")
+    table.close()

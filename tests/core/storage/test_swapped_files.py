@@ -18,7 +18,8 @@ import pytest
 from midchart.core import api, config
 from midchart.core.cohorts import files as cohort_files
 from midchart.core.errors import DataError, InputError, MidchartError
-from midchart.core.loaders.open import open_cohort
+from midchart.core.loaders import open as open_module
+from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.runs.directory import RunDirectory
 from midchart.core.samples import inspect
 from midchart.core.storage import sql_files
@@ -190,6 +191,29 @@ def test_what_duckdb_reads_is_what_was_opened(
     monkeypatch.setattr(sql_files, "open_regular", restored)
     # Read as it was opened, or refused where the file is opened again.
     assert in_time(lambda: content(folder)) in (expected, DataError)
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+def test_the_digest_of_a_cohort_is_of_its_own_files_alone(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, swap: str
+) -> None:
+    folder, outside = written(workspace / "ward", seeds.notes()), workspace / "outside"
+    digest = content_digest(folder)
+    outside.write_text("planted")
+    link(folder / "zz.csv", outside)
+    with_link = content_digest(folder)
+    outside.write_text("planted otherwise")
+    assert content_digest(folder) == with_link == digest
+    real = open_module.open_file
+
+    def swapped(path: Path, *arguments: Any) -> Any:
+        if path.name == "notes.csv" and path.is_file():
+            path.unlink()
+            SWAPS[swap](path, outside)
+        return real(path, *arguments)
+
+    monkeypatch.setattr(open_module, "open_file", swapped)
+    assert in_time(lambda: content_digest(folder)) != digest
 
 
 def test_text_of_records_names_no_file_in_sql(tmp_path: Path) -> None:
