@@ -135,6 +135,8 @@ def test_items_are_counted_before_it_starts(cohort: Path, run: str):
     now = status(run)
     assert (now["planned"], now["done"], now["failed"]) == (forecast["items"], now["planned"], 0)
     assert forecast["records"] == 6  # lines of all patients may be in a prompt
+    longer = estimate(spec(cohort, filler_tokens=[FILLER_TOKENS + 100]))
+    assert longer["tokens"] - forecast["tokens"] == 100 * 6 * 2 * 6 * 4
     few = estimate(spec(cohort, first_questions=2, fillers=["same_patient"], repeats=3))
     assert few["records"] == 1 and few["instructions"] == 2 * (1 + (1 + 5 + 2) * 3)
 
