@@ -317,11 +317,13 @@ def _window(entry: ComponentSpec) -> int:
     return int(entry.options.get("window") or WINDOW)
 
 
-def _reader(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
+def _reader(
+    spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths, added: int
+) -> dict[str, Any]:
     prompts = [lengths.prompt(arm, _window(entry), spec.protocol) for arm in spec.arms]
     calls = questions * len(spec.arms)
     written = calls * spec.protocol.answer_tokens * ANSWER
-    row = _row(entry.label, calls, sum(prompts) * questions, written)
+    row = _row(entry.label, calls, sum(prompts) * questions + added * len(spec.arms), written)
     return row | _price(entry, row)
 
 
@@ -396,7 +398,8 @@ def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     n, records = len(instructions), len({instruction.record_id for instruction in instructions})
-    readers = [_reader(spec, entry, n, lengths) for entry in spec.reader_entries]
+    added = kind.added_tokens(cohort, instructions)
+    readers = [_reader(spec, entry, n, lengths, added) for entry in spec.reader_entries]
     with_reader = [arm for arm in spec.arms if READER in arm.options]
     readers += [_arms_reader(spec, arm, records, lengths) for arm in with_reader]
     judges = [_judge(spec, entry, n, lengths) for entry in spec.judge_entries]

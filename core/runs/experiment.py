@@ -101,6 +101,10 @@ class Experiment(ABC):
         """Number of patients whose text is used; ``cohort`` is that of :meth:`cohort`."""
         return len({cohort.patient_of(instruction) for instruction in asked})
 
+    def added_tokens(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
+        """Tokens of all prompts of an arm besides its selections, for the estimate."""
+        return 0
+
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         """Facts on the run's cohort for its tables, kept in ``spec.json`` as JSON values."""
         return {}

@@ -152,16 +152,12 @@ def varied_cohort(
         return replace(gold[by_id[id].asked.id], instruction_id=id)
 
     inherited = {one.name: getattr(cohort, one.name) for one in fields(Cohort)}
-    return VariedCohort(
-        **inherited
-        | {
-            "instructions": tuple(replace(case.asked, id=id) for id, case in by_id.items()),
-            "gold": LazyValues([id for id in by_id if by_id[id].asked.id in gold], gold_of),
-            "responses": (),
-        },
-        cases=by_id,
-        unmoved=unmoved,
-    )
+    varied: dict[str, Any] = inherited | {
+        "instructions": tuple(replace(case.asked, id=id) for id, case in by_id.items()),
+        "gold": LazyValues([id for id in by_id if by_id[id].asked.id in gold], gold_of),
+        "responses": (),
+    }
+    return VariedCohort(**varied, cases=by_id, unmoved=unmoved)
 
 
 class Arrangement:
@@ -189,13 +185,14 @@ class Arrangement:
         row = columns | question.columns() | dict.fromkeys(ADDED)
         if base is None:
             return None, row
-        arranged: Selection | None = None
+        arranged: list[Selection] = []
+        row |= {"selection": None}
         with outcome(row):
-            arranged, added = self._arranged(base, question, case)
-            row |= {"selection": kept_rows(arranged), "selection_tokens": arranged.tokens, **added}
-        if arranged is None:
-            row |= {"selection": None}
-        return arranged, row
+            selection, added = self._arranged(base, question, case)
+            row |= {"selection": kept_rows(selection), "selection_tokens": selection.tokens}
+            row |= added
+            arranged.append(selection)
+        return (arranged[0] if arranged else None), row
 
     def _selected(
         self, job: Job, entry: ArmConfig, case: VariedQuestion, question: Question

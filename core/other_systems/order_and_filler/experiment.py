@@ -111,6 +111,10 @@ class OrderAndFillerRun(Experiment):
             return len(cohort.records)
         return super().patients(cohort, asked)
 
+    def added_tokens(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
+        cases = cast(VariedCohort, cohort).cases
+        return sum(cases[one.id].condition.tokens for one in asked)
+
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:
         return {"unmoved": cast(VariedCohort, cohort).unmoved}
 

@@ -130,6 +130,15 @@ def _mean(rows: Rows, name: str) -> float | None:
     return round(sum(values) / len(values), 1) if values else None
 
 
+def _counted(rows: Rows) -> list[Row]:
+    """Comparisons that were made, those of an unchanged prompt only where it was asked again."""
+    return [
+        row
+        for row in rows
+        if row["changed"] is not None and (row["factor"] == "again" or not row["same_prompt"])
+    ]
+
+
 def changed(rows: Rows, again: Rows, resamples: int, rng: np.random.Generator) -> dict[str, Any]:
     """Columns of the comparisons of one condition or of several; ``again``: those of the same
     prompt asked again.
@@ -140,7 +149,7 @@ def changed(rows: Rows, again: Rows, resamples: int, rng: np.random.Generator) -
     answer.
     """
     compared = [row for row in rows if row["changed"] is not None]
-    counted = [row for row in compared if row["factor"] == "again" or not row["same_prompt"]]
+    counted = _counted(rows)
     against = None
     if rows and rows[0]["factor"] != "again":
         against = contrast(counted, again, "changed", resamples, rng)
@@ -196,8 +205,12 @@ Part = tuple[str, str, Callable[[Row], bool]]
 
 def _parts(rows: Rows) -> list[Part]:
     """The same prompt again, all orders, all filler, and filler by kind, words and tokens."""
+
+    def holding(column: str, value: object, factor: str) -> Callable[[Row], bool]:
+        return lambda row: row["factor"] == factor and row[column] == value
+
     parts: list[Part] = [
-        (title, EVERYTHING, lambda row, factor=factor: row["factor"] == factor)
+        (title, EVERYTHING, holding("factor", factor, factor))
         for factor, title in zip(FACTORS, (AGAIN, "any order", "any filler"), strict=True)
     ]
     for column, title in (
@@ -207,14 +220,7 @@ def _parts(rows: Rows) -> list[Part]:
     ):
         values = dict.fromkeys(row[column] for row in _in_order(rows) if row["factor"] == "filler")
         parts += [
-            (
-                title,
-                str(one).replace("_", " "),
-                lambda row, column=column, one=one: (
-                    row["factor"] == "filler" and row[column] == one
-                ),
-            )
-            for one in values
+            (title, str(one).replace("_", " "), holding(column, one, "filler")) for one in values
         ]
     return [part for part in parts if any(map(part[2], rows))]
 
@@ -236,7 +242,7 @@ def _levels(compared: Rows, plan: Plan) -> Table:
     × reader × pair; ``difference`` is the share of the first less that of the second."""
     table: Table = []
     for names, rows in _by_reader(compared, plan):
-        answered = [row for row in rows if row["changed"] is not None]
+        answered = _counted(rows)
         parts = [part for part in _parts(rows) if part[1] != EVERYTHING]
         for i, (factor, level, of) in enumerate(parts):
             for other, second, of_second in parts[i + 1 :]:
@@ -318,10 +324,9 @@ def _questions(compared: Rows, plan: Plan) -> Table:
     table: Table = []
     for names, rows in _by_reader(compared, plan):
         by_question: dict[str, list[Row]] = {}
-        for row in _in_order(rows):
-            if row["changed"] is not None:
-                by_question.setdefault(row["own_question"], []).append(row)
-        listed = [
+        for row in _in_order(_counted(rows)):
+            by_question.setdefault(row["own_question"], []).append(row)
+        listed: Table = [
             {
                 "label": names["label"],
                 "reader": names["reader"],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -97,8 +98,12 @@ def run(cohort: Path) -> str:
     return finished_run(spec(cohort))
 
 
+finished_report = cache(report)
+"""The report of a finished run, which does not change."""
+
+
 def table(run: str, name: str, **wanted: object) -> list[dict[str, object]]:
-    listed = report(run)["tables"][name]
+    listed = finished_report(run)["tables"][name]
     return [row for row in listed if all(row[key] == value for key, value in wanted.items())]
 
 
@@ -130,6 +135,8 @@ def test_items_are_counted_before_it_starts(cohort: Path, run: str):
     now = status(run)
     assert (now["planned"], now["done"], now["failed"]) == (forecast["items"], now["planned"], 0)
     assert forecast["records"] == 6  # lines of all patients may be in a prompt
+    longer = estimate(spec(cohort, filler_tokens=[FILLER_TOKENS + 100]))
+    assert longer["tokens"] - forecast["tokens"] == 100 * 6 * 2 * 6 * 4
     few = estimate(spec(cohort, first_questions=2, fillers=["same_patient"], repeats=3))
     assert few["records"] == 1 and few["instructions"] == 2 * (1 + (1 + 5 + 2) * 3)
 
@@ -139,7 +146,7 @@ def test_a_reader_without_regard_to_order_changes_under_no_order(run: str):
     again = one(run, "factors", reader="test_by_words", factor="same prompt again")
     assert order["share"] == again["share"] == order["difference"] == 0 and order["n"] == 60
     assert order["p_holm"] == 1
-    shown = report(run)["conclusion"]
+    shown = finished_report(run)["conclusion"]
     assert "the same prompt again none of 12" in shown["headline"]
     assert "order is more than noise" in shown["headline"]  # of the first reader
     assert any("shows no noise" in text for text in shown["details"])
@@ -327,7 +334,7 @@ def test_a_cohort_of_one_record_has_no_other_patients(place: Path):
 
 def test_cards_and_columns_of_its_tables(run: str):
     assert asked_of(run).instructions
-    for name, listed in report(run)["tables"].items():
+    for name, listed in finished_report(run)["tables"].items():
         if listed:
             assert set(columns_of("order_and_filler", name)) == set(listed[0]), name
 
