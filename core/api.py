@@ -138,6 +138,7 @@ if TYPE_CHECKING:
     )
     from midchart.core.services.abstention import default_reader, error_rates
     from midchart.core.services.audit_cards import audit_cards, deal_cards, mark_cards
+    from midchart.core.services.audited_prompt import AuditedPrompt, audited_prompt
     from midchart.core.services.benchmark import benchmark, benchmarks, read_benchmark
     from midchart.core.services.cohorts import (
         CohortCard,

@@ -4,7 +4,7 @@ reader answered."""
 import streamlit as st
 
 from midchart.pages.ui import guard
-from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
+from midchart.pages.ui.patient import audited, cached, controls, own_question, record_view, view
 
 guard.page("Patient")
 
@@ -26,7 +26,12 @@ with body:
     ):  # so that what follows keeps its place on the page, and the record its position
         views = view.first_screen(choice, pieces)
         own_question.section(choice)
+    prompt = audited.prompt_of(choice)
+    if prompt is not None:  # its marks come first
+        views = [audited.view(prompt), *views]
     view.details(choice, views, pieces)
+    if prompt is not None:
+        audited.added(prompt)
 if drawer.open:
     with drawer:
         view.files(choice, views, pieces)

@@ -24,9 +24,9 @@ FUNCTIONS = {
         views_of visible was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
-        asked_questions attention_map audit_cards benchmarks build_arm changed_questions check
-        cohort_key cohort_name cohorts compare_runs compared context_lines curve curve_bin
-        curve_choices curve_locations
+        asked_questions attention_map audit_cards audited_prompt benchmarks build_arm
+        changed_questions check cohort_key cohort_name cohorts compare_runs compared
+        context_lines curve curve_bin curve_choices curve_locations
         damaged_runs default_reader different_only disagreements download error_rates estimate
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
         gate_cards gold_under instruction_for item judge kinds log_tail marking_agreement members

@@ -364,6 +364,13 @@ def _change(read: _Text, chart: WordIndex, before: _Run, after: _Run) -> Passage
     inserted = after.at - (before.at + before.count)
     if inserted > _GAP:
         return None
+    # A date or number before a line is the log's system's own.
+    first = before.at + before.count
+    numbers = not any(any(map(str.isalpha, w)) for w, _, _ in read.words[first : after.at])
+    if numbers and read.first[int(read.line_of[first])] == first:
+        places = (place + before.count for place in before.places)
+        if any(place in after.places for place in places):
+            return None
     for place in before.places:
         begin = place + before.count
         for later in after.places:

@@ -8,7 +8,7 @@ need not cooperate: what it retrieved, kept and gave its model is located in the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Annotated, Any, ClassVar, cast
@@ -314,23 +314,32 @@ def _chances(question: Question, tokens: int) -> Row:
     }
 
 
+def sourced_passages(
+    text: str, passages: Iterable[Passage], read: AuditedCohort, question: Instruction
+) -> Iterator[tuple[Passage, str]]:
+    """Each passage of a prompt with where it comes from: "record", "changed", "other_patient",
+    "foreign" or "frame" (the system's own lines)."""
+    patient = read.patient_of(question)
+    assert read.comparison is not None, "a joined log"
+    shingles = read.comparison.shingles()
+    for passage in passages:
+        kind = "record" if passage.source == "same" else passage.source
+        if kind == "other":
+            part = text[passage.start : passage.end]
+            if is_frame(part, question.question, read.frame_lines):
+                kind = "frame"
+            else:
+                kind = "other_patient" if shingles.elsewhere(part, patient) else "foreign"
+        yield passage, kind
+
+
 def _tokens(
     text: str, passages: Sequence[Passage], read: AuditedCohort, question: Question
 ) -> dict[str, int]:
     """Tokens of a prompt by where they come from; ``context_tokens`` are all but the frame's."""
     counts = dict.fromkeys(tables.TOKENS, 0)
-    patient = read.patient_of(question.instruction)
-    assert read.comparison is not None, "a joined log"
-    shingles = read.comparison.shingles()
-    for passage in passages:
-        part = text[passage.start : passage.end]
-        kind = "record" if passage.source == "same" else passage.source
-        if kind == "other":
-            if is_frame(part, question.instruction.question, read.frame_lines):
-                kind = "frame"
-            else:
-                kind = "other_patient" if shingles.elsewhere(part, patient) else "foreign"
-        counts[f"{kind}_tokens"] += count_tokens(part)
+    for passage, kind in sourced_passages(text, passages, read, question.instruction):
+        counts[f"{kind}_tokens"] += count_tokens(text[passage.start : passage.end])
     counts["context_tokens"] = sum(counts.values()) - counts["frame_tokens"]
     return counts
 

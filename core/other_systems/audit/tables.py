@@ -321,15 +321,15 @@ def worst(rows: Iterable[Mapping[str, Any]]) -> Table:
     return [
         {
             "source": row["source"],
-            "record": row["chart"],
-            "instruction": row["instruction"],
-            "own_question": row["own_question"],
-            "place": row["place"],
             "question": row["question"],
             "lost_at": STEP_TITLES.get(lost_at(row), ""),
             "judged": row["judged"],
             "band": row["band"],
             "evidence_pieces": row["evidence_pieces"],
+            "record": row["chart"],
+            "place": row["place"],
+            "instruction": row["instruction"],
+            "own_question": row["own_question"],
             **{name: row[name] for name in (*TOKENS, "altered")},
         }
         for row in chosen

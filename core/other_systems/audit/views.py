@@ -66,8 +66,9 @@ VIEWS = (
          rows=("task_type",), choose=("source",), more=("lost",)),
     View("prompts", "What are the prompts made of?", "prompts"),
     View("worst", "Which questions to look at first?", "worst",
-         choose=("source",), opens=("record", "own_question", "question"),
-         about="A click opens the question in its chart, with what Midchart's arms keep."),
+         choose=("source",), opens=("record", "instruction", "own_question", "question"),
+         about="A click opens the question in its chart, with what the system and Midchart's arms "
+               "kept, cut and dropped."),
     View("log", "What of the log was used?", "log"),
     View("missed", "Which items failed?", "failures"),
 )  # fmt: skip
@@ -116,6 +117,9 @@ def _compared(sources: Sequence[str], steps: Mapping[str, Sequence[Mapping[str, 
     if len(shares) < 2:
         return f"{names}: {', '.join(sources)}."
     order = sorted(shares, key=lambda source: shares[source]["share"])
+    if shares[order[0]]["share"] == shares[order[-1]]["share"]:
+        percent = f"{100 * shares[order[0]]['share']:.0f} %"
+        return f"{names}: each has all pieces of the evidence in the prompt for {percent}."
     said = [
         f"{source} for {100 * shares[source]['share']:.0f} % of {shares[source]['n']:,} questions"
         for source in (order[-1], order[0])

@@ -116,6 +116,8 @@ class ArmView:
     running: bool = False
     """Being computed."""
     ranks: Mapping[int, Rank] = field(default_factory=dict)
+    cut_words: str = ""
+    """Where the prompt lost what was selected; "" where its length did it."""
 
     @property
     def kept(self) -> tuple[Kept, ...]:
@@ -146,7 +148,7 @@ class ArmView:
             return ""
         if not api.was_cut(self.prompt, self.selection):
             return ""
-        return f"cut at {self.prompt.tokens:,} tokens"
+        return self.cut_words or f"cut at {self.prompt.tokens:,} tokens"
 
     def status(self, piece: Piece) -> str:
         """Whether a piece of evidence is in the prompt (kept), was cut from it, or was dropped;

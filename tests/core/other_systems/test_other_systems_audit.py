@@ -19,7 +19,8 @@ from midchart.core.other_systems.audit.joining import Comparison
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
 from midchart.core.samples.open import read_samples
-from midchart.core.text import event_text
+from midchart.core.text import event_text, sentences
+from midchart.core.text.evidence import gold_sentence_ids
 from tests.simulations.audited_systems import (
     Losses,
     as_spans,
@@ -265,6 +266,49 @@ def test_a_notebooks_own_pipeline_is_audited_from_its_export(demo, file):
     ] == 0
     [made_of] = report["tables"]["prompts"]
     assert made_of["record_share"] == 1, "words cut by a chunk's edge are the record's too"
+
+
+def test_a_question_opens_with_what_the_system_kept_cut_and_added(demo, lossy):
+    _, cohort = demo
+    run, truth = lossy
+    states = set()
+    for row in (row for row in rows(run, "audited") if row["role"] == "system"):
+        record = cohort.records[row["chart"]]
+        shown = api.audited_prompt(run, row["instruction"], record, Protocol())
+        assert not shown.problem
+        sizes = {"record": 0, "foreign": 0}
+        for text, source in shown.passages:
+            sizes[source] = sizes.get(source, 0) + len(text)
+        assert sizes["record"] and sizes["foreign"], "the record's text, and an invented line"
+        gold = gold_sentence_ids(
+            sentences(record, Protocol()), cohort.gold[row["own_question"]].spans
+        )
+        selected = {one.sentence.id for one in shown.selection.kept}
+        prompted = {line.sentence_id for line in shown.prompt.context}
+        assert prompted <= selected
+        if outcomes(truth, "prompt", True)[row["instruction"]]:
+            assert gold <= prompted
+        states |= {(id in selected, id in prompted) for id in gold}
+    assert states == {(True, True), (True, False), (False, False)}
+
+
+def test_the_marks_outlive_the_log(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:2], Losses(), log, np.random.default_rng(8))
+    run = audit(path, log, arms=[])
+    [row, _] = rows(run, "audited")
+    record = cohort.records[row["chart"]]
+    before = api.audited_prompt(run, row["instruction"], record, Protocol())
+    lines = log.read_text().splitlines()
+    log.write_text(
+        "\n".join(line for line in lines if json.loads(line)["id"] != row["instruction"])
+    )
+    after = api.audited_prompt(run, row["instruction"], record, Protocol())
+    assert after.problem and not after.passages and before.passages
+    assert after.selection == before.selection
+    with pytest.raises(MidchartError):
+        api.audited_prompt(run, "no such question", record, Protocol())
 
 
 @pytest.mark.parametrize("name", ["Patient/{}", "https://ward.example/fhir/Patient/{}", "{}.0"])

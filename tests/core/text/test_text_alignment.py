@@ -76,6 +76,14 @@ def test_a_time_before_a_line_and_a_notes_title_are_no_foreign_text():
     assert places("2020-06-08 08:00 Letter")[-1][0] == "other", "a word alone needs its date"
 
 
+def test_a_date_before_each_line_is_no_change_of_the_record():
+    first, second = NOTE.split(". C")
+    lines = f"[2020-01-02] {first}.\n[2020-01-02] C{second}"
+    passages = aligned(lines, RECORD, PROTOCOL)
+    assert [one.source for one in passages] == ["other", "same", "other", "same"]
+    assert not any(one.altered[0] for one in passages)
+
+
 def test_equal_lines_are_at_both_places_unless_a_date_is_stated():
     assert places("Hemoglobin: 9.1 g/dL") == [
         ("same", [(1, "Hemoglobin: 9.1 g/dL"), (2, "Hemoglobin: 9.1 g/dL")])

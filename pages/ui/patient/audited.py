@@ -1,0 +1,93 @@
+"""What an audited system had of a chart, where the page's address names a question of an audit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import streamlit as st
+
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
+from midchart.pages.ui.patient.cached import question_key
+from midchart.pages.ui.patient.model import ArmView, Choice
+from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.pickers import token
+
+RUN, SAMPLE = "audit", "sample"
+"""Parameters of the address: a run of kind audit, and the token of one of its questions."""
+ADDED = {
+    "foreign": "not in the chart",
+    "other_patient": "another patient's",
+    "changed": "the chart's, in other words",
+}
+"""Source of a part of a prompt → what it is called; parts of other sources are not named."""
+MOST_PARTS = 200
+
+
+def address(run: str, instruction: str) -> dict[str, str]:
+    """The part of page Patient's address that names a question of an audit."""
+    return {RUN: run, SAMPLE: token(run, instruction)}
+
+
+def prompt_of(choice: Choice) -> api.AuditedPrompt | None:
+    """What the audited system had for the question on the page; None where the address names no
+    audit, or one of another question."""
+    name, sample = st.query_params.get(RUN, ""), st.query_params.get(SAMPLE, "")
+    run = next((one for one in state.runs(("audit",)) if name and one["run"] == name), None)
+    if run is None or run["status"] != "done":
+        return None
+    ids = [
+        row["instruction"] for row in state.report(run)["tables"]["worst"]
+        if row["record"] == choice.record.id and token(name, row["instruction"]) == sample
+        and _asks(row["own_question"], row["question"], choice)
+    ]  # fmt: skip
+    try:
+        return _prompt_of(choice, name, ids[0]) if ids else None
+    except MidchartError as error:
+        st.info(plain(str(error)))
+        return None
+
+
+@cached(
+    lambda choice, run, instruction: (*question_key(choice), run, instruction),
+    entries=24,
+    spinner="Reading the audited system's prompt",
+    shared=True,
+)
+def _prompt_of(choice: Choice, run: str, instruction: str) -> api.AuditedPrompt:
+    return api.audited_prompt(run, instruction, choice.record, choice.protocol)
+
+
+def _asks(own_question: str | None, question: str, choice: Choice) -> bool:
+    """Whether a question of an audit is the page's: the cohort's own, or one with its words."""
+    asked = choice.instruction
+    return asked.id == own_question or asked.question.split() == question.split()
+
+
+def view(prompt: api.AuditedPrompt) -> ArmView:
+    """The audited system next to the arms: what it retrieved, and what was in its prompt."""
+    named = ArmView("audited", prompt.source, prompt.selection, prompt.prompt, prompt.answer)
+    return replace(named, reader=prompt.source, cut_words="cut after retrieval")
+
+
+def added(prompt: api.AuditedPrompt) -> None:
+    """What the system's prompt holds that the chart does not have as it is there."""
+    st.header("What else was in the system's prompt?", anchor=False)
+    if prompt.problem:
+        st.info(f"The prompt's text cannot be shown: {plain(prompt.problem)}")
+        return
+    parts = [(text, ADDED[source]) for text, source in prompt.passages if source in ADDED]
+    parts += [(f"{ours} (in the chart: {theirs})", "altered") for ours, theirs in prompt.altered]
+    if not parts:
+        st.caption("Nothing: all of it is the patient's record, or the system's own words.")
+        return
+    items = "".join(
+        f"<li><b>{marks.safe(words)}</b>: {marks.safe(text.strip())}</li>"
+        for text, words in parts[:MOST_PARTS]
+    )
+    st.html(marks.block(f'<ul class="mc-added">{items}</ul>'))
+    if len(parts) > MOST_PARTS:
+        st.caption(f"{len(parts) - MOST_PARTS:,} more parts are not shown.")
