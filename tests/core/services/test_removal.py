@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,12 +19,14 @@ import pytest
 from midchart.core import api, config
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.gate.checkpoint import load_arrays, save_arrays
+from midchart.core.results import importing
 from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.services.removal import recover
 from midchart.core.storage import lock, staging
+from midchart.core.storage.rows import close
 from tests.support.run_helpers import ROOT, continue_run, finished_run
 
 CANARY = "Zebrafish-7431"
@@ -34,6 +37,7 @@ QUESTIONS = (
 )
 STEPS = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "shutil.rmtree")
 KILLED = 9
+NEVER = 1 << 30
 
 
 def kill_at(step: int) -> None:
@@ -54,6 +58,7 @@ def kill_at(step: int) -> None:
 
 def ends_whole(work: Callable[[], object], step: int) -> bool:
     """Whether a child does ``work`` before its ``step``-th change of a folder."""
+    close()  # a fork has the database's memory and not its threads
     child = os.fork()
     if not child:
         kill_at(step)
@@ -153,9 +158,19 @@ def prepare_export(place: Path) -> None:
 
 
 def run_import_at_every_step(place: Path) -> int:
-    """Import a run with a kill at each step: it is there with its reviews, or neither is."""
-    step = 0
-    while not ends_whole(lambda: api.import_run(place / "run.zip"), step):
+    """Import a run with a kill at each step, once its files are copied and held to their models: it
+    is there with its reviews, or neither is."""
+    step, enter = 0, importing._enter
+
+    def work() -> None:
+        def entering(*arguments: Any) -> list[str]:
+            kill_at(step)
+            return enter(*arguments)
+
+        importing._enter = entering  # in a fork alone
+        api.import_run(place / "run.zip")
+
+    while not ends_whole(work, NEVER):
         assert recover() == []
         assert hidden() == []
         runs = [row["run"] for row in api.status()]

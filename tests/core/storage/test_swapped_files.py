@@ -13,13 +13,16 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pytest
 
 from midchart.core import api, config
 from midchart.core.cohorts import files as cohort_files
 from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.loaders import open as open_module
 from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import RunDirectory
 from midchart.core.samples import inspect
 from midchart.core.storage import sql_files
@@ -371,6 +374,48 @@ def test_a_run_s_file_that_is_a_link_or_pipe_is_neither_read_nor_written_nor_awa
 
 
 @pytest.mark.parametrize("swap", SWAPS)
+def test_a_reviewer_s_file_that_is_a_link_or_pipe_is_neither_read_nor_written(
+    run: RunDirectory, tmp_path: Path, swap: str
+) -> None:
+    (card, *_) = api.review_cards(run.id, "bea")
+    file, outside = reviews_folder(run.id) / "bea.jsonl", tmp_path / "outside"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    outside.write_text(PLANTED)
+    SWAPS[swap](file, outside)
+    try:
+        for work in (
+            lambda: api.review_rows(run.id),
+            lambda: api.add_review(run.id, "bea", card.key, "correct"),
+        ):
+            refused = in_time(lambda work=work: _error(work))
+            assert isinstance(refused, MidchartError) and "planted-secret" not in str(refused)
+        assert outside.read_text() == PLANTED
+    finally:
+        file.unlink()
+
+
+@pytest.mark.parametrize("swap", SWAPS)
+@pytest.mark.parametrize("name", ["gate.json", "gate.safetensors"])
+def test_a_gate_s_file_that_is_a_link_or_pipe_is_refused(
+    tmp_path: Path, name: str, swap: str
+) -> None:
+    place = tmp_path / "gate"
+    place.mkdir()
+    save_arrays(place, "gate", "format", {"w": np.ones(3, np.float32)}, {"of": 1})
+    (place / name).rename(tmp_path / "outside")
+    SWAPS[swap](place / name, tmp_path / "outside")
+    refused = in_time(lambda: _error(lambda: load_arrays(place, "gate", "format")))
+    assert isinstance(refused, DataError)
+
+
+def _error(work: Callable[[], object]) -> object:
+    try:
+        return work() or "done"
+    except MidchartError as error:
+        return error
+
+
+@pytest.mark.parametrize("swap", SWAPS)
 @pytest.mark.parametrize("name", ["spec.json", "items/answers.parquet", "manifest.json"])
 def test_a_received_export_s_swapped_file_is_refused(
     run: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, swap: str
@@ -394,16 +439,9 @@ def test_a_received_export_s_swapped_file_is_refused(
     monkeypatch.setattr(importing, "_checked", swapped)
     moved = run.path.rename(tmp_path / "away")
     try:
-        refusal = in_time(lambda: _refusal(received))
+        refusal = in_time(lambda: _error(lambda: api.import_run(received)))
         assert isinstance(refusal, InputError)
         assert not run.path.exists()
     finally:
         shutil.rmtree(run.path, ignore_errors=True)
         moved.rename(run.path)
-
-
-def _refusal(received: Path) -> object:
-    try:
-        return api.import_run(received)
-    except InputError as error:
-        return error
