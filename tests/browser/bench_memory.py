@@ -1,8 +1,8 @@
 """Memory of the server while ten browsers use page Patient:
 ``python -m tests.browser.bench_memory`` (``--browsers 10 --reruns 200``).
 
-Each browser is a context of its own, so a session of its own. In turn each clicks the axis of the
-page's record, another patient or another question, which is a rerun. A line for every tenth of the
+Each browser is a context of its own, so a session of its own. In turn each chooses
+another question or another patient, which is a rerun. A line for every tenth of the
 reruns: reruns so far, resident megabytes of the server, threads, open files.
 """
 
@@ -19,7 +19,7 @@ from tests.browser.bench_pages import clicks
 from tests.browser.conftest import DRAWN, launch, serve
 from tests.support.run_helpers import workspace_at
 
-ACTIONS = ("axis", "patient", "question")
+ACTIONS = ("question", "patient")
 PATIENCE_MS = 300_000
 
 
@@ -40,7 +40,7 @@ def measure(url: str, server: int, browsers: int, reruns: int) -> None:
         for page in pages:
             page.set_default_timeout(PATIENCE_MS)
             page.goto(f"{url}/patient")
-            page.wait_for_selector(".st-key-axis button")
+            page.wait_for_selector(".st-key-patient_patient input")
             page.wait_for_function(DRAWN)
         print(f"{'reruns':>8}{'MB':>8}{'threads':>9}{'files':>7}", flush=True)
         for number in range(reruns + 1):
