@@ -16,6 +16,7 @@ from midchart.core.samples.fields import (
     messages_of,
     number_of,
     text_of,
+    texts_of,
 )
 from midchart.core.samples.files import Trouble, document, files_of, listed, place_name
 from midchart.core.samples.sample import Sample
@@ -118,7 +119,7 @@ def _sample(
     means = stats.get(key, {})
     completion = next(iter(_objects(result.get("completions"))), {})
     references = _objects(instance.get("references"))
-    correct = [one for one in references if "correct" in cast("list[Any]", one.get("tags") or [])]
+    correct = [one for one in references if "correct" in texts_of(one.get("tags"))]
     facts = fields_of(_members(instance.get("extra_data")))
     mapping = _members(state.get("output_mapping"))
     task = run.partition(":")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 from pathlib import Path
 from statistics import fmean
 
@@ -322,6 +323,20 @@ def test_scores_of_lm_eval_are_those_that_it_printed():
         "5 mg",
         ("5 mg",),
     )
+
+
+@pytest.mark.parametrize("tags", [7, True, None, {"correct": 1}, "incorrect", [3], []])
+def test_tags_of_helm_that_are_no_list_of_texts_mark_no_reference(tmp_path: Path, tags: object):
+    folder = tmp_path / "helm"
+    shutil.copytree(LOGS / "helm", folder)
+    file = folder / "simple_mcqa/scenario_state.json"
+    state = json.loads(file.read_text())
+    for one in state["request_states"]:
+        for reference in one["instance"]["references"]:
+            reference["tags"] = tags
+    file.write_text(json.dumps(state))
+    read = samples(folder)
+    assert read and all(one.reference == () for one in read)
 
 
 def test_scores_of_helm_are_those_of_its_stats():
