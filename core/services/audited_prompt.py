@@ -74,8 +74,10 @@ def audited_prompt(run: str, instruction: str, record: Record, protocol: Protoco
         return covered([span], spans) >= LEAST_SHOWN
 
     units = [one for one in sentences(record, protocol) if has(one.span, in_prompt + before)]
-    kept = tuple(Kept(one, None, "arm") for one in units)
-    selection = Selection(record.id, instruction, row["source"], kept, sum(u.tokens for u in units))
+    chosen = tuple(Kept(one, None, "arm") for one in units)
+    selection = Selection(
+        record.id, instruction, row["source"], chosen, sum(u.tokens for u in units)
+    )
     there = {unit.id for unit in units if has(unit.span, in_prompt)}
     lines = context_lines(selection, protocol)
     passages, altered, problem = _read_again(run, instruction, record, in_prompt)

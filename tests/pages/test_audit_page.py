@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from midchart.core import api
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
+from midchart.pages.ui.patient import audited as audit_marks
+from midchart.pages.ui.shared.pickers import token
 from tests.simulations.audited_systems import Losses, questions_of, write_log
 from tests.support.pages import frame_with, open_page, page_text
 from tests.support.run_helpers import finished_run
@@ -33,6 +36,19 @@ def test_the_page_of_an_audit_has_its_conclusion_its_ledger_and_the_worst_questi
         assert list(ledger["lost"])[1] == n
         worst = frame_with(open_page("results", run=audited, view="worst"), "lost at")
         assert set(worst["lost at"]) == {"retrieved"} and len(worst) == n
+        # The chart of one of them, with the marks of the system.
+        row = api.report(audited)["tables"]["worst"][0]
+        name = Path(data).name
+        asked = {
+            "patient": token(name, row["record"]),
+            "question": token(name, row["own_question"]),
+        }
+        sample = audit_marks.address(audited, row["instruction"])
+        chart = page_text(open_page("patient", cohort=name, **asked, **sample))
+        assert "What else was in the system's prompt?" in chart
+        assert row["instruction"] not in str(sample), "an address has no identifier of a log"
+        alone = page_text(open_page("patient", cohort=name, **asked))
+        assert "What else was in the system's prompt?" not in alone
     finally:
         api.remove_run(audited)
 

@@ -321,9 +321,11 @@ def _records_of(cohort: Cohort) -> dict[str, str]:
     return {patient: of[0] for patient, of in records.items() if len(of) == 1}
 
 
-def _evidence_from(cohort: Cohort, own_question: str, sample: Sample, kept: Container[str]) -> str:
+def _evidence_from(
+    cohort: Cohort, own_question: str, sample: Sample, marked: Container[str]
+) -> str:
     if own_question in cohort.gold and cohort.gold[own_question].snippets:
-        return REVIEWER if own_question in kept else COHORT
+        return REVIEWER if own_question in marked else COHORT
     return LOG if sample.evidence else ""
 
 

@@ -120,13 +120,13 @@ def _compared(sources: Sequence[str], steps: Mapping[str, Sequence[Mapping[str, 
     if shares[order[0]]["share"] == shares[order[-1]]["share"]:
         percent = f"{100 * shares[order[0]]['share']:.0f} %"
         return f"{names}: each has all pieces of the evidence in the prompt for {percent}."
-    said = [
+    sentences = [
         f"{source} for {100 * shares[source]['share']:.0f} % of {shares[source]['n']:,} questions"
         for source in (order[-1], order[0])
     ]
     return (
         f"{names}, each on its own questions: all pieces of the evidence are in the prompt most "
-        f"often with {said[0]}, least often with {said[1]}."
+        f"often with {sentences[0]}, least often with {sentences[1]}."
     )
 
 

@@ -80,7 +80,10 @@ def added(prompt: api.AuditedPrompt) -> None:
         st.info(f"The prompt's text cannot be shown: {plain(prompt.problem)}")
         return
     parts = [(text, ADDED[source]) for text, source in prompt.passages if source in ADDED]
-    parts += [(f"{ours} (in the chart: {theirs})", "altered") for ours, theirs in prompt.altered]
+    parts += [
+        (f"{prompt_words} (in the chart: {record_words})", "altered")
+        for prompt_words, record_words in prompt.altered
+    ]
     if not parts:
         st.caption("Nothing: all of it is the patient's record, or the system's own words.")
         return
