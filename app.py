@@ -28,7 +28,7 @@ else:
 
     from midchart.core import api
     from midchart.core.errors import MidchartError
-    from midchart.pages.ui import sign_in
+    from midchart.pages.ui import scripts, sign_in
     from midchart.pages.ui.headers import OwnOrigin, SecurityHeaders
 
     if problem := sign_in.refusal():
@@ -49,6 +49,7 @@ else:
     threading.Thread(target=read_cohorts, daemon=True).start()
     app = st.App(
         __file__,
+        routes=scripts.routes(st.get_option("server.baseUrlPath")),
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(OwnOrigin, sign_in.trusted_origins),

@@ -248,8 +248,7 @@ def _large_curve(
             charts.curve_alt(curve.curve, title),
             "curve_whole",
             styled=True,
-            on_select=lambda: open_point("curve_whole", choice.bins),
-            selection_mode="points",
+            opens=lambda bin, *_: open_point(int(bin), choice.bins),
         )
         st.caption(
             "Solid with markers: these answers; bars: 95 % interval, bootstrap of questions. "
@@ -323,10 +322,9 @@ def _open_bin(bins: int) -> int | None:
     return names.index(name) if name in names else None
 
 
-def open_point(key: str, bins: int) -> None:
-    """Open the point whose marker was selected; a reset of the selection closes nothing."""
-    bin = chart.selected_number(st.session_state[key].get("selection"))
-    if bin is not None and bin < bins:
+def open_point(bin: int, bins: int) -> None:
+    """Open the point whose marker was selected."""
+    if bin < bins:
         st.session_state[POINT] = _bin_names(bins)[bin]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core import api
@@ -142,10 +141,11 @@ def _figure_key(
 @cached.cached(_figure_key, entries=24, shared=True)
 def _figure(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str
-) -> go.Figure:
+) -> chart.Drawing:
     """The timeline: building it costs more than all else that a click on the page draws."""
     strips, places = cached.strips(choice, views), cached.places(choice)
-    return timeline.figure(cached.axis(choice.record), views, pieces, by, strips, places)
+    axis = cached.axis(choice.record)
+    return chart.Drawing.of(timeline.figure(axis, views, pieces, by, strips, places))
 
 
 def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
@@ -172,7 +172,6 @@ def _timeline(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece])
         _figure(choice, views, pieces, by),
         timeline.alt(views, pieces, len(choice.record.events)),
         "patient_timeline",
-        styled=True,
         opens=open_marker,
     )
     words = [

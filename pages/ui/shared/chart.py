@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -52,6 +54,7 @@ from midchart.core.figures import (
     symmetric_span,
     use_theme,
 )  # fmt: skip
+from midchart.pages.ui import scripts
 from midchart.pages.ui.shared import figures, formats
 from midchart.pages.ui.shared.formats import number
 
@@ -67,14 +70,32 @@ __all__ = [
 use_theme(lambda: st.context.theme.type == "dark")
 
 
+_SCRIPT = (Path(__file__).parents[1] / "assets" / "figure.js").read_text(encoding="utf-8")
+_PLACE = '<div class="js-plotly-plot"></div>'
+HEIGHT = 450
+"""Pixels of a figure without a height, which is Plotly's."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure in its style, and the JSON of it that the browser gets: made once, shown often."""
+
+    figure: go.Figure
+    json: str
+
+    @classmethod
+    def of(cls, figure: go.Figure) -> Drawing:
+        """The drawing of a figure that has its style and is not changed any more."""
+        return cls(figure, str(figure.to_json()))
+
+
 def show(
-    figure: go.Figure,
+    figure: go.Figure | Drawing,
     alt: str,
     key: str,
     styled: bool = False,
     opens: Callable[..., object] | None = None,
-    **options: Any,
-) -> Any:
+) -> None:
     """Draw a figure in Midchart's style; ``alt`` says in words what it shows.
 
     ``styled``: the figure has the style of the viewer's theme already. ``opens``: what a click on a
@@ -82,38 +103,32 @@ def show(
     """
 
     def select() -> None:
-        if chosen := selected_data(st.session_state[key].get("selection")):
-            opens(*chosen)
+        if opens and (point := st.session_state[key].get("point")):
+            opens(*point)
 
-    if opens:
-        options |= {"on_select": select, "selection_mode": "points"}
-    figure = figure if styled else style(figure)
-    selection = st.plotly_chart(
-        figure,
-        theme=None,
+    if not isinstance(figure, Drawing):
+        figure = Drawing.of(figure if styled else style(figure))
+    plot(figure, alt, key, select if opens else None)
+    figures.export(figure.figure, alt, key, ink().paper)
+
+
+def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | None = None) -> None:
+    """Hand a figure to the browser, which draws it once it is near the screen (``figure.js``).
+
+    ``select`` is called after a click on a marker, whose custom data are then in the session.
+    """
+    clicks = {"on_point_change": select} if select else {}
+    st.components.v2.component("figure", html=_PLACE, js=_SCRIPT, isolate_styles=False)(
         key=key,
-        alt=alt,
-        config={"displaylogo": False, "displayModeBar": False},
-        **options,
+        data={
+            "figure": drawing.json,
+            "alt": alt,
+            "height": drawing.figure.layout.height or HEIGHT,
+            "opens": bool(select),
+            "script": scripts.ADDRESS,
+        },
+        **clicks,
     )
-    figures.export(figure, alt, key, ink().paper)
-    return selection
-
-
-def selected_data(selection: Any) -> list[Any]:
-    """The custom data of the selected marker; empty without one."""
-    for point in (selection or {}).get("points") or []:
-        data = point.get("customdata")
-        values = list(data.values()) if isinstance(data, dict) else data
-        if values and values[0] is not None:
-            return list(values)
-    return []
-
-
-def selected_number(selection: Any) -> int | None:
-    """The first number in the custom data of the selected marker; None without one."""
-    data = selected_data(selection)
-    return int(data[0]) if data else None
 
 
 def difference_rows(frame: pd.DataFrame, low: str, high: str) -> list[ForestRow]:

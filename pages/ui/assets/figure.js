@@ -1,0 +1,99 @@
+// Draws one of Plotly's figures once it is near the screen, and again only when it has changed.
+// Plotly is loaded with the first figure that is drawn; a page without one does not load it.
+
+const FIGURES = new WeakMap();
+const MARGIN = "200px"; // how far outside of the screen a figure is drawn already
+const OPTIONS = { displaylogo: false, displayModeBar: false };
+let loaded;
+
+function load(address) {
+  return (loaded ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = new URL(address, document.baseURI);
+    script.onload = () => resolve(globalThis.Plotly);
+    script.onerror = () => {
+      loaded = undefined;
+      script.remove();
+      reject(new Error("the script of the figures cannot be loaded"));
+    };
+    document.head.append(script);
+  }));
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  let figure = FIGURES.get(parentElement);
+  if (!figure) FIGURES.set(parentElement, (figure = new Figure(parentElement.querySelector("div"))));
+  figure.send = setTriggerValue;
+  figure.update(data);
+  return () => {
+    figure.close();
+    FIGURES.delete(parentElement);
+  };
+}
+
+class Figure {
+  constructor(place) {
+    this.place = place;
+    this.near = false;
+    this.wanted = null; // the last of the data
+    this.drawn = null; // the text of the figure that is drawn
+    this.drawing = Promise.resolve();
+    this.watcher = new IntersectionObserver((entries) => {
+      this.near = entries.at(-1).isIntersecting;
+      this.draw();
+    }, { rootMargin: MARGIN });
+    this.watcher.observe(place);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(place);
+    this.print = () => loaded && this.draw(true);
+    addEventListener("beforeprint", this.print);
+  }
+
+  update(data) {
+    this.wanted = data;
+    this.place.setAttribute("role", "img");
+    this.place.setAttribute("aria-label", data.alt);
+    this.place.style.height = `${data.height}px`; // before it is drawn too, so that nothing moves
+    this.draw();
+  }
+
+  draw(anyway = false) {
+    if (!anyway && !this.near) return;
+    this.drawing = this.drawing.then(() => this.drawWanted()).catch((error) => {
+      if (this.wanted) this.place.textContent = `This figure is not shown: ${error.message}.`;
+    });
+  }
+
+  async drawWanted() {
+    const plotly = this.wanted && (await load(this.wanted.script));
+    const { figure, opens } = this.wanted ?? {};
+    if (!figure || figure === this.drawn) return;
+    const first = this.drawn === null;
+    this.drawn = figure;
+    const { data, layout } = JSON.parse(figure);
+    if (opens) Object.assign(layout, { clickmode: "event+select", hovermode: "closest" });
+    await plotly.react(this.place, data, layout, OPTIONS);
+    this.width = this.place.clientWidth;
+    if (first) this.place.on("plotly_click", ({ points }) => this.clicked(points[0]));
+  }
+
+  clicked(point) {
+    const values = [point?.customdata ?? null].flat();
+    if (this.wanted?.opens && values[0] !== null) this.send("point", values);
+  }
+
+  resize() {
+    const width = this.place.clientWidth;
+    if (this.drawn === null || !width || width === this.width) return;
+    this.width = width;
+    this.drawing = this.drawing.then(() => this.wanted && globalThis.Plotly.Plots.resize(this.place));
+  }
+
+  close() {
+    this.wanted = null;
+    this.watcher.disconnect();
+    this.sizes.disconnect();
+    removeEventListener("beforeprint", this.print);
+    if (this.drawn !== null) globalThis.Plotly.purge(this.place);
+  }
+}
