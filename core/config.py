@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,17 @@ CHECKOUT = (ROOT / "Makefile").is_file()
 
 def _folder(variable: str, default: Path) -> Path:
     value = os.environ.get(variable, "").strip()
-    return user_path(value).resolve() if value else default
+    if not value:
+        return default
+    if not value.startswith(("/", "~")):  # from the working directory, which may change
+        return user_path(value).resolve()
+    return _resolved(value, os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=64)
+def _resolved(value: str, _home: str | None) -> Path:
+    """The folder that a variable names, once for each home folder: a page asks hundreds of times."""
+    return user_path(value).resolve()
 
 
 def _of_user(name: str, variable: str, in_home: str) -> Path:

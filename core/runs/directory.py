@@ -34,6 +34,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -63,6 +64,7 @@ ROWS = ("items", "forecast")
 
 
 _PLANS: LRU[Plan] = LRU(1024)
+_DOCUMENTS: LRU[Any] = LRU(4096)
 RESTORE = "restore the folder, remove it, or open it with the version that made it"
 
 
@@ -115,8 +117,13 @@ class RunDirectory:
     def document(self, file: Path, model: TypeAdapter[Any]) -> Any:
         """The JSON document in a file of the folder, as it is written.
 
+        It is read and held to ``model`` once in each of the file's states; each caller gets a copy.
         Raises DataError where it cannot be read or ``model`` does not accept it.
         """
+        key = (file, file_state(file), id(model))
+        return deepcopy(_DOCUMENTS.get(key, partial(self._read, file, model)))
+
+    def _read(self, file: Path, model: TypeAdapter[Any]) -> Any:
         return read_document(file.read_bytes(), f"run {self.id}: {file.name}", model, RESTORE)
 
     def finished(self) -> dict[str, Any]:
@@ -132,7 +139,7 @@ class RunDirectory:
             raise DataError(f"run {self.id}: spec.json", None, reason, RESTORE) from None
 
     def _read_plan(self) -> Plan:
-        raw = self.document(self.spec, PLAN)
+        raw = self._read(self.spec, PLAN)
         spec = raw["spec"]
         EXPERIMENTS.get(spec["kind"])
         raw["protocol"] = _with_later_fields(raw["protocol"], spec["judges"])

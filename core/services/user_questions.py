@@ -31,7 +31,7 @@ from midchart.core.errors import InputError, UnknownName
 from midchart.core.format import inert
 from midchart.core.identity import person
 from midchart.core.judges.rules import is_refusal
-from midchart.core.loaders.open import cohort_folder
+from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
 from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
@@ -51,7 +51,7 @@ from midchart.core.types import Cohort, Span
 
 def _folder_of(data: str | Path) -> Path:
     """The folder of a cohort, by path or name."""
-    return cohort_folder(open_data(data).path)
+    return opened(open_data(data).path)[1]
 
 
 def _add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:

@@ -13,7 +13,15 @@ from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.pages.ui import state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.shared import results
-from tests.support.pages import click, clickable, frame_with, open_page, page_text, plain_text
+from tests.support.pages import (
+    click,
+    clickable,
+    figures_of,
+    frame_with,
+    open_page,
+    page_text,
+    plain_text,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +42,7 @@ def test_a_view_opens_with_the_sentence_and_its_numbers(run, view):
 
 def test_overall_has_a_figure_its_numbers_and_what_failed(run):
     app = opened(run)
-    assert len(app.get("plotly_chart")) == 1
+    assert len(figures_of(app)) == 1
     frame = app.dataframe[0].value
     assert set(frame["arm"]) == {"Full record", "BM25", "BM25, k = 1", "Recency only"}
     assert {"% correct", "n", "patients", "refusals", "unparsed", "failed"} <= set(frame)

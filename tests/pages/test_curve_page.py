@@ -20,6 +20,7 @@ from tests.support import curve_report
 from tests.support.pages import (
     click,
     clickable,
+    figures_of,
     frame_with,
     open_page,
     page_text,
@@ -52,9 +53,9 @@ def test_the_verdict_comes_first_then_the_curve_with_its_numbers(cohort):
     (text,) = (row["text"] for row in api.curve(cohort)["verdict"])
     shown = page_text(app).replace("\u00a0", " ")
     assert text.split(". ")[1].replace("'", "&#x27;") in shown
-    charts = app.get("plotly_chart")
+    charts = figures_of(app)
     assert len(charts) == 1 + 6
-    assert all(c.proto.alt and "n " in c.proto.alt for c in charts)
+    assert all(c.alt and "n " in c.alt for c in charts)
     assert shown.count("simulated answers") == 1 + 1 + 6, "next to every chart"
     bins = frame_with(app, "evidence at")
     assert len(bins) == 10 and bins["n"].sum() == api.curve(cohort)["summary"][0]["n"]
@@ -96,7 +97,7 @@ def test_every_choice_is_in_the_address_and_drawn(cohort, query, key, value):
     options = {"by": "stratum"}.get(key, key)
     expected = api.curve(cohort, **{options: value})
     if key == "by":
-        assert len(app.get("plotly_chart")) == 1 + len(expected["summary"])
+        assert len(figures_of(app)) == 1 + len(expected["summary"])
     else:
         bins = frame_with(app, "evidence at")
         assert list(bins["n"]) == [row["n"] for row in expected["curve"]]
@@ -134,13 +135,12 @@ def test_a_point_opens_its_questions_with_codes_verdicts_and_the_way_to_the_reco
         assert instruction.record_id not in one["open"] and instruction.id not in one["open"]
 
 
-def test_a_click_opens_a_point_and_a_reset_closes_nothing(monkeypatch):
-    held = {"chart": {"selection": {"points": [{"customdata": [3, "40–50"]}]}}}
+def test_a_click_opens_a_point_of_the_curve_alone(monkeypatch):
+    held: dict[str, str] = {}
     monkeypatch.setattr(st, "session_state", held)
-    observed.open_point("chart", 10)
+    observed.open_point(3, 10)
     assert held["at"] == "30-40"
-    held["chart"] = {"selection": {"points": []}}
-    observed.open_point("chart", 10)
+    observed.open_point(7, 5)  # the paper's deciles over quintiles
     assert held["at"] == "30-40"
 
 
@@ -176,7 +176,7 @@ def test_a_row_or_marker_of_a_group_lists_its_questions_and_a_question_opens_its
 def test_twelve_groups_are_drawn_and_the_table_has_the_rest(cohort, monkeypatch):
     monkeypatch.setattr(api, "curve", lambda cohort, **options: curve_report.curve(**options))
     app = open_page("curve", by="Specialty")
-    assert len(app.get("plotly_chart")) == 1 + observed.MOST_GROUPS
+    assert len(figures_of(app)) == 1 + observed.MOST_GROUPS
     assert "the 12 of 15 with the most answers" in page_text(app)
     assert len(frame_with(app, "p (gap)")) == 15
 
@@ -206,14 +206,14 @@ def test_a_cohort_without_responses_says_what_is_missing(home):
     app = open_page("curve")
     assert "No responses in this cohort" in page_text(app)
     assert "clinician-reviewed-model-responses.tsv" in page_text(app)
-    assert not app.get("plotly_chart")
+    assert not figures_of(app)
 
 
 @pytest.mark.parametrize("view", ["Observed", "Needles"])
 def test_where_no_cohort_has_questions_it_says_so(home, monkeypatch, view):
     monkeypatch.setattr(state, "question_cohorts", list)
     app = open_page("curve", view=view)
-    assert "No installed cohort has questions" in page_text(app) and not app.get("plotly_chart")
+    assert "No installed cohort has questions" in page_text(app) and not figures_of(app)
 
 
 def test_a_refusal_of_the_engine_is_shown_in_one_line(cohort, monkeypatch):

@@ -15,7 +15,7 @@ from midchart.core.training_experiments.forecast.evaluation import (
 )
 from midchart.pages.ui.forecast import attention
 from tests.support import forecast_report
-from tests.support.pages import open_page, plain_text
+from tests.support.pages import figures_of, open_page, plain_text
 from tests.support.reports import show_run
 
 pytestmark = pytest.mark.slow
@@ -63,8 +63,8 @@ def run(home, monkeypatch):
 def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
     app = open_page("forecast", view="map", sequence="3", seed="2", head="2", along="days")
     assert app.number_input(key="sequence").value == 3 and app.selectbox(key="seed").value == 2
-    (chart,) = app.get("plotly_chart")
-    assert "1 zero, 1 negative of 4 · ranked above 40 %" in chart.proto.alt
+    (chart,) = figures_of(app)
+    assert "1 zero, 1 negative of 4 · ranked above 40 %" in chart.alt
     text = plain_text(app)
     assert "Sequence 3 of 5 held-out ones" in text and "n = 4 events" in text
     assert "1 events without a date are not shown" in text
@@ -91,7 +91,7 @@ def test_a_run_without_models_reports_it_and_keeps_its_other_views(run, monkeypa
     monkeypatch.setattr(api, "forecast_sequences", none)
     app = open_page("forecast", view="map")
     assert "holds no trained models" in plain_text(app)
-    assert not app.get("plotly_chart")
+    assert not figures_of(app)
     assert "better than Softmax" in plain_text(app)
 
 

@@ -8,7 +8,7 @@ from midchart.core import api
 from midchart.core.synthetic.laboratory import make_laboratory
 from midchart.pages.ui.forecast import view
 from tests.support import forecast_report
-from tests.support.pages import click, clickable, open_page, plain_text
+from tests.support.pages import click, clickable, figures_of, open_page, plain_text
 from tests.support.reports import show_run
 
 pytestmark = pytest.mark.slow
@@ -54,8 +54,8 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_has_its_figure_and_its_numbers_under_the_verdict(run, view):
     app = open_page("forecast", view=view)
-    drawn = app.get("plotly_chart")
-    assert len(drawn) == VIEWS[view] and all(chart.proto.alt for chart in drawn)
+    drawn = figures_of(app)
+    assert len(drawn) == VIEWS[view] and all(chart.alt for chart in drawn)
     assert len(app.dataframe[0].value)
     assert "better than Softmax: Sparsemax +3.5 [" in plain_text(app)
 
@@ -145,5 +145,5 @@ def test_hostile_names_stay_text_in_figures(home, monkeypatch):
     for row in tables["roc"]:
         row["variant"] = "<b>x</b>"
     shown(monkeypatch, forecast_report.status(), tables)
-    (figure,) = open_page("forecast", view="roc").get("plotly_chart")
-    assert "<b>x" not in figure.proto.spec and "&lt;b&gt;x" in figure.proto.spec
+    (figure,) = figures_of(open_page("forecast", view="roc"))
+    assert "<b>x" not in figure.spec and "&lt;b&gt;x" in figure.spec

@@ -15,7 +15,7 @@ from midchart.pages.ui import state
 from midchart.pages.ui.gate import view
 from tests.support import gate_report
 from tests.support.gates import random_gate
-from tests.support.pages import open_page, page_at, page_text
+from tests.support.pages import figures_of, open_page, page_at, page_text
 from tests.support.reports import show_run
 from tests.support.run_helpers import allow
 
@@ -69,8 +69,8 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
 @pytest.mark.parametrize("view", VIEWS)
 def test_each_view_has_its_figure_their_numbers_and_the_conclusion(run, view):
     app = open_page("gate", view=view)
-    (figure,) = app.get("plotly_chart")
-    assert figure.proto.alt
+    (figure,) = figures_of(app)
+    assert figure.alt
     assert len(app.dataframe[0].value)
     assert "held-out patients" in page_text(app) and 'class="mc-headline"' in page_text(app)
 
@@ -101,7 +101,7 @@ def test_a_run_that_holds_little_yet_says_so(home, monkeypatch):
     app = open_page("gate", view="real")
     assert "results are partial" in page_text(app)
     monkeypatch.setattr(api, "report", lambda run: gate_report.report(run, empty))
-    assert not open_page("gate").get("plotly_chart")
+    assert not figures_of(open_page("gate"))
     assert app.progress[0].value == pytest.approx(100 * 12 / 34, abs=1)
 
 

@@ -11,7 +11,7 @@ from midchart.core.errors import InputError
 from midchart.core.training_experiments.inhibition.views import conclusion
 from midchart.pages.ui.inhibition import view
 from tests.support.inhibition_rows import make_rows
-from tests.support.pages import open_page, plain_text
+from tests.support.pages import figures_of, open_page, plain_text
 from tests.support.reports import run_report, run_status, show_run
 
 pytestmark = pytest.mark.slow
@@ -65,8 +65,8 @@ def test_with_nothing_here_it_offers_the_run_that_is_shipped_and_both_sizes(empt
 def test_each_view_has_a_figure_its_numbers_and_the_conclusion(empty, monkeypatch, name):
     shown(monkeypatch, TABLES)
     app = open_page("inhibition", view=name)
-    (figure,) = app.get("plotly_chart")
-    assert figure.proto.alt and len(app.dataframe[0].value)
+    (figure,) = figures_of(app)
+    assert figure.alt and len(app.dataframe[0].value)
     first = conclusion(report_of(TABLES))
     assert first.headline and first.headline in plain_text(app).replace("\xa0", " ")
 
@@ -109,8 +109,8 @@ def test_an_interval_lies_between_its_bounds_and_names_are_inert(empty, monkeypa
         for name, rows in TABLES.items()
     }
     shown(monkeypatch, tables)
-    (figure,) = open_page("inhibition", view="depth").get("plotly_chart")
-    drawn = json.loads(figure.proto.spec)["data"]
+    (figure,) = figures_of(open_page("inhibition", view="depth"))
+    drawn = json.loads(figure.spec)["data"]
     (line,) = [trace for trace in drawn if trace.get("customdata") is not None]
     assert "<b>" not in line["name"] and "<b>" not in line["hovertemplate"]
     assert line["error_y"]["array"] is not None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
+import streamlit as st
 
 from midchart.core import api
 from midchart.core.text.prompt import context_lines
@@ -149,18 +151,21 @@ def test_a_record_without_dates_has_no_time_axis():
     assert not axis.timed and axis.undated == 5
 
 
-@pytest.mark.parametrize(
-    ("selection", "event"),
-    [
-        ({"points": [{"customdata": [41, 2.0]}]}, 41),
-        ({"points": [{"customdata": {"0": 41, "1": None}}]}, 41),
-        ({"points": [{"x": 3}]}, None),
-        ({"points": []}, None),
-        (None, None),
-    ],
-)
-def test_a_click_opens_the_event_of_its_marker(selection, event):
-    assert chart.selected_number(selection) == event
+def test_a_figure_is_sent_as_it_is_and_a_click_hands_on_the_custom_data(monkeypatch):
+    sent, opened = {}, []
+    monkeypatch.setattr(chart, "plot", lambda *arguments: sent.update(plot=arguments))
+    monkeypatch.setattr(chart.figures, "export", lambda *_: None)
+    monkeypatch.setattr(st, "session_state", {"timeline": {"point": [41, 2.0]}})
+    drawing = chart.Drawing.of(draw(record_of(9), [], ()))
+    chart.show(drawing, "words", "timeline", opens=lambda *values: opened.append(values))
+    assert sent["plot"][:3] == (drawing, "words", "timeline")
+    assert json.loads(drawing.json)["layout"]["height"] == drawing.figure.layout.height
+    select = sent["plot"][3]
+    select()
+    assert opened == [(41, 2.0)]
+    st.session_state["timeline"] = {"point": None}
+    select()
+    assert opened == [(41, 2.0)]
 
 
 def test_alt_text_says_what_the_figure_shows():

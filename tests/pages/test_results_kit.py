@@ -19,6 +19,7 @@ from tests.support import app_data, gate_report
 from tests.support.pages import (
     click,
     clickable,
+    figures_of,
     frame_with,
     open_page,
     page_text,
@@ -72,10 +73,10 @@ def test_each_view_of_an_included_run_shows_its_figure_and_its_table(included, k
         assert app.selectbox(key="view").format_func(view.name) == view.title
         shown = app.dataframe[0].value
         assert len(shown), view.name
-        drawn = app.get("plotly_chart")
+        drawn = figures_of(app)
         measured = api.known_measures(api.rows_of(report["tables"], view, {}), view)
         assert len(drawn) == (view.figure != "none" and bool(measured)), view.name
-        assert all(figure.proto.alt for figure in drawn)
+        assert all(figure.alt for figure in drawn)
         assert "has nothing on that" not in page_text(app), view.name
         assert not [one for one in app.info if "was not found" in one.value], view.name
 
@@ -183,8 +184,8 @@ def test_names_of_a_cohort_enter_no_url(run, monkeypatch):
     st.cache_data.clear()
     clickable(monkeypatch)
     app = open_page("arms", run=run, view="domains", differ="false")
-    (figure,) = app.get("plotly_chart")
-    assert "<b>" not in figure.proto.spec and "gut" in figure.proto.spec
+    (figure,) = figures_of(app)
+    assert "<b>" not in figure.spec and "gut" in figure.spec
     assert "pixel" not in str(dict(app.query_params))
     click(app, f"table_{run}-domains", 0, domain)
     assert app.session_state["q_domain"] == domain
@@ -226,7 +227,7 @@ def test_an_experiment_that_declares_no_view_is_drawn_as_tables(run, monkeypatch
     monkeypatch.setattr(kind, "conclusion", lambda self, report, **chosen: api.Conclusion())
     tables = api.report(run)["tables"]
     app = open_page("arms", run=run, view="tokens")
-    assert not app.get("plotly_chart") and 'class="mc-headline"' not in page_text(app)
+    assert not figures_of(app) and 'class="mc-headline"' not in page_text(app)
     assert app.selectbox(key="view").value == "tokens"
     assert len(app.dataframe[0].value) == len(tables["tokens"])
     named = [name for name, rows in tables.items() if rows]

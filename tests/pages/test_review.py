@@ -21,6 +21,7 @@ from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import (
     click,
     clickable,
+    figures_of,
     frame_with,
     open_page,
     page_html,
@@ -410,8 +411,8 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     app.number_input[0].set_value(7).run()
     assert api.shared_cards(run) == 7
     api.share_cards(run, 50)
-    (chart,) = app.get("plotly_chart")
-    assert chart.proto.alt
+    (chart,) = figures_of(app)
+    assert chart.alt
     assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
     assert {"judge", "cards"} <= set(frame_with(app, "answers with this text").columns)
 

@@ -19,6 +19,7 @@ from tests.support.openai_server import OpenAIFake
 from tests.support.pages import (
     click,
     clickable,
+    figures_of,
     open_page,
     page_html,
     page_text,
@@ -334,8 +335,8 @@ def test_two_runs_are_compared_with_the_first_as_the_baseline(run, other):
     text = page_text(app)
     assert "is not shown to differ from" in text and "in any of 4 comparisons" in text
     assert "In every row: run other, reader Extractive" in text
-    (chart,) = app.get("plotly_chart")
-    assert "differences of other from" in chart.proto.alt
+    (chart,) = figures_of(app)
+    assert "differences of other from" in chart.alt
     assert "every question has the same outcome" in text
     app.selectbox(key="compare_baseline").set_value(other).run()
     assert list(app.dataframe[1].value.columns)[:3] == ["field", other, run]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from midchart.pages.ui.shared import chart
 from tests.support.run_helpers import workspace_at
 
 PAGES = Path(__file__).parents[2] / "pages"
@@ -51,8 +54,15 @@ def clickable(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Streamlit's tests of pages have no selections.
     """
-    for draw in ("dataframe", "plotly_chart"):
-        monkeypatch.setattr(st, draw, _with_button(getattr(st, draw)))
+    monkeypatch.setattr(st, "dataframe", _with_button(st.dataframe))
+    plot = chart.plot
+
+    def plotted(drawing: Any, alt: str, key: str, select: Any = None) -> None:
+        plot(drawing, alt, key)
+        if select:
+            st.button("click", key=f"click_{key}", on_click=_select, args=(key, select))
+
+    monkeypatch.setattr(chart, "plot", plotted)
 
 
 def _with_button(draw: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +71,7 @@ def _with_button(draw: Callable[..., Any]) -> Callable[..., Any]:
         draw(content, **options)
         if callable(on_select):
             st.button("click", key=f"click_{key}", on_click=_select, args=(key, on_select))
-        return {"selection": {"rows": [], "cells": [], "points": []}}
+        return {"selection": {"rows": [], "cells": []}}
 
     return drawn
 
@@ -71,14 +81,13 @@ CLICKED: list[dict[str, Any]] = []
 
 
 def _select(key: str, on_select: Callable[[], object]) -> None:
-    st.session_state[key] = {"selection": CLICKED.pop()}
+    st.session_state[key] = CLICKED.pop()
     on_select()
 
 
 def click(app: AppTest, key: str, row: int = 0, column: str = "", point: Any = None) -> AppTest:
     """Click a cell of a table, or a marker with this custom data, by the end of its key."""
-    points = [{"customdata": point}]
-    CLICKED[:] = [{"rows": [row], "cells": [(row, column)], "points": points}]
+    CLICKED[:] = [{"selection": {"rows": [row], "cells": [(row, column)]}, "point": point}]
     button = next(
         one
         for one in app.button
@@ -98,6 +107,21 @@ def pages_opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, dict[str, s
 
     monkeypatch.setattr(st, "switch_page", switch_page)
     return opened
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure of a page: its text for who cannot see it, and what the browser draws, as JSON."""
+
+    alt: str
+    spec: str
+
+
+def figures_of(app: AppTest) -> list[Figure]:
+    """The figures of a page, in their order."""
+    components = [element.proto for element in app.get("bidi_component")]
+    sent = [json.loads(proto.json) for proto in components if proto.component_name == "figure"]
+    return [Figure(data["alt"], data["figure"]) for data in sent]
 
 
 def page_html(app: AppTest) -> str:

@@ -29,9 +29,9 @@ def benchmarks() -> None:
 def _benchmarks() -> None:
     st.caption(
         "A fixed suite of needles, articles, case notes and LongHealth, each where its cohort is "
-        "present, for any arms and readers. A result is one file, written by"
+        "present, for any arms and readers. A result is one file, written by "
+        f"`{COMMAND}`."
     )
-    st.code(COMMAND, language=None)
     files = api.benchmarks()
     uploads = st.file_uploader(
         "Further results", type="json", accept_multiple_files=True, help=HELP

@@ -222,8 +222,11 @@ def _figure(
     dark: bool,
     curve: pd.DataFrame,
     paper: pd.DataFrame,
-) -> go.Figure:
-    return chart.style(charts.curve(curve, paper, text.MEASURES[choice.score], selected))
+) -> tuple[chart.Drawing, str]:
+    """The figure, and what it shows in words."""
+    title = text.MEASURES[choice.score]
+    figure = chart.style(charts.curve(curve, paper, title, selected))
+    return chart.Drawing.of(figure), charts.curve_alt(curve, title)
 
 
 @st.fragment
@@ -244,10 +247,8 @@ def _large_curve(
     with left:
         selected = _open_bin(choice.bins)
         chart.show(
-            _figure(key, choice, selected, chart.dark(), curve.curve, paper),
-            charts.curve_alt(curve.curve, title),
+            *_figure(key, choice, selected, chart.dark(), curve.curve, paper),
             "curve_whole",
-            styled=True,
             opens=lambda bin, *_: open_point(int(bin), choice.bins),
         )
         st.caption(
@@ -428,9 +429,13 @@ def _panel_layout(dark: bool) -> go.Figure:
     entries=200,
     shared=True,
 )
-def _panel(key: str, choice: PickedCurve, value: str, dark: bool, rows: pd.DataFrame) -> go.Figure:
-    """A styled panel: building it costs more than anything else on the page."""
-    return charts.panel(rows, _panel_layout(dark).layout)
+def _panel(
+    key: str, choice: PickedCurve, value: str, dark: bool, rows: pd.DataFrame
+) -> tuple[chart.Drawing, str]:
+    """A styled panel, and what it shows in words: building it costs more than anything else on the
+    page."""
+    alt = charts.curve_alt(rows, f"{text.MEASURES[choice.score]}, {value}")
+    return chart.Drawing.of(charts.panel(rows, _panel_layout(dark).layout)), alt
 
 
 def _groups(name: str, key: str, choice: PickedCurve, many: Tables) -> None:
@@ -451,10 +456,8 @@ def _groups(name: str, key: str, choice: PickedCurve, many: Tables) -> None:
             st.markdown(f"**{plain(value)}** n = {row['n']:,}{badge}")
             rows = many.curve[many.curve["value"] == value]
             chart.show(
-                _panel(key, choice, value, chart.dark(), rows),
-                charts.curve_alt(rows, f"{text.MEASURES[choice.score]}, {value}"),
+                *_panel(key, choice, value, chart.dark(), rows),
                 f"curve_group_{number}",
-                styled=True,
                 opens=lambda bin, *_, value=value: _open_group(
                     choice.by, value, int(bin), choice.bins
                 ),

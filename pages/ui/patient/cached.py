@@ -238,6 +238,7 @@ def weak_source(prompt: api.Prompt, answer: api.Answer, protocol: api.Protocol) 
     lambda choice: (state.finished_key(choice.run), choice.instruction.id),
     entries=24,
     spinner="Reading the run",
+    shared=True,
 )
 def _run_rows(choice: Choice) -> list[dict[str, Any]]:
     return api.item(choice.run, choice.instruction.id)["arms"]

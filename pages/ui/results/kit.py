@@ -18,6 +18,7 @@ from midchart.core import api
 from midchart.pages.ui import guard, state
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import chart, conclusion, empty, figures, formats, results, tables
+from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import pick, pick_linked
 
@@ -226,6 +227,21 @@ def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | N
     return fixed, measures[column]
 
 
+@cached(
+    lambda estimates, view, measure: (repr((estimates, view, measure)), chart.dark()),
+    entries=48,
+    shared=True,
+)
+def _drawn(
+    estimates: Sequence[Any], view: api.View, measure: api.Measure
+) -> tuple[chart.Drawing, str] | None:
+    """A view's figure, and what it shows in words; None for a view without one."""
+    figure = api.figure(estimates, view, measure)
+    if figure is None:
+        return None
+    return chart.Drawing.of(figure), api.figure_alt(estimates, view, measure)
+
+
 def draw(
     shown: Shown,
     view: api.View,
@@ -240,9 +256,9 @@ def draw(
         return
     estimates = api.values(rows, view, measure) if measure else []
     behind = partial(opens, shown, view) if opens and view.opens else None
-    if measure and (figure := api.figure(estimates, view, measure)) is not None:
+    if measure and (drawn := _drawn(estimates, view, measure)) is not None:
         chart.show(
-            figure, api.figure_alt(estimates, view, measure), f"kit_{view.name}", styled=True,
+            *drawn, f"kit_{view.name}",
             opens=(lambda number, *_: behind(estimates[int(number)].opens)) if behind else None,
         )  # fmt: skip
     frame, cells = table_of(rows, view, measure, estimates)
@@ -359,5 +375,7 @@ def _more(shown: Shown, stated: api.Conclusion) -> None:
         panel.notes([line for line in report["warnings"] if not line.startswith("part = ")], labels)
         if report["items"]["failed"]:
             panel.failures(report)
-        st.caption("The sentences for a paper:")
-        st.code(state.methods(shown.run), language=None, wrap_lines=True)
+        # Its block of text brings a script of 1.5 MB: only who asks for it loads that.
+        paper = st.expander("The sentences for a paper", on_change="rerun", key="paper_sentences")
+        if paper.open:
+            paper.code(state.methods(shown.run), language=None, wrap_lines=True)

@@ -29,7 +29,7 @@ from tests.core.experiments.curve.test_run_curve import write_responses
 from tests.support import app_data, compressors, forecast_report, pair_models
 from tests.support.claude_server import ClaudeFake
 from tests.support.openai_server import OpenAIFake
-from tests.support.pages import open_page, page_text
+from tests.support.pages import figures_of, open_page, page_text
 from tests.support.run_helpers import finished_run, set_workspace, workspace_at, write_cohort
 
 NAMES = [step.name for step in steps()]
@@ -548,8 +548,8 @@ def test_the_waterfall_and_the_paper_s_tables_stand_with_their_numbers(ran_cohor
     text = page_text(app)
     assert "under the published protocol" in text and "paper: " in text
     assert "Not every step has finished" in text
-    charts = app.get("plotly_chart")
-    assert len(charts) == 1 and all(chart.proto.alt for chart in charts)
+    charts = figures_of(app)
+    assert len(charts) == 1 and all(chart.alt for chart in charts)
     steps_shown = app.dataframe[0].value
     assert list(steps_shown["step"]) == ["As published", "Without: answers not marked as data"]
     assert steps_shown["n"].tolist() == [2, 2]
