@@ -38,7 +38,7 @@ def _folder(variable: str, default: Path) -> Path:
 
 @lru_cache(maxsize=64)
 def _resolved(value: str, _home: str | None) -> Path:
-    """The folder that a variable names, once for each home folder: a page asks hundreds of times."""
+    """The folder that a variable names, read once: a page asks hundreds of times."""
     return user_path(value).resolve()
 
 

@@ -11,6 +11,7 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from math import exp
 from typing import Annotated, Any, overload
 
@@ -19,7 +20,7 @@ from typing_extensions import TypedDict
 
 from midchart.core.config import runs_folder
 from midchart.core.errors import DataError, InputError, MidchartError
-from midchart.core.identity import without_places
+from midchart.core.identity import by_name_alone, without_places
 from midchart.core.parsing import read_document
 from midchart.core.runs.directory import (
     RESTORE,
@@ -31,8 +32,9 @@ from midchart.core.runs.directory import (
 )
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.schemas import EVENT, IMPORTED
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import file_state_if_any, writing
 from midchart.core.storage.lock import is_locked
+from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
 
 AT_WORK = ("running", "cancelling")
@@ -42,6 +44,7 @@ TAIL = 1 << 16
 RECENT_S = 60.0
 
 
+_FINISHED: LRU[dict[str, Any]] = LRU(4096)
 FULL = 1 << 14
 """Free bytes below which a disk takes no more rows."""
 
@@ -159,6 +162,16 @@ def _status(folder: RunDirectory) -> dict[str, Any]:
     raise DataError(f"run {folder.id}", None, reason, RESTORE)
 
 
+def _status_once(folder: RunDirectory) -> dict[str, Any]:
+    """A run's status; that of a finished run is read once in each state of its files, since every
+    page lists all runs."""
+    if state_of(folder) != "done":
+        return _status(folder)
+    names = (folder.spec, folder.done, folder.imported, folder.labels, folder.items)
+    files = tuple(map(file_state_if_any, (*names, folder.events, folder.log)))
+    return dict(_FINISHED.get((folder.path, by_name_alone(), files), partial(_status, folder)))
+
+
 def _read_status(folder: RunDirectory) -> dict[str, Any]:
     raw = folder.plan().raw
     state = state_of(folder)
@@ -221,7 +234,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for folder in _newest_first():
         with suppress(DataError):  # damaged_runs() names it
-            rows.append(_status(folder))
+            rows.append(_status_once(folder))
     return rows
 
 

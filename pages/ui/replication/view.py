@@ -150,7 +150,7 @@ def waterfall(
             "removed.", icon=":material/hourglass_top:")  # fmt: skip
     first, last = rows[0], rows[-1]
     chart.show(
-        waterfall_figure(rows),
+        chart.drawing(waterfall_figure, rows),
         f"Waterfall of {label}: {first['title']} {step_text(first)}; after "
         f"{len(rows) - 1} steps {step_text(last)}.",
         "replication_waterfall",
@@ -206,8 +206,10 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
     drawn = [r for r in rows if not r["silent"] and r["n"] and r["right_here"] + r["right_there"]]
     if drawn:
         alt = "; ".join(f"{row['title']}: {alone_text(row)}" for row in drawn)
-        chart.show(faults_figure(drawn), f"Each fault alone: {alt}.", "replication_alone",
-                   opens=lambda row: _open_answers(drawn[row]))  # fmt: skip
+        chart.show(
+            chart.drawing(faults_figure, drawn), f"Each fault alone: {alt}.", "replication_alone",
+            opens=lambda row: _open_answers(drawn[row]),
+        )  # fmt: skip
     shown = [
         {
             "fault": row["title"],
@@ -347,7 +349,7 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         + ", ".join(f"{_cell(row, column)} {words}" for column, words in COLUMNS.items())
         for row in drawn
     )
-    figure = comparison_figure(drawn, KINDS.get(what, what))
+    figure = chart.drawing(comparison_figure, drawn, KINDS.get(what, what))
     chart.show(figure, f"{title}. {alt}.", "replication_beside")
     shown = [
         {

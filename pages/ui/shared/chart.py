@@ -56,6 +56,7 @@ from midchart.core.figures import (
 )  # fmt: skip
 from midchart.pages.ui import scripts
 from midchart.pages.ui.shared import figures, formats
+from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.formats import number
 
 __all__ = [
@@ -112,6 +113,17 @@ def show(
     figures.export(figure.figure, alt, key, ink().paper)
 
 
+@cached(
+    lambda make, *content: (make.__module__, make.__qualname__, repr(content), dark()),
+    entries=64,
+    shared=True,
+)
+def drawing(make: Callable[..., go.Figure], *content: Any) -> Drawing:
+    """The drawing of the figure that ``make`` gives of ``content``, made once while its ``repr`` is
+    the same: for rows and words, not for arrays."""
+    return Drawing.of(style(make(*content)))
+
+
 def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | None = None) -> None:
     """Hand a figure to the browser, which draws it once it is near the screen (``figure.js``).
 
@@ -160,4 +172,11 @@ def show_forest(
 ) -> None:
     """Draw a forest plot; ``options`` are those of :func:`forest`, ``opens`` what a click on the
     marker of a label does. ``about``: what the text for screen readers names, if not the title."""
-    show(forest(rows, title, **options), forest_alt(rows, about or title), key, opens=opens)
+    drawn = drawing(_forest, rows, title, tuple(options.items()))
+    show(drawn, forest_alt(rows, about or title), key, opens=opens)
+
+
+def _forest(
+    rows: Sequence[ForestRow], title: str, options: tuple[tuple[str, Any], ...]
+) -> go.Figure:
+    return forest(rows, title, **dict(options))
