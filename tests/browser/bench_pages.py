@@ -5,10 +5,15 @@ server with a cohort of 2,000 patients (``--large 0`` leaves it out; it takes mi
 Each row is one page opened in a new tab of one browser, or one click on page Patient: seconds until
 the last message of the server (median and 90th percentile; of a click from the browser's request:
 the driver scrolls and waits before it clicks), seconds until the last change of the page (its
-charts are then drawn), processor seconds of the server, messages, kilobytes, and reruns that the
+figures on the screen are then drawn), processor seconds of the server, messages, kilobytes, and reruns that the
 browser asked for. A page is there when it can be read and used; the
 arms that a thread runs after that have their own row, and of a large cohort the records that a
 process counts after the first opening. On a busy machine compare the processor time.
+
+``--weight`` prints instead what a page weighs for a browser that has nothing of it yet, beside a
+Streamlit page with a title alone, in turns: seconds until the title and the first figure are there
+and until nothing changes any more, all of these also as a multiple of the empty page's; megabytes
+as transferred; and processor seconds of server and page.
 """
 
 from __future__ import annotations
@@ -17,16 +22,17 @@ import argparse
 import os
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import BrowserContext, Page, sync_playwright
 
 from midchart.core import api
-from tests.browser.conftest import DRAWN, IDLE, launch, serve
+from tests.browser.conftest import DRAWN, IDLE, Server, launch, serve
 from tests.support.run_helpers import workspace_at
 
 PAGES = (
@@ -196,6 +202,97 @@ def measure(url: str, server: int, pages: Sequence[str], repeats: int, of: str =
         browser.close()
 
 
+TITLE_AND_FIGURE = """
+window.seen = {}
+new MutationObserver(() => {
+  const now = performance.now() / 1000
+  window.seen.last = now
+  for (const [name, mark] of [["title", "h1"], ["figure", ".main-svg"]]) {
+    if (!window.seen[name] && document.querySelector(mark)) window.seen[name] = now
+  }
+}).observe(document, { subtree: true, childList: true })
+"""
+WEIGHT_HEAD = ("page", "title s", "figure s", "last s", "x empty", "MB", "server", "browser s")
+EMPTY = "empty"
+
+
+@dataclass
+class Weight:
+    """What one opening by a new browser took; ``figure``: 0 where none is on the screen."""
+
+    title: float
+    figure: float
+    last: float
+    megabytes: float
+    server: float
+    browser: float
+
+
+def weight(context: BrowserContext, url: str, server: int) -> Weight:
+    """The weight of the page at ``url`` for a browser without anything in its caches."""
+    page = context.new_page()
+    page.set_default_timeout(300_000)
+    page.add_init_script(TITLE_AND_FIGURE)
+    tools = context.new_cdp_session(page)
+    tools.send("Network.enable")
+    tools.send("Performance.enable")
+    sizes: list[float] = []
+    tools.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
+    page.on("websocket", lambda one: one.on("framereceived", lambda text: sizes.append(len(text))))
+    meter = Meter(page, server)
+    used = meter.processor()
+    page.goto(url)
+    page.get_by_role("heading", level=1).wait_for()
+    page.wait_for_function(
+        f"{DRAWN} && performance.now() / 1000 - window.seen.last > {2 * QUIET_S}"
+    )
+    seen = page.evaluate("window.seen")
+    metrics = {one["name"]: one["value"] for one in tools.send("Performance.getMetrics")["metrics"]}
+    return Weight(
+        seen["title"],
+        seen.get("figure", 0.0),
+        seen["last"],
+        sum(sizes) / 1e6,
+        meter.processor() - used,
+        metrics["TaskDuration"],
+    )
+
+
+@contextmanager
+def empty_page(place: Path) -> Iterator[Server]:
+    """A server of Streamlit's with a title alone."""
+    script = place / "empty.py"
+    script.write_text("import streamlit as st\n\nst.title('Empty')\n", encoding="utf-8")
+    with serve(place, "--browser.gatherUsageStats", "false", script=script) as server:
+        yield server
+
+
+def weigh(server: Server, place: Path, pages: Sequence[str], repeats: int) -> None:
+    """Print the weight of an empty page and of each page: medians, the first round left out."""
+    weights: dict[str, list[Weight]] = {name: [] for name in (EMPTY, *pages)}
+    with empty_page(place) as empty, sync_playwright() as playwright:
+        browser = launch(playwright.chromium)
+        for _ in range(repeats + 1):
+            for name, several in weights.items():
+                of = empty if name == EMPTY else server
+                url = of.url if name == EMPTY else f"{of.url}/{name}"
+                context = browser.new_context(viewport={"width": 1360, "height": 900})
+                several.append(weight(context, url, of.process.pid))
+                context.close()
+        browser.close()
+    print("".join(f"{title:>11}" for title in WEIGHT_HEAD))
+
+    def median(name: str, field: str) -> float:
+        return statistics.median(getattr(one, field) for one in weights[name][1:])
+
+    for name in weights:
+        last = median(name, "last")
+        numbers = [median(name, "title"), median(name, "figure"), last]
+        numbers += [last / median(EMPTY, "last"), median(name, "megabytes")]
+        numbers += [median(name, "server"), median(name, "browser")]
+        print(f"{name:>11}" + "".join(f"{number:>11.2f}" for number in numbers), flush=True)
+
+
 def main() -> None:
     """Make the demo and open the included runs, or a larger cohort, and measure."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -204,8 +301,16 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--pages", default=",".join(PAGES))
     parser.add_argument("--large", type=int, default=2000)
+    parser.add_argument("--weight", action="store_true")
     choices = parser.parse_args()
     pages = choices.pages.split(",")
+    if choices.weight:
+        with TemporaryDirectory() as place, workspace_at(Path(place)) as home:
+            api.prepare_demo(patients=choices.patients, events_per_patient=choices.events)
+            api.open_examples()
+            with serve(home) as server:
+                weigh(server, home, pages, choices.repeats)
+        return
     print(f"{HEAD[0]:<24}" + "".join(f"{title:>10}" for title in HEAD[1:]), flush=True)
     for patients, of in ((choices.patients, ""), (choices.large, f" of {choices.large:,}")):
         if not patients:

@@ -64,11 +64,21 @@ def _free_port() -> int:
 
 
 @contextmanager
-def serve(home: Path, *options: str) -> Iterator[Server]:
-    """The app on a free port with Streamlit's ``options``, on the data and cache of a folder."""
+def serve(home: Path, *options: str, script: Path = ROOT / "app.py") -> Iterator[Server]:
+    """The app, or another script, on a free port with Streamlit's ``options``, on the data and
+    cache of a folder."""
     port = _free_port()
     process = subprocess.Popen(
-        [sys.executable, "-m", "streamlit", "run", "app.py", "--server.port", str(port), *options],
+        [
+            sys.executable,
+            "-m",
+            "streamlit",
+            "run",
+            str(script),
+            "--server.port",
+            str(port),
+            *options,
+        ],
         cwd=ROOT,
         env={
             **os.environ,

@@ -22,7 +22,7 @@ function load(address) {
 
 export default function ({ data, parentElement, setTriggerValue }) {
   let figure = FIGURES.get(parentElement);
-  if (!figure) FIGURES.set(parentElement, (figure = new Figure(parentElement.querySelector("div"))));
+  if (!figure) FIGURES.set(parentElement, (figure = new Figure(parentElement.querySelector(".js-plotly-plot"))));
   figure.send = setTriggerValue;
   figure.update(data);
   return () => {
