@@ -4,9 +4,9 @@ server with a cohort of 2,000 patients (``--large 0`` leaves it out; it takes mi
 
 Each row is one page opened in a new tab of one browser, or one click on page Patient: seconds until
 the last message of the server (median and 90th percentile; of a click from the browser's request:
-the driver scrolls and waits before it clicks), seconds until the last change of the page (its
-figures on the screen are then drawn), processor seconds of the server, messages, kilobytes, and reruns that the
-browser asked for. A page is there when it can be read and used; the
+the driver scrolls and waits before it clicks), seconds until the last change of the page (the
+figures on the screen are then drawn), processor seconds of the server, messages, kilobytes, and
+reruns that the browser asked for. A page is there when it can be read and used; the
 arms that a thread runs after that have their own row, and of a large cohort the records that a
 process counts after the first opening. On a busy machine compare the processor time.
 
