@@ -56,7 +56,7 @@ class Record:
     digest: str
     facts: tuple[tuple[str, str], ...] = ()
     source: str = ""
-    lasting: bool = False
+    lasting: bool = field(default=False, compare=False)
 
     def __hash__(self) -> int:
         return hash(self.digest)

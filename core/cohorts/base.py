@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import LoadLog, read_start, shown
+from midchart.core.cohorts.files import LoadLog, entries_of, read_start, shown
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
@@ -96,8 +96,9 @@ class RecordLoader(CohortLoader):
 
     def files(self, place: Path) -> list[Path]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
-        inside = [place] if place.is_file() else sorted(place.iterdir())
-        return [f for f in inside if f.suffix.lower() == self.suffix and self.has_marks(f)]
+        return [
+            f for f in entries_of(place) if f.suffix.lower() == self.suffix and self.has_marks(f)
+        ]
 
     def has_marks(self, path: Path) -> bool:
         """Whether the head of a file has the format's marks."""

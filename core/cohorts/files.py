@@ -10,12 +10,19 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.storage.files import hold_root, open_regular, replacing
+from midchart.core.storage.files import (
+    FileState,
+    file_state,
+    held_root,
+    hold_root,
+    open_regular,
+    replacing,
+)
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
@@ -162,6 +169,39 @@ def read_start(path: Path, length: int, line: bool = False) -> bytes:
         raise
 
 
+def entries_of(place: Path, deep: bool = False) -> list[Path]:
+    """``place`` where it is a file, else what is in the folder, or in all below it where ``deep``,
+    in the order of names. Raises OSError."""
+    if place.is_file():
+        return [place]
+    inside = place.rglob("*") if deep else place.iterdir()
+    return sorted(inside, key=lambda path: path.parts)  # as paths compare, but faster
+
+
+_XML_HEAD = 1 << 16
+_CLINICAL_DOCUMENT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
+_FHIR = b"http://hl7.org/fhir"
+
+
+def xml_kind(path: Path) -> str:
+    """What an XML file is by its head: "cda" for a clinical document, "fhir", or "" for anything
+    else. It is read once in each of its states, whoever asks. Raises as :func:`read_start`."""
+    return _xml_kind(path, file_state(path), held_root(path))
+
+
+@lru_cache(maxsize=1 << 16)
+def _xml_kind(path: Path, state: FileState, root: Path | None) -> str:
+    head = read_start(path, _XML_HEAD)
+    text = head.decode("utf-16", "replace").encode() if head[:2] in _UTF_16 else head
+    if _CLINICAL_DOCUMENT.search(text):
+        return "cda"
+    plain = head.replace(b"\0", b"")
+    return "fhir" if _FHIR in plain and b"<ClinicalDocument" not in plain else ""
+
+
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+
+
 def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Path]:
     """The tables that DuckDB may open (:func:`check_file`); the others are skipped by name."""
     regular: list[Path] = []
@@ -185,11 +225,6 @@ def refuse_linked_folders(root: Path) -> None:
                 )  # fmt: skip
 
 
-def _state(path: Path) -> tuple[int, int, int]:
-    state = check_file(path)
-    return state.st_ino, state.st_size, state.st_mtime_ns
-
-
 def read_unchanged(path: Path, name: str, read: Callable[[], T]) -> T:
     """The result of ``read()`` for a file that does not change meanwhile.
 
@@ -200,14 +235,14 @@ def read_unchanged(path: Path, name: str, read: Callable[[], T]) -> T:
         failure: DataError | None = None
         result: list[T] = []
         try:
-            before = _state(path)
+            before = file_state(path)
             try:
                 result.append(read())
             except OSError as error:
                 failure = data_error(error, name)
             except DataError as error:
                 failure = error
-            unchanged = _state(path) == before
+            unchanged = file_state(path) == before
         except OSError as error:
             raise data_error(error, name) from None
         if unchanged:

@@ -8,7 +8,6 @@ replaces is left out. A body that is no text leaves a dated note that says so.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.attachments import base64_text, plain_text
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_start, read_xml, shown
+from midchart.core.cohorts.files import LoadLog, entries_of, read_xml, shown, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
@@ -42,7 +41,6 @@ from midchart.core.loaders.ccda_entries import (
 )
 from midchart.core.text.markup import SHOWN, deletions, markup_text
 
-_ROOT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
 _NO_INFORMATION = {
     "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
@@ -287,15 +285,15 @@ class Ccda(RecordLoader):
         return [file for file in self._candidates(place) if self.has_marks(file)]
 
     def _candidates(self, place: Path) -> list[Path]:
-        inside = [place] if place.is_file() else sorted(place.rglob("*"))
-        return [file for file in inside if file.suffix.lower() in self.suffixes and file.is_file()]
+        return [
+            file
+            for file in entries_of(place, deep=True)
+            if file.suffix.lower() in self.suffixes and file.is_file()
+        ]
 
     def has_marks(self, path: Path) -> bool:
         """Whether the root element at the head of a file is a clinical document."""
-        head = read_start(path, 1 << 16)
-        if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            head = head.decode("utf-16", "replace").encode()
-        return _ROOT.search(head) is not None
+        return xml_kind(path) == "cda"
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """Records of the documents' patients, and the questions of tables in the folder."""

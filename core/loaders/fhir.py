@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_start, shown
+from midchart.core.cohorts.files import LoadLog, entries_of, shown, xml_kind
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -62,7 +62,6 @@ from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20
 """Bytes of an NDJSON file in which a resourceType is looked for to recognise the format."""
-_XML_MARK = b"http://hl7.org/fhir"
 _NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
 """Files of a cohort's folder that Midchart writes."""
 _TYPE_NAMES = frozenset(kind.lower() for kind in (*READ, *NOT_CLINICAL, "Patient", "Medication"))
@@ -198,7 +197,8 @@ class Fhir(RecordLoader):
         inside = _files(place)
         resources = self.files(place)
         log.opened.update(resources)
-        for path in sorted(set(inside) - set(resources)):
+        taken = set(resources)
+        for path in (path for path in inside if path not in taken):
             if ending(path) in SUFFIXES:
                 log.opened.add(path)
                 log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
@@ -219,10 +219,9 @@ class Fhir(RecordLoader):
 def _files(place: Path) -> list[Path]:
     """A file, or the files of a folder and of its sub-folders without those that are hidden or
     that Midchart writes."""
-    inside = [place] if place.is_file() else sorted(place.rglob("*"))
     return [
         path
-        for path in inside
+        for path in entries_of(place, deep=True)
         if path.is_file()
         and path.name not in _NO_PART
         and (path == place or not any(p.startswith(".") for p in path.relative_to(place).parts))
@@ -236,10 +235,7 @@ def _may_be_fhir(path: Path) -> bool:
 
 
 def _is_xml(path: Path) -> bool:
-    if path.suffix.lower() != ".xml":
-        return False
-    head = read_start(path, _HEAD).replace(b"\0", b"")
-    return _XML_MARK in head and b"<ClinicalDocument" not in head
+    return path.suffix.lower() == ".xml" and xml_kind(path) == "fhir"
 
 
 def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:

@@ -22,6 +22,7 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
+    entries_of,
     open_file,
     parse_time,
     read_unchanged,
@@ -387,7 +388,7 @@ class MedAlign(RecordLoader):
         if path.is_file():
             return [path]
         inner = (path / name for name in self.record_folders if (path / name).is_dir())
-        return sorted(p for p in next(inner, path).iterdir() if p.suffix.lower() == ".xml")
+        return [p for p in entries_of(next(inner, path)) if p.suffix.lower() == ".xml"]
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """Records, instructions with gold, and the model responses that clinicians reviewed."""

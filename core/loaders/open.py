@@ -176,7 +176,10 @@ def read_cohort(path: str | Path) -> Cohort:
 
 def cohort_folder(path: str | Path) -> Path:
     """The folder of the cohort at a path, where its manifest is; raises as :func:`find_loader`."""
-    loader, place = find_loader(path), Path(path)
+    place = Path(path)
+    if (place / FILE).is_file():
+        return place
+    loader = find_loader(path)
     if isinstance(loader, CohortLoader):
         return loader.root(place)
     return place if place.is_dir() else place.parent

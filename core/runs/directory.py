@@ -254,7 +254,7 @@ DIGESTS = "sha256"
 def _sha256(path: Path, state: FileState) -> str:
     """SHA-256 of a file; ``state`` changes with it."""
     with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
 
 
 def row_digests(folder: RunDirectory) -> dict[str, str]:

@@ -14,6 +14,7 @@ import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -72,6 +73,17 @@ def hold_root(root: Path) -> None:
         _roots.add(root)
 
 
+def held_root(path: Path) -> Path | None:
+    """The outermost folder of :func:`hold_root` that a path is in; None outside of all."""
+    return _held_root(path.parent, len(_roots))
+
+
+@lru_cache(maxsize=1 << 12)
+def _held_root(folder: Path, roots: int) -> Path | None:
+    """Of one number of held folders, which are never let go."""
+    return next((one for one in (*reversed(folder.parents), folder) if one in _roots), None)
+
+
 def open_regular(path: Path, largest: int | None = None, root: Path | None = None) -> BinaryIO:
     """A regular file, opened once for reading: what is checked is what was opened.
 
@@ -80,8 +92,8 @@ def open_regular(path: Path, largest: int | None = None, root: Path | None = Non
     process does to them meanwhile; nothing waits for a pipe's writer. Raises OSError: EXDEV for
     such a link, ENODEV or EISDIR for another kind of file, EFBIG over ``largest`` bytes.
     """
-    base = root or next((one for one in reversed(path.parents) if one in _roots), path.parent)
-    place = Path(os.path.normpath(base.resolve() / path.relative_to(base)))
+    base = root or held_root(path) or path.parent
+    place = Path(os.path.normpath(f"{os.path.realpath(base)}/{path.relative_to(base)}"))
     handle = _open_directly(place)
     if handle is None:
         handle = _open_by_folders(place)
@@ -112,10 +124,10 @@ def _open_directly(place: Path) -> int | None:
             return None
         raise
     try:
-        opened = Path(f"/proc/self/fd/{handle}").readlink()
+        opened = os.readlink(f"/proc/self/fd/{handle}")  # noqa: PTH115
     except OSError:  # no such list on this system: the folders are opened one by one
         opened = None
-    if opened == place:
+    if opened == str(place):
         return handle
     os.close(handle)
     return None

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from midchart.core.cohorts import gold as gold_room
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import write_manifest
 from midchart.core.cohorts.records import opaque_id, split_evidence, task_type_of, truth
@@ -22,7 +21,7 @@ from midchart.core.cohorts.tables import read_table
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, open_cohort
-from midchart.core.text import event_text
+from midchart.core.text import event_text, evidence
 from midchart.core.types import Manifest
 from tests.support.run_helpers import allow
 
@@ -75,34 +74,18 @@ def test_records_by_stem_and_by_person_id(folder: Path):
 def test_opening_parses_no_record(folder: Path, monkeypatch: pytest.MonkeyPatch):
     table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
     read: list[str] = []
-    real = gold_room.locate
-    monkeypatch.setattr(gold_room, "locate", lambda r, *more: read.append(r.id) or real(r, *more))
+    real = evidence._search
+    monkeypatch.setattr(evidence, "_LEAST_STORED", 0)
+    monkeypatch.setattr(evidence, "_search", lambda r, *more: read.append(r.id) or real(r, *more))
     cohort = open_cohort(folder)
     assert len(cohort.gold) == 1 and "i1" in cohort.gold
     assert read == []
     assert cohort.gold["i1"].order == 0.0
     assert cohort.gold["i1"] is cohort.gold["i1"]
     assert read == ["p1"]
+    close_cohorts()
     assert open_cohort(folder).gold["i1"] == cohort.gold["i1"]
     assert read == ["p1"], "the second opening reads the cache on disk"
-
-
-def test_a_damaged_cache_entry_is_made_again_and_a_failed_write_reported(
-    folder: Path, own_cache: Path
-):
-    table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
-    first = open_cohort(folder).gold["i1"]
-    (entry,) = own_cache.rglob("*.json")
-    for damage in ("{", "[]", '{"spans": 3}'):
-        entry.write_text(damage)
-        close_cohorts()
-        assert open_cohort(folder).gold["i1"] == first
-    entry.unlink()
-    entry.parent.rmdir()
-    entry.parent.write_text("a file where the folder should be")
-    close_cohorts()
-    with pytest.raises(DataError, match="cannot be written"):
-        _ = open_cohort(folder).gold["i1"]
 
 
 def test_two_annotators_are_one_instruction(folder: Path):
