@@ -22,6 +22,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from pathlib import Path
 
 LONGEST_MESSAGE = 1_500
 """Characters of a message; a longer one is cut in its middle, so that its remedy stays."""
@@ -131,3 +132,23 @@ def require_posix() -> None:
     """Raise InputError on Windows, whose file locks and users Midchart does not know."""
     if os.name != "posix":
         raise InputError("Midchart runs on Linux and macOS; on Windows, run it in WSL")
+
+
+_ROOT = Path(__file__).parents[1]
+
+
+def reason_of(error: BaseException) -> str:
+    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line.
+
+    Texts of other errors may quote a record.
+    """
+    if isinstance(error, MidchartError):
+        return str(error)
+    line = ""
+    step = error.__traceback__
+    while step is not None:
+        path = Path(step.tb_frame.f_code.co_filename)
+        if path.is_relative_to(_ROOT):
+            line = f" at {path.relative_to(_ROOT)}:{step.tb_lineno}"
+        step = step.tb_next
+    return f"{type(error).__name__}{line}"

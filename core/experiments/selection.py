@@ -15,6 +15,7 @@ import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from midchart.core.embedding.pairs import require
+from midchart.core.errors import reason_of
 from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.views import SELECTION_VIEWS
 from midchart.core.format import finite
@@ -43,7 +44,7 @@ from midchart.core.runs.answering import select
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
-from midchart.core.runs.job import Job, Row, reason_of
+from midchart.core.runs.job import Job, Row
 from midchart.core.runs.plan import ArmConfig, Plan, Spec
 from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import (

@@ -17,14 +17,15 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from midchart.core.arms.base import ScoredArm
-from midchart.core.errors import MidchartError, WorkFailed
+from midchart.core.client.streams import ServiceStream
+from midchart.core.errors import MidchartError, WorkFailed, reason_of
 from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each, streams
 from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
 from midchart.core.runs.evidence import Question, buffer_claims
-from midchart.core.runs.job import Job, Row, Stopped, outcomes, reason_of
+from midchart.core.runs.job import Job, Row, Stopped, outcomes
 from midchart.core.runs.plan import EXACT, ArmConfig
 from midchart.core.runs.schemas import (
     ANSWERS,
@@ -37,7 +38,6 @@ from midchart.core.runs.schemas import (
     line_rows,
     wording,
 )
-from midchart.core.runs.streams import ServiceStream
 from midchart.core.text import words
 from midchart.core.text.prompt import build_prompt, frame_of, was_cut
 from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict

@@ -25,12 +25,12 @@ from typing import Any, TypeAlias
 from midchart.core import config as settings
 from midchart.core.egress import audit, require_cluster
 from midchart.core.egress.owners_list import RAY_PORT
-from midchart.core.errors import InputError, MissingModel, WorkFailed
+from midchart.core.errors import InputError, MissingModel, WorkFailed, reason_of
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment
-from midchart.core.runs.job import Job, Stopped, reason_of
+from midchart.core.runs.job import Job, Stopped
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.planner import chosen, destinations, open_source, permit
 from midchart.core.storage.files import protect_new_files

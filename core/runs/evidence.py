@@ -22,9 +22,10 @@ import numpy as np
 from midchart.core.arms.base import Candidates, candidates, index_of
 from midchart.core.cohorts.gold import SourceCheck, check_with_source, location_columns
 from midchart.core.embedding.pairs import Entailment
+from midchart.core.errors import reason_of
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
-from midchart.core.runs.job import Job, Row, Stopped, reason_of
+from midchart.core.runs.job import Job, Row, Stopped
 from midchart.core.runs.planner import own_patients
 from midchart.core.runs.schemas import SEMANTIC, UNLOCATED, blank
 from midchart.core.text import content_words, sentences, words

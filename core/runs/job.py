@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from midchart.core import config as settings
 from midchart.core.arms import ARMS
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.egress import CLOSED, EgressCheck
-from midchart.core.errors import MidchartError, WorkFailed
+from midchart.core.errors import MidchartError, WorkFailed, reason_of
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import digest, now
@@ -63,23 +62,6 @@ class _Broken:
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
-
-
-def reason_of(error: BaseException) -> str:
-    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line.
-
-    Texts of other errors may quote a record.
-    """
-    if isinstance(error, MidchartError):
-        return str(error)
-    line = ""
-    step = error.__traceback__
-    while step is not None:
-        path = Path(step.tb_frame.f_code.co_filename)
-        if path.is_relative_to(settings.ROOT):
-            line = f" at {path.relative_to(settings.ROOT)}:{step.tb_lineno}"
-        step = step.tb_next
-    return f"{type(error).__name__}{line}"
 
 
 @contextmanager
@@ -159,7 +141,7 @@ class Job:
     def watch(self, text: str = "") -> None:
         """Report the state of a long wait (or nothing); raises Stopped on a cancel.
 
-        In the thread of a service (:mod:`midchart.core.runs.streams`): raises Stopped once the
+        In the thread of a service (:mod:`midchart.core.client.streams`): raises Stopped once the
         part of the pass that began it is over, and reports nothing.
         """
         if self._thread not in (None, threading.get_ident()):

@@ -234,7 +234,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
         return _status(find_run(run))
     rows: list[dict[str, Any]] = []
     for folder in _newest_first():
-        with suppress(DataError):  # damaged_runs() names it
+        with suppress(DataError, PermissionError):  # damaged_runs() names it
             rows.append(_status_once(folder))
     return rows
 
@@ -245,7 +245,11 @@ def _newest_first() -> list[RunDirectory]:
 
 def any_active() -> bool:
     """Whether a run is running or queued; looks at locks and notes alone."""
-    return any(state_of(folder) in ACTIVE for folder in _newest_first())
+    for folder in _newest_first():
+        with suppress(PermissionError):  # another account's, which damaged_runs() names
+            if state_of(folder) in ACTIVE:
+                return True
+    return False
 
 
 def damaged_runs() -> dict[str, str]:

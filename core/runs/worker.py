@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from midchart.core.errors import InputError, MidchartError
+from midchart.core.errors import InputError, MidchartError, reason_of
 from midchart.core.identity import resolve
 from midchart.core.provenance import machine, now, versions
 from midchart.core.runs.cluster import named_cluster, work_on
@@ -26,7 +26,7 @@ from midchart.core.runs.directory import (
     write_json,
 )
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.job import Job, Stopped, reason_of
+from midchart.core.runs.job import Job, Stopped
 from midchart.core.runs.planner import (
     audit_destinations,
     chosen,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.client.calls import map_concurrently
+from midchart.core.client.streams import ServiceStream
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.results.items import rows
-from midchart.core.runs.streams import ServiceStream
 from tests.support.openai_server import OpenAIFake
 from tests.support.run_helpers import finished_run, spec, until
 

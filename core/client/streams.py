@@ -13,8 +13,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from midchart.core.errors import WorkFailed
-from midchart.core.runs.job import reason_of
+from midchart.core.errors import WorkFailed, reason_of
 
 A = TypeVar("A")
 R = TypeVar("R")
