@@ -185,6 +185,7 @@ if TYPE_CHECKING:
         typed_question,
     )
     from midchart.core.services.reader_evaluation import evaluate_reader
+    from midchart.core.services.received_logs import receive_log
     from midchart.core.services.removal import recover
     from midchart.core.services.runs import (
         download,

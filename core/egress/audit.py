@@ -124,6 +124,11 @@ def imported(
     _write("imported", cohort=cohort, folder=str(folder.resolve()), **facts)
 
 
+def received(*, cohort: str, size: int) -> None:
+    """Note that a log of another system, so many bytes, was stored for a cohort."""
+    _write("received", cohort=cohort, size=size)
+
+
 def removed(*, cohort: str, folder: Path, files: int, runs: int) -> None:
     """Note that a cohort was removed, with how many files and runs."""
     _write("removed", cohort=cohort, folder=str(folder.resolve()), files=files, runs=runs)

@@ -81,7 +81,7 @@ def _walk(folder: Path) -> Iterator[_Source]:
             yield name, path
 
 
-class _Copy:
+class LimitedCopy:
     """Copies files into a folder within the limits."""
 
     def __init__(self, folder: Path, total: int, progress: _Progress | None) -> None:
@@ -166,7 +166,7 @@ def import_cohort(
             # Copy the files into a hidden folder.
             sources = _sources(files)
             total = sum(s.stat().st_size for _, s in sources if isinstance(s, Path))
-            copy = _Copy(staging, total, progress)
+            copy = LimitedCopy(staging, total, progress)
             for source_name, source in sources:
                 if source_name.lower().endswith(".zip"):
                     copy.add_zip(source_name, source)

@@ -184,7 +184,7 @@ class _Objects:
         """A file or folder that the owner has placed in the folder of received files."""
         if not value:
             return value
-        place = _entry(settings.received_folder(), self._text(value), "data/logs/")
+        place = _received(self._text(value))
         if place is None or not person().may(RECEIVED_ROLE):
             raise self.refusal()
         if any(one.is_symlink() for one in place.rglob("*")):
@@ -258,10 +258,29 @@ class _Objects:
 
 
 def received_files() -> list[str]:
-    """Names of the received files and folders, which an audit may read (``data/logs``)."""
+    """Names of the received files and folders, which an audit may read (``data/logs``); of a
+    cohort's own folder there, those of its files, as ``COHORT/FILE``."""
     folder = settings.received_folder()
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    return sorted(name for name in names if _entry(folder, name) is not None)
+    names: list[str] = []
+    for path in folder.iterdir() if folder.is_dir() else ():
+        of_cohort = path.is_dir() and _entry(settings.cohorts_folder(), path.name) is not None
+        inside = [f"{path.name}/{one.name}" for one in path.iterdir()] if of_cohort else []
+        names += inside if of_cohort else [path.name]
+    return sorted(name for name in names if _received(name) is not None)
+
+
+def _received(written: str) -> Path | None:
+    """The received file or folder that a text names, also one in a cohort's folder of them."""
+    folder = settings.received_folder()
+    for prefix in ("data/logs/", f"{folder}/", f"{folder.resolve()}/"):
+        if written.startswith(prefix):
+            written = written.removeprefix(prefix)
+            break
+    head, inside, tail = written.partition("/")
+    place = _entry(folder, head)
+    if not inside or place is None:
+        return place
+    return _entry(place, tail) if place.is_dir() else None
 
 
 @cache

@@ -47,8 +47,8 @@ FUNCTIONS = {
         open_examples open_shipped prepare_demo prepare_first_start probe received_files replicate
         resume share_cards start wait write_tables""",
     "owner": """
-        accept_audit audit_lines import_cohort remove_cohort remove_run set_data_use settle_columns
-        verify_audit""",
+        accept_audit audit_lines import_cohort receive_log remove_cohort remove_run set_data_use
+        settle_columns verify_audit""",
 }
 """Role → the functions that it may call in addition to those of the roles above it;
 :data:`ANYBODY`: those called before anybody has signed in, and functions of their arguments alone.

@@ -29,7 +29,8 @@ _WRITTEN = ".removal-"
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed: a cohort's folder (its name and inode) with every cache, and runs (ids)."""
+    """What is removed: a cohort's folder (its name and inode) with the logs that belong to it and
+    every cache, and runs (ids)."""
 
     cohort: str = ""
     inode: int = 0
@@ -56,6 +57,7 @@ def _carry_out(removal: Removal, note: Path) -> None:
         folder = settings.cohorts_folder() / removal.cohort
         # A folder that was put there since, under the name, is another one.
         if folder.is_dir() and folder.lstat().st_ino == removal.inode:
+            delete(settings.received_folder() / removal.cohort)  # the logs that belong to it
             delete(folder)
         sweep(settings.cohorts_folder())
     for run in removal.runs:
@@ -96,7 +98,8 @@ def recover() -> list[str]:
             except InputError as error:
                 problems.append(f"{note.name}: a removal that was begun is not ended: {error}")
         problems += recover_imports()
-        for folder in (settings.cohorts_folder(), settings.runs_folder()):
+        roots = settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()
+        for folder in roots:
             try:
                 with writing(folder):
                     sweep(folder)

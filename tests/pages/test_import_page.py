@@ -58,3 +58,19 @@ def test_a_column_that_proves_nothing_is_asked_about_and_read_as_answered(import
 def test_a_first_question_of_what_the_record_holds_is_offered(imported) -> None:
     offered = [one.label for one in imported.button if one.key and one.key.endswith("?")]
     assert offered == ["What is the plan for this patient?"]
+
+
+def test_a_log_that_a_person_uploads_is_stored_with_the_cohort_and_its_audit_begins(
+    imported, monkeypatch
+) -> None:
+    begun: list[dict[str, object]] = []
+    monkeypatch.setattr(api, "enqueue", lambda spec: begun.append(spec) or "run")
+    row = '{"patient": "p1", "question": "Fever?", "context": "No fever.", "answer": "no"}\n'
+    imported.file_uploader(key="log_file_ward").set_value(("log.jsonl", row.encode(), "text/plain"))
+    imported.run()
+    imported.button(key="log_audit_ward").click().run()
+    assert not imported.error
+    (spec,) = begun
+    assert (spec["kind"], spec["data"]) == ("audit", "ward")
+    assert Path(str(spec["log"])).read_text() == row
+    assert api.received_files() == ["ward/log.jsonl"]

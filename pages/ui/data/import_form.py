@@ -218,8 +218,8 @@ def removal(name: str) -> None:
     """The form that removes a cohort, with its caches and, if wanted, its runs."""
     with st.expander("Remove this cohort", icon=":material/delete:"):
         st.write(
-            "Deletes the copy on this machine and every cache that may hold its text. Questions "
-            "and marks kept with the cohort are deleted too. This cannot be undone."
+            "Deletes the copy on this machine and every cache that may hold its text. Questions, "
+            "marks and logs kept with the cohort are deleted too. This cannot be undone."
         )
         runs = st.checkbox(
             "Delete its runs as well (their rows hold text of the records)",

@@ -1,0 +1,41 @@
+"""Receiving the log of another system on page Data, and auditing it."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from midchart.core import api
+from midchart.core.errors import MidchartError
+from midchart.pages.ui import guard
+from midchart.pages.ui.data.import_form import LARGEST_UPLOAD_MB
+from midchart.pages.ui.shared.marks import plain
+
+
+def section(cohort: str) -> None:
+    """The form that stores the log of a system that answered questions on a cohort's charts, and
+    begins its audit."""
+    title = "Audit a system that answered questions on these charts"
+    with st.expander(title, icon=":material/search:"):
+        st.write(
+            "Where did it lose the evidence? Its traces, its log or a table (patient, question, "
+            "context, answer) are compared with the charts on this machine. The log is stored with "
+            "the cohort and removed with it."
+        )
+        file = st.file_uploader(
+            "Log: OpenTelemetry or Phoenix export, Inspect, promptfoo, CSV, JSON Lines",
+            key=f"log_file_{cohort}", max_upload_size=LARGEST_UPLOAD_MB,
+        )  # fmt: skip
+        if st.button("Audit", key=f"log_audit_{cohort}", type="primary", disabled=file is None):
+            meter = st.progress(0.0, "Copying")
+            try:
+                log = api.receive_log(
+                    cohort, [(file.name, file)], lambda done, of: meter.progress(done / max(of, 1))
+                )
+                name = f"audit of a log received for {cohort}"
+                api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
+            except (MidchartError, OSError) as error:
+                st.error(plain(str(error)), title="The audit could not be started")
+                return
+            finally:
+                meter.empty()
+            guard.go("runs")  # it is the first of the list
