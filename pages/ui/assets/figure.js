@@ -1,8 +1,10 @@
-// Draws one of Plotly's figures once it is near the screen, and again only when it has changed.
-// Plotly is loaded with the first figure that is drawn; a page without one does not load it.
+// Draws one of Plotly's figures once it is near the screen or the page is there and at rest, and again
+// only when it has changed. Plotly is loaded with the first figure that is drawn; a page without one
+// does not load it.
 
 const FIGURES = new WeakMap();
 const MARGIN = "200px"; // how far outside of the screen a figure is drawn already
+const REST = 1500; // milliseconds after which a figure further down is drawn as well
 const OPTIONS = { displaylogo: false, displayModeBar: false };
 let loaded;
 
@@ -35,16 +37,21 @@ class Figure {
   constructor(place) {
     this.place = place;
     this.near = false;
+    this.rested = false;
     this.wanted = null; // the last of the data
     this.drawn = null; // the text of the figure that is drawn
     this.drawing = Promise.resolve();
     this.watcher = new IntersectionObserver((entries) => {
-      this.near = entries.at(-1).isIntersecting;
+      this.near = this.rested || entries.at(-1).isIntersecting;
       this.draw();
     }, { rootMargin: MARGIN });
     this.watcher.observe(place);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(place);
+    this.timer = setTimeout(() => {
+      this.near = this.rested = true;
+      this.draw();
+    }, REST);
     this.print = () => loaded && this.draw(true);
     addEventListener("beforeprint", this.print);
   }
@@ -91,6 +98,7 @@ class Figure {
 
   close() {
     this.wanted = null;
+    clearTimeout(this.timer);
     this.watcher.disconnect();
     this.sizes.disconnect();
     removeEventListener("beforeprint", this.print);
