@@ -85,7 +85,8 @@ class Figure {
   }
 
   clicked(point) {
-    const values = [point?.customdata ?? null].flat();
+    const stated = point?.customdata ?? null;
+    const values = ArrayBuffer.isView(stated) ? [...stated] : [stated].flat(); // a row of numbers is a view
     if (this.wanted?.opens && values[0] !== null) this.send("point", values);
   }
 

@@ -125,7 +125,7 @@ def drawing(make: Callable[..., go.Figure], *content: Any) -> Drawing:
 
 
 def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | None = None) -> None:
-    """Hand a figure to the browser, which draws it once it is near the screen or the page is at rest
+    """Hand a figure to the browser, which draws it near the screen, or once the page is at rest
     (``figure.js``).
 
     ``select`` is called after a click on a marker, whose custom data are then in the session.
