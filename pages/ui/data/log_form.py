@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import guard
+from midchart.pages.ui import navigation
 from midchart.pages.ui.data.import_form import LARGEST_UPLOAD_MB
 from midchart.pages.ui.shared.marks import plain
 
@@ -26,16 +28,24 @@ def section(cohort: str) -> None:
             key=f"log_file_{cohort}", max_upload_size=LARGEST_UPLOAD_MB,
         )  # fmt: skip
         if st.button("Audit", key=f"log_audit_{cohort}", type="primary", disabled=file is None):
-            meter = st.progress(0.0, "Copying")
-            try:
-                log = api.receive_log(
-                    cohort, [(file.name, file)], lambda done, of: meter.progress(done / max(of, 1))
-                )
-                name = f"audit of a log received for {cohort}"
-                api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
-            except (MidchartError, OSError) as error:
-                st.error(plain(str(error)), title="The audit could not be started")
-                return
-            finally:
-                meter.empty()
-            guard.go("runs")  # it is the first of the list
+            _receive(cohort, file)
+
+
+def _receive(cohort: str, file: Any) -> None:
+    meter = st.progress(0.0, "Copying")
+    stored = False
+    try:
+        log = api.receive_log(
+            cohort, [(file.name, file)], lambda done, of: meter.progress(done / max(of, 1))
+        )
+        stored = True
+        name = f"audit of a log received for {cohort}"
+        api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
+    except (MidchartError, OSError) as error:
+        title = "The log is stored, its audit could not be started" if stored else "Refused"
+        st.error(plain(str(error)), title=title)
+        return
+    finally:
+        meter.empty()
+    st.success("Its audit has begun: page Runs shows how far it is.", title="The log is stored")
+    navigation.link("runs", "Open Runs", icon=":material/arrow_forward:")
