@@ -596,7 +596,7 @@ class ResourceIndex:
         return self._slots
 
     def state(self) -> IndexState:
-        """What reading records needs of a finished index, besides its :meth:`places`."""
+        """The state of a finished index from which records are read, without its :meth:`places`."""
         known = {
             authority: {
                 number: slot

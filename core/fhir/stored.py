@@ -32,8 +32,8 @@ FileState = tuple[int, int]
 
 
 class _StoredCohort(msgspec.Struct, array_like=True):
-    """What of an indexed cohort is no number: files (name, whether of lines), records (name, slot
-    of the Patient, number of other slots), what was logged, and the index's own state."""
+    """The names and texts of an indexed cohort: files (name, whether NDJSON), records (name, slot
+    of the Patient, number of other slots), the lines of the log, and the state of the index."""
 
     files: list[tuple[str, bool]]
     records: list[tuple[str, int | None, int]]

@@ -102,7 +102,7 @@ class Experiment(ABC):
         return len({cohort.patient_of(instruction) for instruction in asked})
 
     def added_tokens(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
-        """Tokens of all prompts of an arm besides its selections, for the estimate."""
+        """Tokens that are added to the selections of an arm, over all prompts, for the estimate."""
         return 0
 
     def cohort_facts(self, cohort: Cohort) -> Mapping[str, Any]:

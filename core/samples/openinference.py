@@ -641,7 +641,7 @@ def _patient(spans: Sequence[_Call]) -> str:
 
 
 def _custom_attributes(tree: Tree) -> Tree:
-    """The attributes that a program gives names of its own."""
+    """The attributes outside the semantic conventions, whose names the program chose."""
     return {name: value for name, value in tree.items() if name not in _STANDARD}
 
 
