@@ -85,10 +85,11 @@ _RETRYABLE = frozenset({408, 409, 425, 429})
 
 
 def call_failure(error: BaseException, service: str) -> CallFailed:
-    """An error of the anthropic or openai client as a CallFailed.
+    """An error of a client (anthropic, Inspect's openai, httpx2) as a CallFailed.
 
-    ``service``: the service's name in messages, for example its host. Both clients are generated
-    from one template and use the same error names, so errors are recognised without an import.
+    ``service``: the service's name in messages, for example its host. The first two clients are
+    generated from one template and use the same error names, so errors are recognised without an
+    import.
     """
     step: BaseException | None = error
     while step is not None:
@@ -156,8 +157,9 @@ def error_body(error: BaseException) -> str:
 
 
 def token_count(usage: Any, name: str) -> int:
-    """A number of tokens that a response reports, 0 where it reports none."""
-    value = getattr(usage, name, None)
+    """A number of tokens that a response's usage, an object or JSON, reports; 0 where it reports
+    none."""
+    value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
     return value if type(value) is int and value > 0 else 0
 
 

@@ -10,6 +10,7 @@ import re
 import ssl
 import threading
 import time
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -38,13 +39,22 @@ def _tls_context() -> ssl.SSLContext:
 class LimitedClient(httpx2.Client):
     """A client whose calls end ``timeout`` seconds after they began, at most.
 
-    A call that breaks a limit raises CallFailed. Only for HTTP/1.1, where the calling thread
-    reads its own connection.
+    A call that breaks a limit raises CallFailed. ``connecting`` is called before and after a
+    connection is made, before anything is sent on it, and may raise. Its callers bound the number
+    of connections, and all stay open. Only for HTTP/1.1, where the calling thread reads its own
+    connection.
     """
 
-    def __init__(self, service: str, timeout: float, **options: Any) -> None:
+    def __init__(
+        self,
+        service: str,
+        timeout: float,
+        connecting: Callable[[], None] = lambda: None,
+        **options: Any,
+    ) -> None:
         options.setdefault("verify", _tls_context())
-        super().__init__(timeout=timeout, **options)
+        super().__init__(timeout=timeout, limits=httpx2.Limits(), **options)
+        self.connecting = connecting
         self.headers["accept-encoding"] = "identity"
         self.service, self.timeout_s = service, timeout
         self._call = threading.local()
@@ -129,8 +139,15 @@ class _Backend:
     def connect_tcp(
         self, host: str, port: int, timeout: float | None = None, **options: Any
     ) -> _Stream:
+        self._client.connecting()
         left = self._client.seconds_left(timeout)
-        return _Stream(self._backend.connect_tcp(host, port, timeout=left, **options), self._client)
+        stream = self._backend.connect_tcp(host, port, timeout=left, **options)
+        try:
+            self._client.connecting()
+        except BaseException:
+            stream.close()
+            raise
+        return _Stream(stream, self._client)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from midchart.core import config as settings
 from midchart.core.client.calls import (
@@ -39,6 +39,10 @@ from midchart.core.errors import InputError, MissingModel
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Ended
 
+if TYPE_CHECKING:
+    from midchart.core.client.limits import LimitedClient
+
+JsonObject = dict[str, Any]
 PathName = Literal["completions", "chat"]
 ENDPOINTS: Mapping[str, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _TOP = 20
@@ -92,23 +96,21 @@ class OpenAIServer:
         self._effort = {"reasoning_effort": effort} if effort else {}
         self._key = key
         self._lock = threading.Lock()
-        self._client: Any = None
+        self._client: LimitedClient | None = None
 
-    def _open(self) -> Any:
+    def _open(self) -> LimitedClient:
         with self._lock:
             if self._client is None:
-                import openai
-
                 from midchart.core.client.limits import LimitedClient
 
                 quiet_clients()
                 address = self.permit.address
-                self._client = openai.OpenAI(
-                    http_client=LimitedClient(self.service, self.timeout_s, **self.permit.client()),
-                    api_key=self._key.reveal() if self._key else "none",
+                self._client = LimitedClient(
+                    self.service,
+                    self.timeout_s,
                     base_url=address.url if address.path else f"{address.url}/v1",
-                    max_retries=0,  # core.client.calls retries, in step with the other calls
-                    timeout=self.timeout_s,
+                    headers={"authorization": f"Bearer {self._key.reveal()}"} if self._key else {},
+                    **self.permit.client(),
                 )
             return self._client
 
@@ -117,8 +119,7 @@ class OpenAIServer:
 
         ``ends``: what a model that does not stop at the end of its turn writes before the next.
         """
-        create = self._open().completions.create
-        reply = self._ask(create, "completions", tokens, prompt=prompt)[0]
+        reply = self._ask("completions", tokens, prompt=prompt)[0]
         for end in ends:
             text, turn_end, _ = reply.text.partition(end)
             if turn_end:
@@ -127,22 +128,18 @@ class OpenAIServer:
 
     def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> ServerReply:
         """The model's greedy answer to messages; raises CallFailed."""
-        create = self._open().chat.completions.create
-        return self._ask(create, "chat", tokens, messages=messages, **self._effort)[0]
+        return self._ask("chat", tokens, messages=messages, **self._effort)[0]
 
     def letter(self, asked: str | Sequence[dict[str, str]], letters: str) -> ServerReply:
         """The most probable of ``letters`` as the first token of an answer to a finished prompt or
         to messages; raises CallFailed."""
-        client = self._open()
         if isinstance(asked, str):
-            create, path = client.completions.create, "completions"
-            reply, response = self._ask(create, path, 1, prompt=asked, logprobs=_TOP)
-            probable = _first_completion_token(response)
+            reply, choice = self._ask("completions", 1, prompt=asked, logprobs=_TOP)
+            probable = _first_completion_token(choice)
         else:
             more: dict[str, Any] = {"logprobs": True, "top_logprobs": _TOP, **self._effort}
-            create = client.chat.completions.create
-            reply, response = self._ask(create, "chat", 1, messages=asked, **more)
-            probable = _first_chat_token(response)
+            reply, choice = self._ask("chat", 1, messages=asked, **more)
+            probable = _first_chat_token(choice)
         among = {
             token.strip(): value for token, value in sorted(probable.items(), key=itemgetter(1))
         }
@@ -159,14 +156,10 @@ class OpenAIServer:
 
         The server echoes the prompt's own log-probabilities (vLLM and SGLang do).
         """
-        create = self._open().completions.create
         request = {"prompt": prompt + text, "echo": True, "logprobs": 1}
-        reply, response = self._ask(create, "completions", 1, **request)
-        echoed: Any = getattr(response.choices[0], "logprobs", None)
-        values, offsets = (
-            getattr(echoed, "token_logprobs", None),
-            getattr(echoed, "text_offset", None),
-        )
+        reply, choice = self._ask("completions", 1, **request)
+        echoed = _object(choice.get("logprobs"))
+        values, offsets = echoed.get("token_logprobs"), echoed.get("text_offset")
         if not isinstance(values, list) or not isinstance(offsets, list):
             raise CallFailed(
                 f'{self.service} does not echo log-probabilities; use choose = "letter" or "text"'
@@ -180,29 +173,29 @@ class OpenAIServer:
             raise broken_response(self.service)
         return float(sum(inside)), replace(reply, text=text, ended="stop")
 
-    def _ask(
-        self, create: Callable[..., Any], path: PathName, tokens: int, **request: Any
-    ) -> tuple[ServerReply, Any]:
-        """A reply and the response it was read from, at temperature 0 and without penalties.
+    def _ask(self, path: PathName, tokens: int, **request: Any) -> tuple[ServerReply, JsonObject]:
+        """A reply and the choice it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
         1.05) by default. A parameter that is refused is left out, here once the call succeeds
         without it, and then for good.
         """
         refused = self.refused
+        endpoint = ENDPOINTS[path].removeprefix("/v1")
         while True:
+            body = {"model": self.model, **request, **_parameters(tokens, refused)}
             try:
-                response = create(model=self.model, **request, **_parameters(tokens, refused))
-                reply = _read_response(response, self.service, path)
+                response = _read_object(self._open().post(endpoint, json=body), self.service)
+                reply, choice = _read_response(response, self.service, path)
             except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
                 name = _refused_parameter(error)
                 if not name or name in refused:
-                    raise _openai_failure(error, self.service) from None
+                    raise _server_failure(error, self.service) from None
                 refused |= {name}
                 continue
             with self._lock:
                 self.refused |= refused
-            return replace(reply, differs=_differs(refused)), response
+            return replace(reply, differs=_differs(refused)), choice
 
     def window(self) -> int:
         """The longest prompt and answer of the model in tokens, as the server reports it.
@@ -210,21 +203,49 @@ class OpenAIServer:
         Raises CallFailed where it cannot be asked, InputError where it does not say.
         """
         try:
-            models: Any = getattr(self._open().models.list(), "data", None)
+            models = _read_object(self._open().get("/models"), self.service).get("data")
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
-            raise _openai_failure(error, self.service) from None
+            raise _server_failure(error, self.service) from None
         if not isinstance(models, list):
             raise broken_response(self.service)
-        for model in models:
-            meta: Any = getattr(model, "meta", None)
-            reported = meta.get("n_ctx") if isinstance(meta, dict) else None  # llama.cpp's
-            length = getattr(model, "max_model_len", reported)
-            if getattr(model, "id", None) == self.model and type(length) is int and length > 0:
+        for model in map(_object, models):
+            reported = _object(model.get("meta")).get("n_ctx")  # llama.cpp's
+            length = model.get("max_model_len", reported)
+            if model.get("id") == self.model and type(length) is int and length > 0:
                 return length
         raise InputError(
             f"{self.service} does not report the window of {self.model}; set the reader's "
             "'window', in tokens"
         )
+
+
+class ErrorStatus(Exception):
+    """A response with another status than success; ``body``: what it says, inspected and never
+    passed on."""
+
+    def __init__(self, response: Any) -> None:
+        super().__init__(response.status_code)
+        self.response, self.status_code = response, response.status_code
+        try:
+            document = response.json()
+        except ValueError:
+            document = response.text
+        self.body = _object(document).get("error", document)
+
+
+def _read_object(response: Any, service: str) -> JsonObject:
+    """The JSON object of a response; raises ErrorStatus, CallFailed and ValueError."""
+    if not response.is_success:
+        raise ErrorStatus(response)
+    document = response.json()
+    if not isinstance(document, dict):
+        raise broken_response(service)
+    return document
+
+
+def _object(value: Any) -> JsonObject:
+    """A JSON object, empty where the value is none."""
+    return value if isinstance(value, dict) else {}
 
 
 def _parameters(tokens: int, refused: frozenset[str]) -> dict[str, Any]:
@@ -234,7 +255,7 @@ def _parameters(tokens: int, refused: frozenset[str]) -> dict[str, Any]:
     parameters: dict[str, Any] = {limit: tokens}
     parameters |= {name: value for name, value in greedy.items() if name not in refused}
     if "repetition_penalty" not in refused:
-        parameters["extra_body"] = {"repetition_penalty": 1.0}
+        parameters["repetition_penalty"] = 1.0
     return parameters
 
 
@@ -259,51 +280,52 @@ def _refused_parameter(error: Exception) -> str:
     return next((name for name in _OPTIONAL if name in text and _REFUSING.search(text)), "")
 
 
-def _first_completion_token(response: Any) -> dict[str, float]:
+def _first_completion_token(choice: JsonObject) -> dict[str, float]:
     """The most probable first tokens of a completion and their log-probabilities."""
-    listed = getattr(getattr(response.choices[0], "logprobs", None), "top_logprobs", None)
+    listed = _object(choice.get("logprobs")).get("top_logprobs")
     first = listed[0] if isinstance(listed, list) and listed else None
-    return _numbers(first.items() if isinstance(first, dict) else ())
+    return _numbers(_object(first).items())
 
 
-def _first_chat_token(response: Any) -> dict[str, float]:
+def _first_chat_token(choice: JsonObject) -> dict[str, float]:
     """The same of a chat completion."""
-    content = getattr(getattr(response.choices[0], "logprobs", None), "content", None)
-    first = (
-        getattr(content[0], "top_logprobs", None) if isinstance(content, list) and content else ()
-    )
-    return _numbers((getattr(x, "token", None), getattr(x, "logprob", None)) for x in first or ())
+    content = _object(choice.get("logprobs")).get("content")
+    first = content[0] if isinstance(content, list) and content else None
+    listed = _object(first).get("top_logprobs")
+    tops = map(_object, listed if isinstance(listed, list) else ())
+    return _numbers((top.get("token"), top.get("logprob")) for top in tops)
 
 
 def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
     return {t: v for t, v in pairs if isinstance(t, str) and isinstance(v, int | float)}
 
 
-def _read_response(response: Any, service: str, path: PathName) -> ServerReply:
-    """A completion or chat completion; raises CallFailed for any other form."""
-    choices = getattr(response, "choices", None)
-    if not isinstance(choices, list) or not choices:
+def _read_response(
+    response: JsonObject, service: str, path: PathName
+) -> tuple[ServerReply, JsonObject]:
+    """A completion or chat completion and its choice; raises CallFailed for any other form."""
+    choices = response.get("choices")
+    choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
+    if not choice:
         raise broken_response(service)
-    first: Any = choices[0]
-    reason = getattr(first, "finish_reason", None)
-    ended = ENDS.get(str(reason or "stop"))
+    ended = ENDS.get(str(choice.get("finish_reason") or "stop"))
     if ended is None:
         raise CallFailed(f"{service} ended an answer for a reason that Midchart does not know")
-    message = getattr(first, "message", None)
-    if path == "chat" and message is None:
-        raise broken_response(service)
+    message = choice.get("message")
     reasoning = refusal = ""
-    if message is None:
-        text = getattr(first, "text", None)
+    if message is None and path == "completions":
+        text = choice.get("text")
         if not isinstance(text, str):
             raise broken_response(service)
+    elif not isinstance(message, dict):
+        raise broken_response(service)
     else:
-        text, reasoning = _read_content(getattr(message, "content", None), service)
+        text, reasoning = _read_content(message.get("content"), service)
         for name in ("reasoning_content", "reasoning"):
-            value = getattr(message, name, None)
+            value = message.get(name)
             reasoning = reasoning or (value if isinstance(value, str) else "")
-        refusal = getattr(message, "refusal", None) or ""
-        if getattr(message, "tool_calls", None) or getattr(message, "function_call", None):
+        refusal = message.get("refusal")
+        if message.get("tool_calls") or message.get("function_call"):
             ended = "tool"
     if not reasoning:
         reasoning, text = split_reasoning(text)
@@ -312,12 +334,14 @@ def _read_response(response: Any, service: str, path: PathName) -> ServerReply:
         text, ended = text or refusal.strip(), "refusal"
     elif not text and ended == "stop":
         ended = "empty"
-    usage = getattr(response, "usage", None)
+    usage = _object(response.get("usage"))
     read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
-    thought = token_count(getattr(usage, "completion_tokens_details", None), "reasoning_tokens")
-    model = getattr(response, "model", None)
+    details = _object(usage.get("completion_tokens_details"))
+    thought = token_count(details, "reasoning_tokens")
+    model = response.get("model")
     name = model if isinstance(model, str) else ""
-    return ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)
+    reply = ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)
+    return reply, choice
 
 
 def _read_content(content: Any, service: str) -> tuple[str, str]:
@@ -331,7 +355,7 @@ def _read_content(content: Any, service: str) -> tuple[str, str]:
     texts: list[str] = []
     thoughts: list[str] = []
     for part in content:
-        part = part if isinstance(part, dict) else {}
+        part = _object(part)
         inner = part.get("thinking")
         if isinstance(inner, list):  # Mistral's form
             thoughts += [str(one.get("text", "")) for one in inner if isinstance(one, dict)]
@@ -352,8 +376,8 @@ def _too_long(error: Exception) -> bool:
     return getattr(error, "status_code", 0) == 400 and any(phrase in body for phrase in _TOO_LONG)
 
 
-def _openai_failure(error: Exception, service: str) -> CallFailed:
-    """An error of the client as a CallFailed; its body is inspected and never passed on."""
+def _server_failure(error: Exception, service: str) -> CallFailed:
+    """An error of a call as a CallFailed; its body is inspected and never passed on."""
     if _too_long(error):
         return CallFailed(f"{service} finds the prompt too long for its model (status 400)")
     return call_failure(error, service)

@@ -82,7 +82,8 @@ class Permit:
         return settings.secret(self.entry.key)
 
     def check(self) -> None:
-        """Raise EgressRefused where the port meanwhile belongs to another account."""
+        """Raise EgressRefused where the port meanwhile belongs to another account; asked as a
+        connection is made, which then stays with the program that accepted it."""
         if self.entry is None:
             check_listener(self.address, connecting=True)
 
@@ -107,15 +108,16 @@ class Permit:
                 f"{self.address.host} may be asked by {', '.join(sorted(methods))}, "
                 f"not by {request.method}"
             )
-        self.check()
 
     def client(self) -> dict[str, Any]:
-        """Arguments that restrict an httpx client to this permit.
+        """Arguments that restrict a :class:`midchart.core.client.limits.LimitedClient` to this
+        permit.
 
         No redirect is followed, and no setting of the environment is read but a listed proxy's
         (:func:`midchart.core.egress.owners_list.proxy_to`).
         """
         return {
+            "connecting": self.check,
             "event_hooks": {"request": [self.hold]},
             "follow_redirects": False,
             "trust_env": False,

@@ -29,6 +29,7 @@ class FaultServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else an answer's body waits 40 ms for its headers
 
             def log_message(self, *args):
                 pass
