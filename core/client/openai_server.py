@@ -96,23 +96,24 @@ class OpenAIServer:
         self._effort = {"reasoning_effort": effort} if effort else {}
         self._key = key
         self._lock = threading.Lock()
-        self._client: LimitedClient | None = None
+        self._of_thread = threading.local()
 
     def _open(self) -> LimitedClient:
-        with self._lock:
-            if self._client is None:
-                from midchart.core.client.limits import LimitedClient
+        """The client of this thread, with one connection: those of a shared client are all looked
+        at for each request."""
+        if not hasattr(self._of_thread, "client"):
+            from midchart.core.client.limits import LimitedClient
 
-                quiet_clients()
-                address = self.permit.address
-                self._client = LimitedClient(
-                    self.service,
-                    self.timeout_s,
-                    base_url=address.url if address.path else f"{address.url}/v1",
-                    headers={"authorization": f"Bearer {self._key.reveal()}"} if self._key else {},
-                    **self.permit.client(),
-                )
-            return self._client
+            quiet_clients()
+            address = self.permit.address
+            self._of_thread.client = LimitedClient(
+                self.service,
+                self.timeout_s,
+                base_url=address.url if address.path else f"{address.url}/v1",
+                headers={"authorization": f"Bearer {self._key.reveal()}"} if self._key else {},
+                **self.permit.client(),
+            )
+        return self._of_thread.client
 
     def complete(self, prompt: str, tokens: int, ends: Sequence[str] = ()) -> ServerReply:
         """The model's greedy continuation of a finished prompt; raises CallFailed.

@@ -476,9 +476,7 @@ _EDGES = [i / 10 for i in range(1, 10)]
 
 def gold_sentence_ids(sentences: Iterable[Sentence], spans: Sequence[Span]) -> frozenset[str]:
     """Ids of the sentences that share at least one character with a span of the evidence."""
-    by_event: dict[int, list[Span]] = {}
-    for span in spans:
-        by_event.setdefault(span.event, []).append(span)
+    by_event = _by_event(spans)
     return frozenset(
         sentence.id
         for sentence in sentences
@@ -486,21 +484,25 @@ def gold_sentence_ids(sentences: Iterable[Sentence], spans: Sequence[Span]) -> f
     )
 
 
+def _by_event(spans: Iterable[Span]) -> dict[int, list[Span]]:
+    by_event: dict[int, list[Span]] = {}
+    for span in spans:
+        by_event.setdefault(span.event, []).append(span)
+    return by_event
+
+
 def evidence_parts(
     sentences: Iterable[Sentence], spans: Sequence[Span]
 ) -> dict[str, tuple[Span, ...]]:
     """The non-empty pieces of the evidence in each sentence, by sentence id."""
+    by_event = _by_event(span for span in spans if span.start < span.end)
     parts: dict[str, tuple[Span, ...]] = {}
     for sentence in sentences:
-        sentence_span = sentence.span
+        event, start, end = sentence.span.event, sentence.span.start, sentence.span.end
         inside = tuple(
-            Span(
-                sentence_span.event,
-                max(sentence_span.start, s.start),
-                min(sentence_span.end, s.end),
-            )
-            for s in spans
-            if sentence_span.overlaps(s) and s.start < s.end
+            Span(event, max(start, span.start), min(end, span.end))
+            for span in by_event.get(event, ())
+            if sentence.span.overlaps(span)
         )
         if inside:
             parts[sentence.id] = inside
