@@ -178,7 +178,7 @@ DETACH = flag("--detach", "do not wait for the end")
 QUEUED = flag(
     "--queued", "start when the slot it needs (a GPU, or the CPU) is free, in queue order"
 )
-ON = "where to execute: here, ray (Ray on this machine) or ray://HOST:PORT (a cluster)"
+ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:PORT (a cluster)"
 
 
 @command(

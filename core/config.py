@@ -264,6 +264,16 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
     }
 
 
+def one_thread() -> None:
+    """Have numerical libraries of this process compute in one thread, those too that it loads
+    later."""
+    from threadpoolctl import threadpool_limits
+
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        os.environ[name] = "1"
+    threadpool_limits(1)
+
+
 def ray_environment(loopback: bool, token: str = "") -> dict[str, str]:
     """Environment variables of a worker whose run is done on Ray.
 

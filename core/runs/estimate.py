@@ -32,9 +32,9 @@ from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import machine
 from midchart.core.readers import READERS
-from midchart.core.runs.cluster import named_cluster, read_cluster, spelled
 from midchart.core.runs.directory import RunDirectory, run_ids, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.places import named_cluster, read_cluster, require_divisible, spelled
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.planner import (
     Destination,
@@ -488,7 +488,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     """Preflight: what a spec will do, and every reason why it cannot start.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
-    to be done (:mod:`midchart.core.runs.cluster`). ``problems``: reasons, none where it can start;
+    to be done (:mod:`midchart.core.runs.places`). ``problems``: reasons, none where it can start;
     ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
     machines would see records, "" where none would. Raises nothing for a wrong spec or cluster.
     """
@@ -506,6 +506,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
             estimated = estimate(
                 table if isinstance(table, Path) else dict(table), named_cluster(cluster)
             )
+            require_divisible(read_spec(table), cluster)
         except MidchartError as error:
             problems.append(str(error))
     problems += missing

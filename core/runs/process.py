@@ -15,21 +15,16 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, overload
 
 from midchart.core import config as settings
-from midchart.core.arms import ARMS
 from midchart.core.client.claude import Work, call_log
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.identity import person
-from midchart.core.judges import JUDGES
 from midchart.core.provenance import now
-from midchart.core.readers import READERS
-from midchart.core.registry import Registry
 from midchart.core.runs import status as state
-from midchart.core.runs.cluster import LOCAL, named_cluster, on_loopback, read_cluster
 from midchart.core.runs.directory import (
     RunDirectory,
     find_run,
@@ -39,9 +34,19 @@ from midchart.core.runs.directory import (
     waiting,
     write_json,
 )
-from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.gate_checkpoints import refuse_others
-from midchart.core.runs.plan import READER, ComponentSpec, Plan
+from midchart.core.runs.places import (
+    CPU,
+    GPU,
+    LOCAL,
+    named_cluster,
+    on_loopback,
+    on_ray,
+    read_cluster,
+    require_divisible,
+    wanted,
+)
+from midchart.core.runs.plan import ComponentSpec, Plan
 from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.status import slot_of, state_of
@@ -50,7 +55,7 @@ from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.lock import Lock, exclusive
 
 BUSY = ("running", "cancelling")
-CPU, GPU, RAY = "cpu", "gpu", "ray"
+RAY = "ray"
 children: dict[str, subprocess.Popen[bytes]] = {}
 """Run → the worker that this process started and has not reaped yet."""
 
@@ -60,32 +65,8 @@ def _slots() -> tuple[str, ...]:
     return (CPU, *(f"{GPU} {name}" for name in settings.gpus()))
 
 
-def wanted(plan: Plan) -> str:
-    """ "gpu" for a run that trains or has a component that loads weights, else "cpu".
-
-    A spec whose ``device`` is "cpu" keeps training off the GPUs.
-    """
-    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
-    if trains or plan.options.get("semantic"):
-        return GPU
-    for registry, name in _components(plan):
-        factory = registry.get(name)
-        if getattr(factory, "needs", None) or hasattr(factory, "mark"):
-            return GPU
-    return CPU
-
-
-def _components(plan: Plan) -> Iterator[tuple[Registry[Any], str]]:
-    for arm in plan.arms:
-        yield ARMS, arm.name
-        if READER in arm.options:
-            yield READERS, ComponentSpec.read(arm.options[READER]).name
-    yield from ((READERS, entry.name) for entry in plan.reader_entries)
-    yield from ((JUDGES, entry.name) for entry in plan.judge_entries)
-
-
 def _wanted_by(folder: RunDirectory) -> str:
-    return RAY if folder.cluster() else wanted(folder.plan())
+    return RAY if on_ray(folder.cluster()) else wanted(folder.plan())
 
 
 def _fitting(wants: str) -> tuple[str, ...]:
@@ -109,7 +90,7 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
         gpu = slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
     cluster = folder.cluster()
     token = secrets.token_hex(32) if cluster == LOCAL else ""
-    ray = settings.ray_environment(on_loopback(cluster), token) if cluster else {}
+    ray = settings.ray_environment(on_loopback(cluster), token) if on_ray(cluster) else {}
     command = [
         sys.executable,
         "-m",
@@ -150,11 +131,11 @@ def _reap() -> None:
 def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
-    ``on``: where its work is done (:mod:`midchart.core.runs.cluster`). Raises as
+    ``on``: where its work is done (:mod:`midchart.core.runs.places`). Raises as
     :func:`start` does.
     """
     cluster = read_cluster(on)
-    document = plan(read_spec(spec), named_cluster(cluster))
+    document = _planned(spec, cluster)
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
@@ -162,6 +143,13 @@ def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
             folder = make_run(document, queued=_queue_note, cluster=cluster)
     tick()
     return folder.id
+
+
+def _planned(spec: str | Path | Mapping[str, Any], cluster: str) -> dict[str, Any]:
+    """The plan of a spec whose work a place can do; raises as :func:`start` does."""
+    asked = read_spec(spec)
+    require_divisible(asked, cluster)
+    return plan(asked, named_cluster(cluster))
 
 
 def _put(folder: RunDirectory) -> None:
@@ -263,11 +251,11 @@ STOP_PATIENCE_S = 30.0
 def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.cluster`). Raises
+    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.places`). Raises
     InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
     cluster = read_cluster(on)
-    folder = make_run(plan(read_spec(spec), named_cluster(cluster)), cluster=cluster)
+    folder = make_run(_planned(spec, cluster), cluster=cluster)
     launch(folder, take_lock(folder))
     tick()
     return folder.id
@@ -280,9 +268,9 @@ def resume(
 
     At once, or with ``queued`` as soon as its slot is free. Done items are skipped; a finished run
     without failed items is left as it is. ``budget_usd``: a new budget of every judge and reader
-    that has one, in US dollars for the whole run. ``on``: another cluster for its work ("here",
-    "ray", "ray://HOST:PORT"). Raises InputError where it is running, where cohort files, a reader's
-    weights or an arm's gate have changed, or where the data-use tag forbids the cluster.
+    that has one, in US dollars for the whole run. ``on``: another place for its work ("here",
+    "cores", "ray", "ray://HOST:PORT"). Raises InputError where it is running, where cohort files,
+    a reader's weights or an arm's gate have changed, or where the place cannot or may not do it.
     """
     # A run that can be resumed, under its lock.
     cluster = None if on is None else read_cluster(on)
@@ -314,7 +302,9 @@ def resume(
                 f"run {run} started with other weights for its reader {changed[0]!r}: hash "
                 "mismatch; restore them, or start a new run"
             )
-        receiver = named_cluster(folder.cluster() if cluster is None else cluster)
+        place = folder.cluster() if cluster is None else cluster
+        require_divisible(started, place)
+        receiver = named_cluster(place)
         if receiver:
             permit((), open_source(started.data).manifest, (), receiver)
         refuse_others(folder.path, started.arms, started.protocol)

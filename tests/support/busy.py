@@ -4,8 +4,8 @@ A server on loopback, in a process of its own, takes 0.2 s for an answer, howeve
 at once. A run of kind ``answers`` on the demo cohort asks it with so many prompts in flight, while
 it selects. Tells the share of places in flight that were taken between the first prompt and the
 last answer (``busy``: server seconds / in flight / seconds), in the middle eight tenths of the
-answers (``steady``), and the processor time of the run for an answer. It needs the demo cohort; run
-it in an empty place:
+answers (``steady``), and the processor time of the run, workers included, for an answer. It needs
+the demo cohort; run it in an empty place:
 
     MIDCHART_DATA=/tmp/busy midchart demo --out /tmp/busy/cohorts/demo
     MIDCHART_DATA=/tmp/busy python -m tests.support.busy
@@ -24,6 +24,7 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.cli import table
 from midchart.core.runs.directory import make_run, take_lock
+from midchart.core.runs.places import spelled
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.worker import do_run
@@ -62,8 +63,14 @@ def busy(moments: list[float], in_flight: int) -> float:
     return len(moments) * DELAY_S / in_flight / (moments[-1] - moments[0] + DELAY_S)
 
 
-def measure(in_flight: int, items: int) -> dict[str, Any]:
-    """The row of a run with so many prompts in flight."""
+def processor_s() -> float:
+    """Seconds of processor time of this process and of its children that ended."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def measure(in_flight: int, items: int, on: str) -> dict[str, Any]:
+    """The row of a run with so many prompts in flight, done ``on`` a place."""
     command = [sys.executable, "-m", __spec__.name, "--serve"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -80,18 +87,19 @@ def measure(in_flight: int, items: int) -> dict[str, Any]:
             "judges": ["token_overlap"],
             "limit": max(1, items // len(ARMS)),
         }
-        run = make_run(plan(read_spec(spec)))
+        run = make_run(plan(read_spec(spec)), cluster=spelled(on))
         lock = take_lock(run)
-        begun = time.process_time()
+        begun = processor_s()
         try:
             do_run(run)
         finally:
             lock.release()
-        taken = time.process_time() - begun
+        taken = processor_s() - begun
         moments = json.loads(child.communicate()[0])
     cut = len(moments) // 10
     return {
         "in_flight": in_flight,
+        "on": on,
         "answers": len(moments),
         "busy": f"{busy(moments, in_flight):.0%}",
         "steady": f"{busy(moments[cut : len(moments) - cut], in_flight):.0%}",
@@ -105,12 +113,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--in-flight", type=int, nargs="*", default=[8, 32])
     parser.add_argument("--items", type=int, default=480)
+    parser.add_argument("--on", nargs="*", default=["here", "cores"])
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     call = parser.parse_args()
     if call.serve:
         serve()
         return
-    rows = [measure(number, call.items) for number in call.in_flight]
+    rows = [measure(number, call.items, on) for number in call.in_flight for on in call.on]
     table(rows, tuple(rows[0]))
 
 

@@ -22,9 +22,10 @@ from midchart.pages.ui.shared.marks import plain
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
-HERE, LOCAL, CLUSTER = "here", "ray", "ray://"
+HERE, CORES, LOCAL, CLUSTER = "here", "cores", "ray", "ray://"
 PLACES = {
     HERE: "This machine, one process",
+    CORES: "This machine, all cores",
     LOCAL: "This machine, all cores or GPUs (Ray)",
     CLUSTER: "A cluster (Ray)",
 }
@@ -74,7 +75,7 @@ def _advanced() -> str:
     place = right.selectbox(
         "Run on", list(PLACES), format_func=PLACES.__getitem__, key="compose_on",
         persist_state="session",
-        help="On Ray, several workers run in parallel; rows, status and resume are the same.",
+        help="On all cores or Ray, several workers run in parallel; all else is the same.",
     )  # fmt: skip
     if place == CLUSTER:
         typed = right.text_input(

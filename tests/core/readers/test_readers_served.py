@@ -299,9 +299,8 @@ def test_invalid_options_are_refused_without_a_connection(options):
 
 def test_debug_logging_of_the_client_stays_silent(server, caplog):
     caplog.set_level(logging.DEBUG)
-    import openai  # noqa: F401 - its import may turn logging on
-
-    logging.getLogger("openai").setLevel(logging.DEBUG)
+    for name in ("httpx2", "httpcore2"):
+        logging.getLogger(name).setLevel(logging.DEBUG)
     server.fault("500")
     assert reader(server).read(prompts(1)[0]).status == "ok"
     assert SECRET_TEXT not in caplog.text and KEY not in caplog.text

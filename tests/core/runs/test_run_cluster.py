@@ -9,23 +9,23 @@ import pytest
 
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.results.items import rows
-from midchart.core.runs.cluster import (
-    MOST_DEATHS,
-    Pool,
-    RayWorker,
-    ShardBatch,
-    ShardRows,
-    batches,
-    for_workers,
-    on_loopback,
-    read_cluster,
-)
 from midchart.core.runs.directory import make_run
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.job import Job, Stopped
+from midchart.core.runs.places import on_loopback, read_cluster, require_divisible
 from midchart.core.runs.plan import ComponentSpec
 from midchart.core.runs.planner import open_source, plan
 from midchart.core.runs.schemas import ANSWERS
+from midchart.core.runs.shards import (
+    MOST_DEATHS,
+    Pool,
+    ShardBatch,
+    ShardRows,
+    ShardWorker,
+    WorkerDied,
+    batches,
+    for_workers,
+)
 from midchart.core.runs.spec import read_spec
 from tests.support.run_helpers import contents, spec, write_cohort
 
@@ -35,68 +35,54 @@ def cohort(place):
     return write_cohort(place / "data" / "cohorts" / "tiny", records=4, events=40)
 
 
-class Ref:
-    """What Ray gives for a value that is to come."""
-
-    def __init__(self, value):
-        self.value = value
-
-
-class FakeRay:
-    """The four calls of Ray that a pool makes, over workers of this process."""
-
-    class exceptions:
-        class RayError(Exception):
-            pass
-
-    def wait(self, refs, num_returns, timeout, fetch_local):
-        return refs[:num_returns], refs[num_returns:]
-
-    def get(self, ref):
-        if isinstance(ref.value, Exception):
-            raise ref.value
-        return ref.value
-
-    def kill(self, worker):
-        worker.killed = True
-
-
-class Called:
-    def __init__(self, call):
-        self.remote = call
-
-    def options(self, num_returns):
-        assert num_returns == "streaming"
-        return self
-
-
 class FakeWorker:
-    """``dies(shards, sent)`` is asked after every message whether the worker dies now."""
+    """``dies(shards, sent)`` is asked before every message whether the worker dies now."""
 
     def __init__(self, run, dies, readiness):
-        self.worker, self.dies, self.readiness, self.killed = RayWorker(run), dies, readiness, False
-        self.ready = Called(lambda: Ref({**self.worker.ready(), **readiness}))
-        self.work = Called(self._work)
+        self.worker, self.dies, self.readiness, self.killed = (
+            ShardWorker(run),
+            dies,
+            readiness,
+            False,
+        )
+        self.working = None
 
-    def _work(self, shards, there):
+    def begin(self, shards, there):
+        self.working = self._messages(shards, there)
+
+    def _messages(self, shards, there):
         sent = 0
         for messages in self.worker.work(shards, there):
             for message in messages:
                 if self.dies(shards, sent):
-                    yield Ref(FakeRay.exceptions.RayError("gone"))
-                    return
+                    raise WorkerDied
                 sent += 1
-                yield Ref([message])
+                yield [message]
+
+    def receive(self):
+        if self.working is None:
+            return {**self.worker.ready(), **self.readiness}
+        return next(self.working, None)
+
+    def kill(self):
+        self.killed = True
 
 
-class FakeSession:
+class FakePlace:
+    """Starts workers in this process."""
+
+    where = "the cluster"
+
     def __init__(self, room=2, dies=lambda shards, sent: False, readiness=None):
-        self.ray, self.dies, self.readiness, self.workers = FakeRay(), dies, readiness or {}, []
+        self.dies, self.readiness, self.workers = dies, readiness or {}, []
         self.room = lambda: room
 
     def worker(self, run):
         self.workers.append(FakeWorker(run, self.dies, self.readiness))
         return self.workers[-1]
+
+    def ready(self, workers, patience_s):
+        return list(workers)
 
 
 class Run:
@@ -149,7 +135,7 @@ def test_shards_give_the_rows_of_a_single_process_though_workers_die(cohort, kin
             return True
         return False
 
-    session = FakeSession(dies=dies)
+    session = FakePlace(dies=dies)
     parted = Run(small(cohort, kind)).pooled(session)
     assert len(deaths) == 2 and len(session.workers) == 4
     assert parted.contents() == single.contents()
@@ -158,9 +144,9 @@ def test_shards_give_the_rows_of_a_single_process_though_workers_die(cohort, kin
 
 
 def test_finished_items_are_not_repeated(cohort):
-    run = Run(small(cohort)).pooled(FakeSession())
+    run = Run(small(cohort)).pooled(FakePlace())
     asked = []
-    again = FakeSession(dies=lambda shards, sent: asked.append(sent) or False)
+    again = FakePlace(dies=lambda shards, sent: asked.append(sent) or False)
     run.pooled(again)
     # Each batch ends at once: its one message is its end.
     assert set(asked) == {0} and run.job.done == len(rows(run.folder.id, "answers")) * 2
@@ -177,20 +163,20 @@ def test_a_shard_that_kills_its_workers_is_named_and_the_others_finish(cohort):
 
     run = Run(small(cohort))
     with pytest.raises(WorkFailed, match=r"1 shards of the run died 3 times.*: 2;"):
-        run.pooled(FakeSession(dies=dies))
+        run.pooled(FakePlace(dies=dies))
     assert len(deaths) == MOST_DEATHS
     assert {row["record"] for row in rows(run.folder.id, "answers")} == {"1", "3", "4"}
 
 
 def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
-    monkeypatch.setattr("midchart.core.runs.cluster.DRAIN_S", 2.0)
+    monkeypatch.setattr("midchart.core.runs.shards.DRAIN_S", 2.0)
     run = Run(small(cohort), go_on=lambda done: done < 3)
     with pytest.raises(Stopped):
-        run.pooled(FakeSession(room=1))
+        run.pooled(FakePlace(room=1))
     rows_by_table = run.contents()
     assert sum(map(len, rows_by_table.values())) == run.job.done >= 3
     run.job._progress = lambda done, failed: True
-    run.pooled(FakeSession(room=1))
+    run.pooled(FakePlace(room=1))
     assert run.contents() == Run(small(cohort)).alone().contents()
 
 
@@ -203,14 +189,14 @@ def test_a_cancelled_pass_keeps_what_workers_still_send(cohort, monkeypatch):
 )
 def test_an_unsuitable_machine_stops_the_run(cohort, readiness, message):
     with pytest.raises(WorkFailed, match=message):
-        Run(small(cohort)).pooled(FakeSession(readiness=readiness))
+        Run(small(cohort)).pooled(FakePlace(readiness=readiness))
 
 
 def test_another_machine_is_noted_in_the_audit_file(cohort):
     from midchart.core.egress import audit
 
     before = len(audit.lines())
-    Run(small(cohort)).pooled(FakeSession(readiness={"host": "node-7"}))
+    Run(small(cohort)).pooled(FakePlace(readiness={"host": "node-7"}))
     (line,) = [line for line in audit.lines()[before:] if line["event"] == "left"]
     assert (line["host"], line["purpose"]) == ("node-7", "worker of the cluster")
 
@@ -219,6 +205,38 @@ def test_judges_with_a_budget_are_not_sent_to_workers(cohort):
     run = Run(small(cohort))
     judges = (ComponentSpec("claude", label="claude"), *run.plan.judge_entries)
     assert for_workers(dataclasses.replace(run.plan, judge_entries=judges)) == run.plan
+
+
+def test_concurrent_calls_are_divided_among_processes_of_a_machine(cohort):
+    served = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
+    entries = (
+        ComponentSpec("served", {**served, "concurrency": 32}, "a"),
+        ComponentSpec("served", served, "b"),  # 8 by default
+        ComponentSpec("served", {**served, "concurrency": 2}, "c"),
+        ComponentSpec("extractive", label="d"),
+    )
+    plan = dataclasses.replace(Run(small(cohort)).plan, reader_entries=entries)
+    divided = for_workers(plan, 3).reader_entries
+    assert [entry.options.get("concurrency") for entry in divided] == [10, 2, 1, None]
+    assert [entry.label for entry in divided] == ["a", "b", "c", "d"]
+    assert for_workers(plan).reader_entries == entries
+
+
+def test_a_reader_with_a_budget_is_not_divided(cohort, monkeypatch):
+    plan = dataclasses.replace(
+        Run(small(cohort)).plan, reader_entries=(ComponentSpec("claude", label="claude"),)
+    )
+    require_divisible(plan, "")
+    for place in ("cores", "ray"):
+        with pytest.raises(InputError, match="keeps a budget"):
+            require_divisible(plan, place)
+    weights = dataclasses.replace(plan, reader_entries=(ComponentSpec("qwen", label="qwen"),))
+    monkeypatch.setenv("MIDCHART_GPUS", "")
+    require_divisible(weights, "cores")
+    monkeypatch.setenv("MIDCHART_GPUS", "0")
+    with pytest.raises(InputError, match="uses a GPU"):
+        require_divisible(weights, "cores")
+    require_divisible(weights, "ray")
 
 
 def test_rows_in_memory_are_reported_on_arrival_and_selected_by_plain_columns():
@@ -264,6 +282,9 @@ def test_valid_cluster_addresses(monkeypatch):
 def test_batches_cover_all_shards_and_shrink_after_a_death():
     cut = batches([str(i) for i in range(100)], room=2)
     assert [p for batch in cut for p in batch.shards] == [str(i) for i in range(100)]
-    assert max(len(lot.shards) for lot in cut) == 4
-    assert cut[0].after_death() == [ShardBatch((str(i),), 1) for i in range(4)]
+    # Half of a worker's share of what is left, by hand.
+    sizes = [len(batch.shards) for batch in cut]
+    assert sizes[:5] == [25, 18, 14, 10, 8] and sizes[-2:] == [1, 1]
+    four = ShardBatch(tuple(str(i) for i in range(4)))
+    assert four.after_death() == [ShardBatch((str(i),), 1) for i in range(4)]
     assert ShardBatch(("a",), 1).after_death() == [ShardBatch(("a",), 2)]

@@ -75,7 +75,7 @@ def workers() -> set[int]:
     pids = set()
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"ray::RayWorker"):
+            if path.read_bytes().startswith(b"ray::ShardWorker"):
                 pids.add(int(path.parent.name))
         except OSError:
             continue
