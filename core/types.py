@@ -445,5 +445,7 @@ BANDS: Bands = (
     ("90-100", 0.9, 1.0),
 )
 """Position bands, left-closed; the last is closed on both sides (docs/methods.md, Units)."""
+UNLOCATED = "unlocated"
+"""The band of evidence that was not found in the record."""
 MIDDLE = (0.3, 0.7)
 """The middle, closed on both sides; the rest is the edge."""

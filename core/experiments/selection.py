@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from midchart.core.arms.hits import Question, buffer_claims, question_of
 from midchart.core.embedding.pairs import require
 from midchart.core.errors import reason_of
 from midchart.core.experiments.answers import conclusion
@@ -42,7 +43,6 @@ from midchart.core.results.tables import (
 )
 from midchart.core.runs.answering import select
 from midchart.core.runs.declared import Conclusion
-from midchart.core.runs.evidence import ABOUT, Question, buffer_claims, question_of, score_semantic
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from midchart.core.runs.job import Job, Row
 from midchart.core.runs.plan import ArmConfig, Plan, Spec
@@ -55,6 +55,7 @@ from midchart.core.runs.schemas import (
     entry_text,
     item_of,
 )
+from midchart.core.runs.semantic import ABOUT, score_semantic
 from midchart.core.stats.intervals import cluster_totals, clustered_intervals, ratio
 from midchart.core.stats.paired import paired_floor, reported_interval, share_floor, share_interval
 from midchart.core.storage.rows import RowStore, Schema
@@ -104,7 +105,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
 
     ``chance`` is the expected recall of random sentences with as many tokens as the context,
     question by question, ``picked_chance`` with as many as the arm's own picks
-    (:mod:`midchart.core.runs.evidence`); null for semantic hits and, of all pieces, in runs of
+    (:mod:`midchart.core.arms.hits`); null for semantic hits and, of all pieces, in runs of
     earlier versions. ``any_piece`` and ``any_piece_chance`` of all pieces are the share and chance
     of any piece of the same questions, null for other criteria. ``unmatched`` is the mean number of
     units of a question that the arm kept without a reason (no word shared with the question, no

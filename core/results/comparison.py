@@ -25,7 +25,7 @@ from midchart.core.results.tables import entry_columns, facts, generator
 from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
-from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, UNLOCATED
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
 from midchart.core.stats.intervals import cluster_totals, ratio
 from midchart.core.stats.paired import (
@@ -39,6 +39,7 @@ from midchart.core.stats.paired import (
     smallest_difference,
 )
 from midchart.core.storage.rows import Ask, literal
+from midchart.core.types import UNLOCATED
 
 POWER, ALPHA = 0.8, 0.05
 Floats = NDArray[np.float64]

@@ -25,7 +25,7 @@ from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.results.primary import verdict_source
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import ArmConfig, Plan
-from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION, UNLOCATED
+from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION
 from midchart.core.stats.intervals import (
     Interval,
     bootstrap_proportion,
@@ -34,7 +34,7 @@ from midchart.core.stats.intervals import (
 )
 from midchart.core.stats.paired import reported_interval, widened
 from midchart.core.storage.rows import Ask, RowStore, Schema, literal, snapshot
-from midchart.core.types import BANDS, Outcome
+from midchart.core.types import BANDS, UNLOCATED, Outcome
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from midchart.core.arms.base import ScoredArm
+from midchart.core.arms.hits import Question, buffer_claims
 from midchart.core.client.streams import ServiceStream
 from midchart.core.errors import MidchartError, WorkFailed, reason_of
 from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each, streams
@@ -24,7 +25,6 @@ from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
-from midchart.core.runs.evidence import Question, buffer_claims
 from midchart.core.runs.job import Job, Row, Stopped, outcomes
 from midchart.core.runs.plan import EXACT, ArmConfig
 from midchart.core.runs.schemas import (

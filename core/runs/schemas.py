@@ -20,7 +20,7 @@ from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.provenance import digest
 from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.storage.rows import Schema, literal
-from midchart.core.types import BANDS, Ended, Outcome, Selection
+from midchart.core.types import BANDS, UNLOCATED, Ended, Outcome, Selection
 
 LARGEST = 1 << 53
 
@@ -195,8 +195,6 @@ QUEUED, EVENT, PERSON = TypeAdapter(QueueDocument), TypeAdapter(EventLine), Type
 # `task_type`, `domain` and `specialty` are the instruction's own, so that tables need no cohort.
 
 
-UNLOCATED = "unlocated"
-"""The band of evidence that was not found in the record."""
 _KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
 _LINES = "STRUCT(id VARCHAR, text VARCHAR)[]"
 _TRACE = "STRUCT(name VARCHAR, value VARCHAR)[]"
@@ -257,11 +255,11 @@ reference (null without one). ``evidence``: any piece, one of the sentences with
 of earlier versions, for which :data:`ALL_KEPT` derives it), ``evidence_share``: the share of the
 evidence's characters inside the selected sentences. ``…_chance``: the probability that random
 sentences of as many tokens as the context are such a hit, ``…_picked_chance``: as many as the arm's
-own picks (:mod:`midchart.core.runs.evidence`). ``wording`` and ``lines``: where an arm wrote its
+own picks (:mod:`midchart.core.arms.hits`). ``wording`` and ``lines``: where an arm wrote its
 context itself, "compressed" or as "summaries", and what it wrote; of a compressed sentence at least
 half of the evidence must be left (``evidence_share`` counts the characters that are), and what a
 summary holds is not known: null. ``kept`` counts the lines of the context, ``picked`` those that
-the arm itself chose (:func:`midchart.core.runs.evidence.own_pick`); of both, how many are hits.
+the arm itself chose (:func:`midchart.core.arms.hits.own_pick`); of both, how many are hits.
 ``unmatched`` counts units that the arm chose without a reason to keep them (no word shared with the
 question, no similarity above 0), null for an arm that scores no units and in runs of earlier
 versions. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that

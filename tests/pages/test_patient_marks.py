@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core import api
-from midchart.core.runs.evidence import question_of
+from midchart.core.arms.hits import question_of
 from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Prompt
 from midchart.pages.ui.arms import contexts

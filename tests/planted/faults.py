@@ -180,7 +180,7 @@ FAULTS = (
         "any piece of the evidence counts as all pieces",
         (
             Edit(
-                "core/runs/evidence.py",
+                "core/arms/hits.py",
                 '"evidence_all": None if held is None else len(held) == len(self.parts)',
                 '"evidence_all": None if held is None else bool(held)',
             ),

@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
+from midchart.core.arms.hits import Question, question_of
 from midchart.core.cohorts.kept_questions import asked_of_all, checked_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import SpecError
@@ -33,12 +34,12 @@ from midchart.core.results.reviews import review_tables, reviews_of, with_review
 from midchart.core.runs.answering import Answering
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
-from midchart.core.runs.evidence import Question, question_of, score_semantic
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
+from midchart.core.runs.semantic import score_semantic
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.synthetic.needles import seeded
 from midchart.core.types import Cohort, Event, Gold, Instruction, Record

@@ -46,11 +46,12 @@ from midchart.core.results.tables import (
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.schemas import COUNTS, UNLOCATED
+from midchart.core.runs.schemas import COUNTS
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
 from midchart.core.stats.intervals import Interval, cluster_totals, square_and_add
 from midchart.core.stats.paired import agreement_floors, reported_interval, share_floor
 from midchart.core.storage.rows import Ask, RowStore, literal, query
+from midchart.core.types import UNLOCATED
 
 LOCATED = f"band <> '{UNLOCATED}'"
 STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}

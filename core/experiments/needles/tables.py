@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.arms.hits import Question, question_of
 from midchart.core.errors import InputError
 from midchart.core.experiments.needles.cohort import NeedleCohort
 from midchart.core.format import count, finite, interval, p_value, percent, signed
@@ -24,7 +25,6 @@ from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import reviews_of
 from midchart.core.results.tables import cells, ends, failures, generator, human_verdicts
 from midchart.core.runs.directory import find_run
-from midchart.core.runs.evidence import Question, question_of
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import Row
 from midchart.core.runs.plan import Plan

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import Field
 
+from midchart.core.arms.hits import Question, question_of
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.interfaces import read_each
 from midchart.core.judges.rules import is_refusal
@@ -33,7 +34,6 @@ from midchart.core.provenance import digest, now
 from midchart.core.readers.extractive import bare
 from midchart.core.runs.answering import case_of
 from midchart.core.runs.declared import Conclusion
-from midchart.core.runs.evidence import Question, question_of
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import UNLIMITED, ArmConfig, Plan, Spec

@@ -18,12 +18,11 @@ from midchart.core.other_systems.audit.joining import REVIEWER
 from midchart.core.results.tables import ALL_BANDS, bands_of, ends, generator
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.schemas import UNLOCATED
 from midchart.core.stats.intervals import clustered_intervals, wilson_interval
 from midchart.core.stats.paired import paired_floor, reported_interval, share_interval
 from midchart.core.stats.positions import assemble, cells, permutation_totals
 from midchart.core.storage.rows import RowStore
-from midchart.core.types import BANDS, Span
+from midchart.core.types import BANDS, UNLOCATED, Span
 
 LOCATED_STEPS = ("retrieved", "reranked", "prompt")
 """Steps after which the evidence is looked for; columns of the rows."""

@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
+from midchart.core.arms.hits import Question, question_of
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.other_systems.order_and_filler.filler import FillerSource
 from midchart.core.protocol import Protocol
 from midchart.core.runs.answering import select
-from midchart.core.runs.evidence import Question, question_of
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import kept_rows

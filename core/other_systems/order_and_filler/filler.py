@@ -16,9 +16,9 @@ from itertools import islice
 import numpy as np
 
 from midchart.core.arms.base import candidates
+from midchart.core.arms.hits import Question
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.protocol import Protocol
-from midchart.core.runs.evidence import Question
 from midchart.core.synthetic.needles import seeded
 from midchart.core.synthetic.neutral import neutral_sentences
 from midchart.core.text import as_words, content_words, count_tokens, words

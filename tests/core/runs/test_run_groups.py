@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midchart.core.arms.hits import Question
 from midchart.core.errors import WorkFailed
 from midchart.core.loaders.open import open_cohort
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.runs.answering import select, validated
-from midchart.core.runs.evidence import Question
 from midchart.core.runs.job import Stopped, outcomes
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.process import cancel, start

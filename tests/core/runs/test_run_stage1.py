@@ -225,7 +225,7 @@ def test_failed_scores_have_a_reason_and_are_repeated_on_resume(cohort, monkeypa
         raise RuntimeError(f"the record says {pairs[0]}")
 
     with monkeypatch.context() as patch:
-        patch.setattr("midchart.core.runs.evidence.Entailment.either_way", broken)
+        patch.setattr("midchart.core.runs.semantic.Entailment.either_way", broken)
         run = finished_run(spec(cohort, arms=["bm25", "oracle"], limit=6))
     now = status(run)
     failed = [r for r in rows(run, "semantic") if r["status"] == "failed"]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from midchart.core import api
+from midchart.core.arms.hits import question_of
 from midchart.core.experiments.curve.rows import _pieces
 from midchart.core.loaders.check import FEW_EVENTS, resolve_position
 from midchart.core.loaders.open import open_cohort
@@ -17,7 +18,6 @@ from midchart.core.protocol import Protocol, parse
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.runs.estimate import preflight
-from midchart.core.runs.evidence import question_of
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.types import Response

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given as for_all
 from hypothesis import strategies as st
 
+from midchart.core.arms.hits import question_of
 from midchart.core.protocol import parse
-from midchart.core.runs.evidence import question_of
 from midchart.core.runs.schemas import line_rows, wording
 from midchart.core.text import sentences
 from midchart.core.text.evidence import (

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.arms import ARMS
+from midchart.core.arms.hits import question_of
 from midchart.core.experiments.selection import recall
 from midchart.core.protocol import parse
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.results.tables import stage1_facts
-from midchart.core.runs.evidence import question_of
 from midchart.core.runs.schemas import SELECTIONS, SEMANTIC
 from midchart.core.runs.spec import parse_spec
 from midchart.core.storage.rows import RowStore

@@ -1,4 +1,4 @@
-"""A question during a run: its record, its evidence, and what a selection kept of it.
+"""A question of a cohort: its record, its evidence, and what a selection kept of it.
 
 A question's evidence has one or several pieces, each in one or several sentences. *Any piece* is
 kept where at least one sentence with evidence is; *all pieces* where every such sentence is, as an
@@ -10,24 +10,18 @@ judge alone. A question with unlocated evidence counts in "overall" and in no po
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import chain, groupby
-from operator import and_, attrgetter
+from operator import and_
 from typing import Any
 
 import numpy as np
 
 from midchart.core.arms.base import Candidates, candidates, index_of
 from midchart.core.cohorts.gold import SourceCheck, check_with_source, location_columns
-from midchart.core.embedding.pairs import Entailment
 from midchart.core.errors import reason_of
 from midchart.core.protocol import Protocol
-from midchart.core.provenance import digest, now
-from midchart.core.runs.job import Job, Row, Stopped
-from midchart.core.runs.planner import own_patients
-from midchart.core.runs.schemas import SEMANTIC, UNLOCATED, blank
 from midchart.core.text import content_words, sentences, words
 from midchart.core.text.evidence import (
     band_of,
@@ -39,8 +33,9 @@ from midchart.core.text.evidence import (
     is_middle,
     lexical_hits,
 )
-from midchart.core.text.prompt import body, context_texts, prompt_lines, was_cut
+from midchart.core.text.prompt import context_texts, prompt_lines, was_cut
 from midchart.core.types import (
+    UNLOCATED,
     Cohort,
     ContextLine,
     Gold,
@@ -279,149 +274,3 @@ def question_of(cohort: Cohort, instruction: Instruction, protocol: Protocol) ->
     answer = "" if gold is None else gold.answer
     chance = RandomSentences(cohort.records, instruction, protocol, parts.keys(), answer)
     return Question(instruction, cohort, gold, parts, position, chance=chance, check=check)
-
-
-# Semantic hits: entailment between kept sentences and the reference (docs/methods.md, Stage 1).
-# Scored after all selections, record by record, so that each distinct pair goes to the model once.
-
-
-ABOUT = ("answer", "evidence")
-"""What kept sentences are compared with: the reference answer, or the annotated evidence."""
-_COLUMNS = (
-    "label", "arm", "k", "record", "instruction", "order_position", "time_position",
-    "token_position",    "location_score", "location_candidates", "band",
-    "middle", "task_type", "domain", "specialty",
-)  # fmt: skip
-
-_Pair = tuple[str, str]
-
-
-def score_semantic(job: Job, table: str) -> None:
-    """Score the selections in ``table`` that have no semantic row yet."""
-    about: str = job.plan.options.get("semantic", "")
-    if about:
-        _ScoringPass(job, table, about).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoredSelection:
-    """A selection to score: its row, its lines (id, the arm's own pick, text) and the references;
-    ``problem``: why it cannot be scored."""
-
-    row: Row
-    lines: tuple[tuple[str, bool, str], ...] = ()
-    references: tuple[str, ...] = ()
-    problem: str = ""
-
-    def pairs(self) -> Iterator[_Pair]:
-        """Each reference with each line."""
-        return ((reference, text) for reference in self.references for _, _, text in self.lines)
-
-
-class _ScoringPass:
-    """One pass over the selections of a run."""
-
-    def __init__(self, job: Job, table: str, about: str) -> None:
-        self.job, self.table, self.about = job, table, about
-        self.there = job.there("semantic")
-
-    def run(self) -> None:
-        """Score record by record; a record's rows are written when its pairs are scored."""
-        selected = self._selected()
-        asked = chain.from_iterable(own_patients(self.job).values())
-        for record, instructions in groupby(asked, attrgetter("record_id")):
-            todo = [
-                row
-                for instruction in instructions
-                for row in selected.get(instruction.id, ())
-                if _semantic_item(row) not in self.there
-            ]
-            if todo:
-                self._record(record, todo)
-
-    def _selected(self) -> dict[str, list[Row]]:
-        """The selections by instruction; one that is in several readers' rows counts once."""
-        selections: dict[str, dict[str, Row]] = {}
-        columns = ", ".join((*_COLUMNS, "lines", "selection"))
-        for row in self.job.store.select(self.table, columns):
-            selections.setdefault(row["instruction"], {}).setdefault(row["label"], row)
-        return {instruction: list(rows.values()) for instruction, rows in selections.items()}
-
-    def _record(self, record: str, todo: Sequence[Row]) -> None:
-        """Score a record's selections, all pairs at once."""
-        texts: dict[str, str] = {}
-        asked: list[_ScoredSelection] = []
-        for row in todo:
-            try:
-                if not texts and row["lines"] is None and row["selection"] is not None:
-                    computed = sentences(self.job.cohort.records[record], self.job.protocol)
-                    texts = {sentence.id: sentence.text for sentence in computed}
-                asked.append(self._asked(row, texts))
-            except Exception as error:  # noqa: BLE001 - becomes the row's reason
-                asked.append(_ScoredSelection(row, problem=reason_of(error)))
-        pairs = list(dict.fromkeys(pair for one in asked for pair in one.pairs()))
-        model: str | None = None
-        scores: dict[_Pair, float] = {}
-        problem = ""
-        try:
-            entailment = self.job.member("pair model", "entailment", Entailment)
-            model = entailment.scorer.id
-            computed = entailment.either_way(pairs, lambda done, planned: self.job.notify())
-            scores = dict(zip(pairs, computed.tolist(), strict=True))
-        except Stopped:
-            raise
-        except Exception as error:  # noqa: BLE001 - becomes the reason of the record's rows
-            problem = reason_of(error)
-        for one in asked:
-            row = self._row(one, scores, one.problem or problem)
-            self.job.append("semantic", {**row, "model": model})
-
-    def _asked(self, row: Row, texts: Mapping[str, str]) -> _ScoredSelection:
-        if row["selection"] is None:
-            return _ScoredSelection(row, problem="the selection failed")
-        gold = self.job.cohort.gold.get(row["instruction"])
-        references: tuple[str, ...] = ()
-        if gold is not None:
-            references = (gold.answer,) if self.about == "answer" else gold.snippets
-        claims = buffer_claims(self.job.protocol, row["k"])
-        picked = {
-            sentence["id"]: own_pick(sentence["kept_by"], claims) for sentence in row["selection"]
-        }
-        if row["lines"] is None:
-            lines = [(id, chosen, texts[id]) for id, chosen in picked.items()]
-        else:
-            written = [ContextLine(line["id"], line["text"]) for line in row["lines"]]
-            lines = [(w.sentence_id, picked.get(w.sentence_id, False), body(w)) for w in written]
-        return _ScoredSelection(
-            row, tuple(lines), tuple(text for text in references if text.strip())
-        )
-
-    def _row(self, asked: _ScoredSelection, scores: Mapping[_Pair, float], problem: str) -> Row:
-        ids = ",".join(id for id, _, _ in asked.lines)
-        named = {name: asked.row[name] for name in _COLUMNS}
-        row: Row = {
-            **blank(SEMANTIC),
-            **named,
-            "key": digest("semantic", self.about, named["label"], named["instruction"], ids),
-            "item": _semantic_item(asked.row),
-            "about": self.about,
-            "status": "failed" if problem else "ok",
-            "reason": problem or None,
-            "time": now(),
-        }
-        if problem or not asked.references:
-            return row
-        judged = [
-            {
-                "id": id,
-                "picked": picked,
-                "probability": max(scores[reference, text] for reference in asked.references),
-            }
-            for id, picked, text in asked.lines
-        ]
-        best = max((line["probability"] for line in judged), default=0.0)
-        return {**row, "entailment": judged, "best": best}
-
-
-def _semantic_item(row: Mapping[str, Any]) -> str:
-    return digest("semantic", row["label"], row["instruction"])
