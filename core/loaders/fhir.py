@@ -154,7 +154,8 @@ def _indexed(
         with log.skipping(name):
             number = index.files.add(path, name)
             folder = _folder(index, path, place)
-            for member, at, extended in index.files.resources(number, index.skipped):
+            by_line = partial(index.enter_line, folder)
+            for member, at, extended in index.files.resources(number, index.skipped, by_line):
                 scope = _scope(index, member, at, folder) if member.bundle else folder
                 index.enter(member, scope, at, extended)
             index.files.files[number].check()
