@@ -436,7 +436,7 @@ class _OpenFiles:
 def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
     """Whether an open file is still that of its path, in the state in which it was indexed."""
     try:
-        state = file.path.stat()
+        state = os.stat(file.path)
     except OSError:
         return False
     unchanged = (state.st_size, state.st_mtime_ns) == file.state
@@ -493,11 +493,11 @@ class PlaceReader:
                 yield self(first)
                 continue
             file = self._checked_file(first.file)
-            size = last.offset + last.length - first.offset
-            content = self._content(file, first, size)
+            begin = first.offset
+            content = self._content(file, first, last.offset + last.length - begin)
             for place in run:
-                start = place.offset - first.offset
-                yield self._read(content[start : start + place.length], file, place)
+                _, _, offset, length, _ = place
+                yield self._read(content[offset - begin : offset - begin + length], file, place)
 
     def _checked_file(self, number: int) -> ResourceFile:
         file = self._files[number]

@@ -245,10 +245,10 @@ class ResourceIndex:
         except (ValueError, RecursionError):
             return False  # it is read as a document, which says what is wrong
         kind, id, subject, patient, stated, intent, verified, *unusual = _fields(head)
-        link = clean((subject or patient or _Link("")).reference)
+        link = (subject or patient or _Link("")).reference.strip()
         if kind not in _ENTRIES_ALONE or unusual != _NOTHING_UNUSUAL or not link:
             return False
-        slot, number = len(self._slots) // _WIDTH, clean(id)
+        slot, number = len(self._slots) // _WIDTH, id.strip()
         if number:
             known = self._known.get(scope.authority)
             if known is None:
@@ -647,8 +647,9 @@ class ResourceIndex:
     def located(self, slots: array[int]) -> list[tuple[ResourcePlace, int]]:
         """The places of slots, each with its owner: the number of whom the resource is about."""
         rows = np.frombuffer(self._slots, np.int64).reshape(-1, _WIDTH)
-        chosen = rows[np.frombuffer(slots, np.int64)].tolist() if slots else ()
-        return [(ResourcePlace(*place), owner) for *place, owner in chosen]
+        chosen = rows[np.frombuffer(slots, np.int64)]
+        places = map(ResourcePlace._make, chosen[:, :-1].tolist())
+        return list(zip(places, chosen[:, -1].tolist(), strict=True))
 
     def files_of(self, slots: Sequence[int]) -> set[int]:
         """The numbers of the files in which slots are."""

@@ -60,8 +60,9 @@ def once_a_text(
     _forget.append(remembered.cache_clear)
 
     def call(text: bytes, *args: P.args, **more: P.kwargs) -> T:
-        chosen = remembered if len(text) <= _LONGEST_CACHED else function
-        return chosen(text, *args, **more)
+        if len(text) <= _LONGEST_CACHED:
+            return remembered(text, *args, **more)
+        return function(text, *args, **more)
 
     return call
 
@@ -170,7 +171,7 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
 def read_again(data: bytes, name: str, line: int | None) -> Any:
     """The value of a document that :func:`read_document` read before; raises DataError."""
     try:
-        return _split(data)
+        return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
     except (ValueError, RecursionError):
         return read_document(data, name, line)
 
