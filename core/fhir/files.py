@@ -436,7 +436,7 @@ class _OpenFiles:
 def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
     """Whether an open file is still that of its path, in the state in which it was indexed."""
     try:
-        state = os.stat(file.path)
+        state = file.path.stat()
     except OSError:
         return False
     unchanged = (state.st_size, state.st_mtime_ns) == file.state
