@@ -425,7 +425,7 @@ class ResourceReader:
                 return notes
         # What depends on more than the resource's content, and the content; its narrative is part
         # of it where nothing else says more.
-        end = _end(resource, shape, time, words)
+        end = _end(resource, shape, time, words) if shape.ends else None
         until = tuple(_until(resource, kind, shape, words)) if end is None and shape.ends else ()
         is_drug = kind.startswith("Medication")
         medicine = self._medicine(resource) if is_drug and shape.refers else ""

@@ -14,7 +14,7 @@ import re
 import weakref
 import zlib
 from collections import Counter, OrderedDict
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -325,11 +325,16 @@ class ResourceFiles:
         return start, self._copy.tell()
 
     def resources(
-        self, number: int, reasons: Reasons
+        self,
+        number: int,
+        reasons: Reasons,
+        is_entered: Callable[[bytes, int, int, int, int], bool] = lambda *line: False,
     ) -> Iterator[tuple[Member, ResourcePlace, bool]]:
         """Each resource of a file with its place, and whether it may have modifier extensions.
 
         Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
+        ``is_entered``: of a line without such extensions, by its content, file, line, offset and
+        length, whether it needs not be parsed any more.
         """
         file = self.files[number]
         if not file.by_line:
@@ -345,12 +350,14 @@ class ResourceFiles:
                     reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
                     reasons.add(file.name, line, reason)
                     continue
+                extended = _MODIFIER in content
+                if not extended and is_entered(content, number, line, offset, length):
+                    continue
                 try:
                     document = read_document(content, file.name, line, _PER_LINE)
                 except DataError as error:
                     reasons.add(file.name, line, f"{error.reason} — {error.remedy}")
                     continue
-                extended = _MODIFIER in content
                 if not (isinstance(document, list) or _is_bundle(document)):
                     yield Member(document), ResourcePlace(number, line, offset, length, 0), extended
                     continue
@@ -486,11 +493,11 @@ class PlaceReader:
                 yield self(first)
                 continue
             file = self._checked_file(first.file)
-            size = last.offset + last.length - first.offset
-            content = self._content(file, first, size)
+            begin = first.offset
+            content = self._content(file, first, last.offset + last.length - begin)
             for place in run:
-                start = place.offset - first.offset
-                yield self._read(content[start : start + place.length], file, place)
+                _, _, offset, length, _ = place
+                yield self._read(content[offset - begin : offset - begin + length], file, place)
 
     def _checked_file(self, number: int) -> ResourceFile:
         file = self._files[number]

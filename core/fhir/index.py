@@ -25,7 +25,13 @@ from midchart.core.cohorts.identity import Demographics, Key, People, record_nam
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ
 from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
-from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text
+from midchart.core.fhir.json_objects import (
+    JsonObject,
+    is_plain,
+    once_a_shape,
+    once_a_text,
+    parse_element,
+)
 from midchart.core.fhir.status import FIELDS, status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
@@ -142,6 +148,37 @@ class _PatientStatement:
 _HEAD = frozenset(
     ("resourceType", "subject", "patient", "implicitRules", "modifierExtension", *FIELDS)
 )
+_ABSENT = msgspec.Raw(b"null")
+_UNUSUAL = tuple(sorted(_HEAD - {"resourceType", "subject", "patient", "status", "intent",
+                                 "verificationStatus"}))  # fmt: skip
+
+
+class _Link(msgspec.Struct, gc=False):
+    """A Reference that states one."""
+
+    reference: str
+
+
+_USUAL_HEAD = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "_UsualHead",
+        [
+            ("resourceType", str),
+            ("id", str, ""),
+            ("subject", _Link | None, None),
+            ("patient", _Link | None, None),
+            ("status", str | None, None),
+            ("intent", str | None, None),
+            ("verificationStatus", msgspec.Raw, _ABSENT),
+            *((name, msgspec.Raw, _ABSENT) for name in _UNUSUAL),
+        ],
+        gc=False,
+    )
+)
+"""Parses what a line's resource states first, and no more of it, where it has the usual types."""
+_NOTHING_UNUSUAL = [_ABSENT] * len(_UNUSUAL)
+_ENTRIES_ALONE = READ - _DOCUMENTS
+"""Types that make entries and that no other resource is resolved to."""
 EXPORT, BUNDLE = "folder:", "bundle:"
 """How the authority of an export and of a bundle begins; a folder or a file's name follows."""
 _DELETED = -1
@@ -192,6 +229,39 @@ class ResourceIndex:
             number = self._scope_numbers[authority] = len(self._scopes)
             self._scopes.append(Scope(authority, around, loose))
         return self._scopes[number]
+
+    def enter_line(
+        self, scope: Scope, content: bytes, file: int, line: int, offset: int, length: int
+    ) -> bool:
+        """Enter the resource of a line of NDJSON by its first elements alone, as most can be.
+
+        False where :meth:`enter` must see all of it: its elements have other types, other resources
+        may refer to it, or one of its number was entered before.
+        """
+        if not is_plain(content):
+            return False
+        try:
+            head = _USUAL_HEAD.decode(content)
+        except (ValueError, RecursionError):
+            return False  # it is read as a document, which says what is wrong
+        kind, id, subject, patient, stated, intent, verified, *unusual = _fields(head)
+        link = (subject or patient or _Link("")).reference.strip()
+        if kind not in _ENTRIES_ALONE or unusual != _NOTHING_UNUSUAL or not link:
+            return False
+        slot, number = len(self._slots) // _WIDTH, id.strip()
+        if number:
+            known = self._known.get(scope.authority)
+            if known is None:
+                known = self._known[scope.authority] = {}
+            if known.setdefault(f"{kind}/{number}", slot) != slot:
+                return False
+        self.totals[self.files.files[file].name] += 1
+        self._slots.extend((file, line, offset, length, 0, self._owner(scope, "", link)))
+        verification = b"null" if verified is _ABSENT else bytes(verified)
+        status, words = _usual_status(verification, kind, stated, intent)
+        if status is Status.RETRACTED:
+            self._drop(slot, f"{kind} {words}")
+        return True
 
     def enter(self, member: Member, scope: Scope, place: ResourcePlace, extended: bool) -> None:
         """Enter one resource; one that cannot be used is counted with its reason.
@@ -577,8 +647,9 @@ class ResourceIndex:
     def located(self, slots: array[int]) -> list[tuple[ResourcePlace, int]]:
         """The places of slots, each with its owner: the number of whom the resource is about."""
         rows = np.frombuffer(self._slots, np.int64).reshape(-1, _WIDTH)
-        chosen = rows[np.frombuffer(slots, np.int64)].tolist() if slots else ()
-        return [(ResourcePlace(*place), owner) for *place, owner in chosen]
+        chosen = rows[np.frombuffer(slots, np.int64)]
+        places = map(ResourcePlace._make, chosen[:, :-1].tolist())
+        return list(zip(places, chosen[:, -1].tolist(), strict=True))
 
     def files_of(self, slots: Sequence[int]) -> set[int]:
         """The numbers of the files in which slots are."""
@@ -762,6 +833,18 @@ def _head(text: bytes, names: tuple[str, ...]) -> _ResourceHead | None:
         return None
     subject = reference(resource.get("subject") or resource.get("patient"))
     return _ResourceHead(kind, subject, *status_of(resource), unknown_modifier(resource, False))
+
+
+_fields = msgspec.structs.astuple
+
+
+@once_a_text
+def _usual_status(
+    text: bytes, kind: str, status: str | None, intent: str | None
+) -> tuple[Status, str]:
+    """The status of a resource; ``text``: that of its verificationStatus."""
+    stated = {"status": status, "intent": intent, "verificationStatus": parse_element(text)}
+    return status_of({"resourceType": kind, **stated})
 
 
 def why_unread(kind: str) -> str:

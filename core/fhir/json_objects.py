@@ -60,8 +60,9 @@ def once_a_text(
     _forget.append(remembered.cache_clear)
 
     def call(text: bytes, *args: P.args, **more: P.kwargs) -> T:
-        chosen = remembered if len(text) <= _LONGEST_CACHED else function
-        return chosen(text, *args, **more)
+        if len(text) <= _LONGEST_CACHED:
+            return remembered(text, *args, **more)
+        return function(text, *args, **more)
 
     return call
 
@@ -159,7 +160,7 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
     The arguments and the errors are those of :func:`midchart.core.parsing.read_json`, which reads
     what is not plain UTF-8 JSON within the limits. Numbers are as written.
     """
-    if isinstance(data, bytes) and _is_plain(data):
+    if isinstance(data, bytes) and is_plain(data):
         try:
             return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
         except (ValueError, RecursionError):
@@ -170,12 +171,12 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
 def read_again(data: bytes, name: str, line: int | None) -> Any:
     """The value of a document that :func:`read_document` read before; raises DataError."""
     try:
-        return _split(data)
+        return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
     except (ValueError, RecursionError):
         return read_document(data, name, line)
 
 
-def _is_plain(data: bytes) -> bool:
+def is_plain(data: bytes) -> bool:
     """Whether a document is UTF-8 and surely within the limits, if it is JSON at all."""
     try:
         data.decode()

@@ -111,19 +111,20 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
             reader = readers[owner] = ResourceReader(
                 partial(index.display, *context), partial(index.binary, *context)
             )
-        kind = resource["resourceType"]
         try:
             entries = reader.entries(resource, place.line if file.by_line else None)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            reason = f"{kind} does not follow FHIR R4 — export it again"
+            reason = f"{resource['resourceType']} does not follow FHIR R4 — export it again"
             reasons.add(file.name, place.line, reason)
             reader.problems.clear()
             continue
-        for problem in reader.problems:
-            problems.add(file.name, place.line, f"{kind} {problem}")
+        if reader.problems:
+            for problem in reader.problems:
+                problems.add(file.name, place.line, f"{resource['resourceType']} {problem}")
+            reader.problems.clear()
         if not entries:
-            reasons.add(file.name, place.line, f"{kind} states nothing that is read")
-        reader.problems.clear()
+            reason = f"{resource['resourceType']} states nothing that is read"
+            reasons.add(file.name, place.line, reason)
         raw += entries
         source = source or file.name
     # The balance of the record.
@@ -154,7 +155,8 @@ def _indexed(
         with log.skipping(name):
             number = index.files.add(path, name)
             folder = _folder(index, path, place)
-            for member, at, extended in index.files.resources(number, index.skipped):
+            by_line = partial(index.enter_line, folder)
+            for member, at, extended in index.files.resources(number, index.skipped, by_line):
                 scope = _scope(index, member, at, folder) if member.bundle else folder
                 index.enter(member, scope, at, extended)
             index.files.files[number].check()

@@ -97,6 +97,11 @@ SENTENCE_TOKENS = 64
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _WORD = re.compile(r"\w+")
+_ASCII = [chr(code) for code in range(128)]
+_WORDS_APART = "".join("w" if _WORD.match(c) else " " for c in _ASCII).ljust(256).encode()
+"""An ASCII character as a ``w``, where it is part of a word, or else as a blank."""
+_NO_MARKS = "".join(c for c in _ASCII if c.isspace() or _WORD.match(c)).encode()
+"""The ASCII characters that are neither a token by themselves nor part of one that is."""
 _CLAUSES = frozenset(
     ("and", "but", "or", "which", "who", "with", "while", "where", "although", "because", "then")
 )
@@ -128,7 +133,11 @@ def word_spans(text: str) -> list[tuple[str, int, int]]:
 
 def count_tokens(text: str) -> int:
     """Number of words and punctuation marks."""
-    return len(_TOKEN.findall(text))
+    if not text.isascii():
+        return len(_TOKEN.findall(text))
+    data = text.encode()  # the same by counting characters, in a tenth of the time
+    apart = data.translate(_WORDS_APART)
+    return apart.count(b" w") + apart.startswith(b"w") + len(data.translate(None, _NO_MARKS))
 
 
 def content_words(text: str) -> frozenset[str]:
