@@ -14,7 +14,7 @@ import sys
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
@@ -1026,6 +1026,7 @@ COMPLETED: dict[str, Callable[..., list[str]]] = {
 """What a shell offers for an argument."""
 
 
+@cache
 def _parser() -> _Parser:
     width = max(map(len, COMMANDS))
     groups = [

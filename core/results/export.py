@@ -22,10 +22,11 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError
 from midchart.core.loaders.open import open_cohort
@@ -43,6 +44,9 @@ from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier
 
+if TYPE_CHECKING:
+    from jinja2 import Template
+
 # A run's report as one self-contained HTML file without scripts.
 
 
@@ -57,19 +61,24 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
 
     ``facts``: names and values shown at the end (versions, digests, seed).
     """
-    from jinja2 import Environment
-
-    environment = Environment(autoescape=True, finalize=_printable)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     questions = {view.table: view.title for view in reversed(views_of(report))}
-    return template.render(
+    return _template().render(
         report=report, facts=facts, forest=_forest, drawn=DRAWN, questions=questions
     )
 
 
+@cache
+def _template() -> Template:
+    """The document's template, compiled once."""
+    from jinja2 import Environment
+
+    environment = Environment(autoescape=True, finalize=_printable)
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
 def _printable(value: Any) -> Any:
     """A text with blanks in place of control characters; other values and markup as they are."""
-    if not isinstance(value, str) or hasattr(value, "__html__"):
+    if not isinstance(value, str) or value.isprintable() or hasattr(value, "__html__"):
         return value
     return "".join(c if c.isprintable() else " " for c in value)
 

@@ -154,6 +154,17 @@ def test_two_prompts_are_side_by_side_and_may_show_their_differences_alone(patie
     assert not app.exception and page_html(app).count("<li>") < both
 
 
+def test_one_prompt_may_be_on_both_sides(patient_page):
+    patient_page.session_state["patient_reasons"] = view.TABS[1]
+    app = ask(patient_page, "9001", "q1")
+    first = app.selectbox(key="patient_prompt_A").value
+    assert first != app.selectbox(key="patient_prompt_B").value
+    app.selectbox(key="patient_prompt_B").set_value(first).run()
+    assert not app.exception
+    drawers = [box.label for box in app.expander if box.label == "Prompt, verbatim"]
+    assert len(drawers) == 2
+
+
 def test_everything_shown_is_offered_as_files(patient_page):
     app = ask(patient_page, "9001", "q1")
     labels = [one.label for one in app.get("download_button")]

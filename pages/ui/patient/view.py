@@ -225,13 +225,14 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
             st.text(prompts.shared_words(*shown), width="content")
             if st.toggle("Different only", key="patient_different"):
                 without = shown[0].shown & shown[1].shown
-    for place, view in zip(st.columns(len(shown), gap="medium"), shown, strict=True):
+    places = st.columns(len(shown), gap="medium")
+    for letter, place, view in zip("AB", places, shown, strict=False):
         with place:
             st.caption(prompts.budget_words(view) or "No reader has answered this question yet.")
             st.html(prompts.lines_html(view, gold, units, without))
             if view.prompt is None:
                 continue
-            box = st.expander("Prompt, verbatim", on_change="rerun", key=f"patient_{view.name}_raw")
+            box = st.expander("Prompt, verbatim", on_change="rerun", key=f"patient_raw_{letter}")
             if box.open:
                 with box:
                     st.html(marks.prompt_html(view.prompt.text))
