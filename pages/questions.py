@@ -19,9 +19,10 @@ with st.sidebar:
     name = state.pick_cohort()
     navigation.link("data", "Import a cohort", icon=":material/upload_file:")
 with guard.readable("This cohort cannot be read"):
-    chosen = view.choose(name)
+    runs = view.runs_of(name)
+    chosen = view.choose(name, runs)
     if chosen is None:
         presets.included("answers", folder="question_set")
         view.new_set(name)
     else:
-        view.drawer(name, chosen, view.section(name, chosen))
+        view.drawer(name, chosen, view.section(name, chosen, runs))

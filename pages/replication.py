@@ -25,8 +25,8 @@ if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
     figures.set_cohort(api.open_data(cohort))
-    spec = next(iter(replication_runs.specs(cohort, reader).values()))
-    replication = state.replication(cohort, reader, spec)
+    by_step = replication_runs.specs(cohort, reader)
+    replication = state.replication(cohort, reader, next(iter(by_step.values())))
     finished = [run for run in replication["runs"] if run]
     published, corrected = replication["runs"][0], replication["runs"][-1]
     others = api.other_runs(api.open_data(cohort).path)
@@ -41,7 +41,7 @@ with guard.readable("These runs cannot be read"):
             "the effect of each fault on the same questions.",
         ):
             presets.included(folder="replication")
-            replication_runs.start(cohort, reader, replication)
+            replication_runs.start(cohort, reader, replication, by_step)
         view.claims(state.paper_claims(None, None, "", other_runs))
         view.paper_tables(rows, others)
         view.findings()
@@ -86,4 +86,4 @@ with guard.readable("These runs cannot be read"):
         views[chosen][1]()
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
             replication_runs.origin(finished, len(arms))
-            replication_runs.start(cohort, reader, replication)
+            replication_runs.start(cohort, reader, replication, by_step)

@@ -6,6 +6,7 @@ A format with records of text (notes, resources, tables of an EHR) subclasses
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
@@ -156,8 +157,7 @@ class RecordLoader(CohortLoader):
 def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
     """Enter every file at ``place`` as opened or not, and name those that were not (``named``: not
     those of a synthetic cohort, whose generator describes it in files)."""
-    files = [place] if place.is_file() else [f for f in place.rglob("*") if f.is_file()]
-    files = sorted(f for f in files if not _is_administrative(f.relative_to(place)))
+    files = [place] if place.is_file() else _not_administrative(place)
     foreign = [shown(file, root) for file in files if file not in log.opened]
     if foreign and named:
         more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
@@ -178,10 +178,24 @@ _MOST_NAMED = 20
 """Files that one warning names."""
 
 
-def _is_administrative(file: Path) -> bool:
-    """Whether a file is hidden, or one of Midchart's own (the data-use tag, people's questions)."""
-    hidden = any(part.startswith(".") or part == "__MACOSX" for part in file.parts)
-    return hidden or file.name.startswith("midchart.")
+def _not_administrative(folder: Path) -> list[Path]:
+    """The files of a folder, in the order of their names, without hidden ones and Midchart's own
+    (the data-use tag, people's questions)."""
+    files: list[Path] = []
+    for inside, below, names in os.walk(folder):
+        below[:] = [name for name in below if not _is_hidden(name)]
+        files += [
+            path
+            for name in names
+            if not _is_hidden(name)
+            and not name.startswith("midchart.")
+            and (path := Path(inside, name)).is_file()
+        ]
+    return sorted(files, key=lambda file: file.parts)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith(".") or name == "__MACOSX"
 
 
 class EventLoader(CohortLoader):

@@ -42,6 +42,9 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.provenance import digest
+from midchart.core.storage.derived import Columns, Derived
+from midchart.core.storage.files import file_state
 from midchart.core.types import Record
 
 _CHUNK = 1 << 20
@@ -410,17 +413,14 @@ class MedAlign(RecordLoader):
         readers: dict[str, ReadRecord] = {}
         aliases: dict[str, str | None] = {}
         origin: dict[str, str] = {}
-        for file in files:
+        for file, person in zip(files, _people(files, root), strict=True):
             name = shown(file, root)
             log.opened.add(file)
-            try:
-                tag, attributes = read_unchanged(file, name, partial(_read_root, file, name))
-                _check_root(tag, name)
-            except DataError as error:
-                log.skip_error(error)
+            if isinstance(person, DataError):
+                log.skip_error(person)
                 _add_aliases(aliases, file, None)
                 continue
-            id = attributes.get("person_id", "").strip() or file.stem
+            id = person or file.stem
             if id in readers:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
                 _add_aliases(aliases, file, id if id == file.stem else None)
@@ -442,6 +442,44 @@ class MedAlign(RecordLoader):
                     "filename means the file, its person_id the record; check that they agree"
                 )
         return LazyRecords(readers, log, aliases)
+
+
+_MANY_FILES = 500
+_PEOPLE = Derived("medalign_people", ("loaders/medalign", "cohorts", "storage", "types"))
+
+
+def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:
+    """The person_id of each record file, "" where it states none, or why it cannot be read.
+
+    Of many files they are stored, by names and states, where each can be read.
+    """
+    if len(files) < _MANY_FILES:
+        return _read_people(files, root)
+
+    def encode(people: list[str | DataError]) -> Columns | None:
+        ids = [person for person in people if isinstance(person, str)]
+        return {"person_id": ids} if len(ids) == len(people) else None
+
+    try:
+        states = [f"{file}\0{file_state(file)}" for file in files]
+    except OSError:
+        return _read_people(files, root)  # names the file
+    make = partial(_read_people, files, root)
+    return _PEOPLE.get(digest(*states), (), make, encode, lambda columns: columns["person_id"])
+
+
+def _read_people(files: Sequence[Path], root: Path) -> list[str | DataError]:
+    people: list[str | DataError] = []
+    for file in files:
+        name = shown(file, root)
+        try:
+            tag, attributes = read_unchanged(file, name, partial(_read_root, file, name))
+            _check_root(tag, name)
+        except DataError as error:
+            people.append(error)
+        else:
+            people.append(attributes.get("person_id", "").strip())
+    return people
 
 
 def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> None:

@@ -11,9 +11,12 @@ import dataclasses
 import errno
 import os
 import re
+import stat
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -45,7 +48,8 @@ from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml
-from midchart.core.provenance import add_file
+from midchart.core.provenance import add_file, digest
+from midchart.core.storage.derived import Columns, Derived
 from midchart.core.types import Cohort, Manifest
 
 FilesState = tuple[tuple[str, bool, int, int], ...]
@@ -57,14 +61,42 @@ def find_loader(path: str | Path) -> Loader:
     place = Path(path)
     try:
         place.stat()
-        for name in LOADERS.names():
-            loader = LOADERS.build(name)
-            if loader.accepts(str(place)):
-                return loader
+        files = files_state(place)
+        if len(files) < _MANY_FILES or LOADERS.of_packages():
+            name = _format_of(place)
+        else:  # each loader may look into every file
+            parts = (str(place), *LOADERS.names())
+            make = partial(_format_of, place)
+            name = _FORMATS.get(state_digest(files), parts, make, _stored_name, _name_stored)
+        if name:
+            return LOADERS.build(name)
         reason, remedy = _why_not(place)
     except OSError as error:
         raise data_error(error, str(place)) from None
     raise DataError(str(place), None, reason, remedy)
+
+
+_MANY_FILES = 500
+_FORMATS = Derived("format", ("loaders", "cohorts", "fhir", "parsing", "storage", "types"))
+
+
+def _format_of(place: Path) -> str:
+    """Name of the first loader that accepts a path; "" where none does. Raises OSError."""
+    loaders = (name for name in LOADERS.names() if LOADERS.build(name).accepts(str(place)))
+    return next(loaders, "")
+
+
+def _stored_name(name: str) -> Columns | None:
+    return {"name": [name]} if name else None
+
+
+def _name_stored(columns: Columns) -> str:
+    return columns["name"][0]
+
+
+def state_digest(files: FilesState) -> str:
+    """A hash of the state of a cohort's files."""
+    return digest(repr(files))
 
 
 def _why_not(path: Path) -> tuple[str, str]:
@@ -148,19 +180,79 @@ def _state(path: Path, folder: Path) -> FilesState:
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _FilesLook:
+    """The state of a cohort's files when they were looked at, its folders at that time (inode and
+    time of change in ns of each), and until when (``time.monotonic``) that serves."""
+
+    files: FilesState
+    folders: Mapping[str, tuple[int, int]]
+    until: float
+
+
+_looks: dict[Path, _FilesLook] = {}
+_LONG_LOOK_S, _PAUSE = 0.005, 20
+"""A look at a cohort's files that takes at least so many seconds of processor time serves for so
+many times as long."""
+_SETTLED_NS = 50_000_000
+"""Two changes of a folder that are less apart may have the same time."""
+
+
 def files_state(path: Path) -> FilesState:
-    """The state of a cohort's files, those of people's own questions left out; raises DataError."""
+    """The state of a cohort's files, those of people's own questions left out; raises DataError.
+
+    Of a cohort of thousands of files it may be some seconds old where a file was written to in
+    place; files that came, went or were replaced are seen at once.
+    """
+    known = _looks.get(path)
+    if (
+        known is not None
+        and time.monotonic() < known.until
+        and all(_folder_state(folder) == state for folder, state in known.folders.items())
+    ):
+        return known.files
+    begun, folders = time.thread_time(), dict[str, tuple[int, int]]()
     try:
-        files = [path] if path.is_file() else [file for file in _walk(path) if file.is_file()]
-        states = [(str(file), file.is_symlink(), file.stat()) for file in files]
+        files = [str(path)] if path.is_file() else list(_walk(path, folders))
+        state = tuple(sorted(one for file in files if (one := _file_state(file)) is not None))
     except OSError as error:
         raise data_error(error, str(path)) from None
-    return tuple(sorted((file, link, s.st_mtime_ns, s.st_size) for file, link, s in states))
+    took = time.thread_time() - begun
+    newest = max((changed for _, changed in folders.values()), default=0)
+    if took >= _LONG_LOOK_S and folders and time.time_ns() - newest > _SETTLED_NS:
+        _looks[path] = _FilesLook(state, folders, time.monotonic() + _PAUSE * took)
+    return state
 
 
-def _walk(folder: Path) -> Iterator[Path]:
-    for inside, _, names in os.walk(folder):
-        yield from (Path(inside, n) for n in names if n not in _QUESTION_FILES)
+def _walk(folder: Path, folders: dict[str, tuple[int, int]]) -> Iterator[str]:
+    """The files in a folder and below; enters each folder, as it was before it was read."""
+    if (state := _folder_state(str(folder))) is not None:
+        folders[str(folder)] = state
+    for inside, below, names in os.walk(folder):
+        for one in below:
+            if (state := _folder_state(f"{inside}/{one}")) is not None:
+                folders[f"{inside}/{one}"] = state
+        yield from (f"{inside}/{name}" for name in names if name not in _QUESTION_FILES)
+
+
+def _folder_state(folder: str) -> tuple[int, int] | None:
+    """Inode and time of change of a folder; None where it is gone."""
+    try:
+        now = os.lstat(folder)
+    except OSError:
+        return None
+    return now.st_ino, now.st_mtime_ns
+
+
+def _file_state(file: str) -> tuple[str, bool, int, int] | None:
+    """The state of a regular file, or of that which a link leads to; None of anything else."""
+    now = os.lstat(file)
+    link = stat.S_ISLNK(now.st_mode)
+    if link:
+        if not Path(file).is_file():
+            return None
+        now = Path(file).stat()
+    return (file, link, now.st_mtime_ns, now.st_size) if stat.S_ISREG(now.st_mode) else None
 
 
 def read_cohort(path: str | Path) -> Cohort:

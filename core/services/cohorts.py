@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -13,7 +14,7 @@ from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.identity import by_name_alone
-from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
+from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.storage.files import writing
 from midchart.core.types import Cohort, Manifest
@@ -103,9 +104,12 @@ def cohort_size(cohort: Cohort) -> int:
 
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
-    return hashlib.blake2b(
-        repr((cohort.path, files_state(Path(cohort.path)))).encode(), digest_size=8
-    ).hexdigest()
+    return _key(cohort.path, files_state(Path(cohort.path)))
+
+
+@lru_cache(maxsize=16)
+def _key(path: str, files: FilesState) -> str:
+    return hashlib.blake2b(repr((path, files)).encode(), digest_size=8).hexdigest()
 
 
 DEMOS: Mapping[str, tuple[str, int, int]] = {

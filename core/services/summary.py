@@ -37,8 +37,8 @@ from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Account, Cohort, Gold, Record, Skip, Span
 
 FOLDER = "summaries"
-AT_ONCE = 16_000_000
-"""Bytes of a cohort that is read at once, which takes two seconds at most."""
+AT_ONCE, QUESTIONS_AT_ONCE = 16_000_000, 1_000
+"""Bytes and questions of a cohort that is read at once, which takes two seconds at most."""
 _STEP_S = 0.5
 """Seconds between two reports of progress."""
 POSITIONS = RelativePosition._fields
@@ -92,7 +92,8 @@ def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress |
     with _lock:
         key = _key(cohort)
         stored = _read(_file(key))
-        if stored is None and cohort_size(cohort) > AT_ONCE:
+        large = cohort_size(cohort) > AT_ONCE or len(cohort.instructions) > QUESTIONS_AT_ONCE
+        if stored is None and large:
             return _progress(cohort, key, again)
         if stored is None:
             stored = _summarise(cohort)

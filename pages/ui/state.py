@@ -58,7 +58,7 @@ def _check_key(path: str, validate: bool = False) -> tuple[Any, ...]:
     return api.cohort_key(cohort), validate, len(cohort.instructions), len(cohort.gold)
 
 
-@cached(_check_key, spinner="Reading the cohort")
+@cached(_check_key, spinner="Reading the cohort", shared=True)
 def check(path: str, validate: bool = False) -> dict[str, Any]:
     """The result of ``midchart check`` on the cohort at ``path``."""
     return api.check(path, validate=validate)

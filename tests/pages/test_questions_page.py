@@ -63,7 +63,9 @@ def test_a_set_is_saved_from_the_form_and_asked(cohort: Path) -> None:
     app.run()
     assert not app.exception
     assert len(wide(app)) == PAGE
-    app.button("set_remove").click().run()
+    assert "set_remove" not in [one.key for one in app.button], "drawn when it is opened"
+    app.session_state["set_drawer"] = True
+    app.run().button("set_remove").click().run()
     assert api.question_sets(cohort) == []
 
 
@@ -112,6 +114,8 @@ def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: 
     app = open_page("questions")
     (open_run,) = [one for one in app.button if one.label == "Open run"]
     open_run.click().run()
+    app.session_state["set_drawer"] = True
+    app.run()
     assert not app.exception
     text = plain_text(app)
     assert "made by `midchart run docs/questions.toml`" in text

@@ -75,7 +75,12 @@ LONGEST_NUMBER = 20
 the place in the cohort is shown."""
 
 
-@cached(lambda key, cohort: key, entries=4, spinner="Reading the patients")
+@cached(
+    lambda key, cohort: (key, len(cohort.instructions)),
+    entries=4,
+    spinner="Reading the patients",
+    shared=True,
+)
 def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
     """Id → label of every patient; one that cannot be read stays in the list and says so."""
     questions = Counter(instruction.record_id for instruction in cohort.instructions)

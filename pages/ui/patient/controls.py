@@ -20,7 +20,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import cached, opening
 from midchart.pages.ui.patient.model import Choice
 from midchart.pages.ui.shared import reader_rates
-from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import (
     known_in_url,
@@ -36,6 +36,9 @@ TYPED = "typed"
 """The option "type a question" among the cohort's own questions."""
 OPTIONS_JUDGE = "choice"
 """The judge of questions with options; it fails on all others."""
+PATIENT = "Patient (type to search)"
+LISTED_PATIENTS = 500
+"""Patients that are listed at once; a list of all patients of a large cohort takes seconds."""
 MOST_TYPED = 1000
 """Typed questions that addresses can name at once."""
 
@@ -50,6 +53,8 @@ def _pick(name: str, label: str, titles: Mapping[str, str], cohort: str, **extra
 
 def _known(name: str, options: Iterable[str], cohort: str, present: str) -> None:
     """Stop the page where its address names another patient or question."""
+    if not new_in_url(name):
+        return
     ids = [option for option in options if option != TYPED]
     known_in_url(name, {*ids, *(token(cohort, id) for id in ids)}, name, present)
 
@@ -132,6 +137,40 @@ def _pick_arms() -> tuple[str, ...]:
         help="Arms select what the reader sees. Dense arms take some seconds on a new record.",
     )  # fmt: skip
     return tuple(chosen)
+
+
+def _pick_patient(patients: Mapping[str, str], cohort: str) -> str:
+    """One of the patients (id → label); of a large cohort the list holds some of them, and the
+    field above it lists others."""
+    if len(patients) <= LISTED_PATIENTS:
+        return _pick("patient", PATIENT, patients, cohort)
+    words = st.text_input(
+        "Find a patient", key="patient_find", max_chars=100, persist_state="session",
+        placeholder="part of the id", help="Held in memory only; not in the page's address.",
+    ).strip().casefold()  # fmt: skip
+    matching = [id for id, label in patients.items() if words in label.casefold()]
+    present = [_linked_patient(patients, cohort), st.session_state.get("patient_patient")]
+    first = next((id for id in present if id in patients), next(iter(patients)))
+    shown = dict.fromkeys([first, *matching[:LISTED_PATIENTS]])
+    chosen = _pick("patient", PATIENT, {id: patients[id] for id in shown}, cohort)
+    more = len(matching) - LISTED_PATIENTS
+    if more > 0:
+        of = f"of {len(patients):,}" if not words else f"of {len(matching):,} found"
+        st.caption(
+            f"The first {LISTED_PATIENTS:,} {of} patients are listed; {more:,} more: type a part "
+            "of the id."
+        )
+    elif words:
+        st.caption(f"{counted(len(matching), 'patient')} of {len(patients):,} found.")
+    return chosen
+
+
+def _linked_patient(patients: Mapping[str, str], cohort: str) -> str | None:
+    """The patient that the page's address newly names by id or token, if any."""
+    wanted = new_in_url("patient")
+    if not wanted:
+        return None
+    return next((id for id in patients if wanted[0] in (id, token(cohort, id))), None)
 
 
 def _pick_question(cohort: api.Cohort, name: str, record_id: str) -> str:
@@ -231,7 +270,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         protocol = _pick_protocol(drawer)
     cohort = api.gold_under(cohort, protocol)
     with place:
-        record_id = _pick("patient", "Patient (type to search)", patients, name)
+        record_id = _pick_patient(patients, name)
     with body:
         try:
             record = cached.record(key, cohort, record_id)

@@ -34,20 +34,22 @@ def _asked(run: dict[str, Any]) -> tuple[str, ...]:
     return api.asked_questions(run["run"])
 
 
-def _runs_of(cohort: str) -> list[dict[str, Any]]:
+def runs_of(cohort: str) -> list[dict[str, Any]]:
     """The runs that ask a question set of this cohort's patients, newest first."""
     path = api.open_data(cohort).path
     return [run for run in state.runs(("answers",)) if run["data"] == path and _asked(run)]
 
 
-def choose(cohort: str) -> api.QuestionSet | None:
+def choose(cohort: str, runs: list[dict[str, Any]]) -> api.QuestionSet | None:
     """The question set chosen on this page; None where the cohort has none.
+
+    ``runs``: those of the cohort (:func:`runs_of`).
 
     Saved sets come first, then those that only an imported run asks, under the run's id.
     """
     sets = {one.id: one for one in api.question_sets(cohort)}
     known = {one.questions for one in sets.values()}
-    for run in _runs_of(cohort):
+    for run in runs:
         if run["imported"] and _asked(run) not in known:
             known.add(_asked(run))
             unsaved = api.QuestionSet(run["run"], run["name"], _asked(run), "", run["created"])
@@ -68,7 +70,13 @@ def choose(cohort: str) -> api.QuestionSet | None:
 def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
     """The questions of the chosen set, the form that asks them again where they were ``asked``, and
     the one for a new set."""
-    with st.expander("Ask these questions again, or others", icon=":material/playlist_add:"):
+    forms = st.expander(
+        "Ask these questions again, or others", icon=":material/playlist_add:", on_change="rerun",
+        key="set_drawer",
+    )  # fmt: skip
+    if not forms.open:
+        return
+    with forms:
         st.markdown("\n".join(f"{i}. {plain(q)}" for i, q in enumerate(chosen.questions, 1)))
         if asked:
             ask(cohort, chosen)
@@ -221,10 +229,10 @@ def _cells(run: dict[str, Any], label: str, reader: str) -> list[dict[str, Any]]
     return api.answer_cells(run["run"], label, reader)
 
 
-def section(cohort: str, chosen: api.QuestionSet) -> bool:
-    """The answers of one of the set's runs, chosen in the sidebar; the form that asks it where
-    there is none. Whether there is one."""
-    runs = {run["run"]: run for run in _runs_of(cohort) if _asked(run) == chosen.questions}
+def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]]) -> bool:
+    """The answers of one of the set's runs (of those of the cohort), chosen in the sidebar; the
+    form that asks it where there is none. Whether there is one."""
+    runs = {run["run"]: run for run in of_cohort if _asked(run) == chosen.questions}
     titles = picker.titles(runs.values())
     there = f"this set's runs: {', '.join(titles.values()) or 'none'}."
     known_in_url("run", runs, "run of this question set", there)

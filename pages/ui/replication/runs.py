@@ -77,11 +77,17 @@ def _name(entry: Any) -> str:
     return entry if isinstance(entry, str) else str(entry["name"])
 
 
-def start(cohort: str, reader: str, replication: dict[str, Any]) -> None:
-    """The status of each step, and a button that queues the missing ones."""
+def start(
+    cohort: str, reader: str, replication: dict[str, Any], by_step: dict[str, dict[str, Any]]
+) -> None:
+    """The status of each step, and a button that queues the missing ones.
+
+    ``by_step``: the runs without other fields (:func:`specs`).
+    """
     try:
         text = _pick_fields()
-        by_step = specs(cohort, reader, text)
+        if text.strip():
+            by_step = specs(cohort, reader, text)
     except MidchartError as error:
         st.error(plain(str(error)), title="These runs cannot be created")
         return

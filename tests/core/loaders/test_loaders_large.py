@@ -1,0 +1,83 @@
+"""A cohort of many files: what opening it stores, and how soon a change of a file is seen."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from midchart.core import api
+from midchart.core.loaders import open as loading
+from midchart.core.storage.derived import FOLDER
+from tests.support.scale import Size, write
+
+PATIENTS = 510
+
+
+@pytest.fixture
+def cohort(workspace: Path) -> Path:
+    folder = workspace / "data" / "cohorts" / "many"
+    write(folder, Size(PATIENTS, 12, 1, 1))
+    old = time.time() - 3600
+    for place in (folder, folder / "ehrs"):
+        os.utime(place, (old, old))
+    return folder
+
+
+def opened_again(folder: Path) -> api.Cohort:
+    loading.close_cohorts()
+    return api.open_data(folder)
+
+
+def replace(file: Path, text: str) -> None:
+    fresh = file.with_name("fresh")
+    fresh.write_text(text, encoding="utf-8")
+    fresh.replace(file)
+
+
+def test_a_second_opening_reads_the_same_from_what_was_stored(cohort: Path) -> None:
+    first = api.open_data(cohort)
+    stored = list((Path(api.folders()["cache"]) / FOLDER).rglob("*.parquet"))
+    names = {file.name.split("-")[0] for file in stored}
+    assert {"format", "medalign_people"} <= names
+    again = opened_again(cohort)
+    assert list(again.records) == list(first.records) and len(again.records) == PATIENTS
+    assert again.format == "medalign"
+    assert (again.instructions, again.skipped) == (first.instructions, first.skipped)
+    for file in stored:
+        file.write_bytes(b"damaged")
+    assert list(opened_again(cohort).records) == list(first.records)
+
+
+def test_a_replaced_file_is_another_patient_and_an_unreadable_one_is_named(cohort: Path) -> None:
+    api.open_data(cohort)
+    file = cohort / "ehrs" / "7.xml"
+    replace(file, file.read_text(encoding="utf-8").replace('person_id="7"', 'person_id="seven"'))
+    replace(cohort / "ehrs" / "8.xml", "<other/>")
+    ids = list(api.open_data(cohort).records)
+    assert "seven" in ids and "7" not in ids and "8" not in ids
+    for one in (api.open_data(cohort), opened_again(cohort)):
+        assert [skip.file for skip in one.skipped if skip.file.endswith("8.xml")] == ["ehrs/8.xml"]
+
+
+def test_files_that_were_just_looked_at_are_looked_at_again_once_a_folder_changes(
+    cohort: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loading, "_LONG_LOOK_S", 0.0)
+    monkeypatch.setattr(loading, "_PAUSE", 1e9)
+    before = loading.files_state(cohort)
+    file = cohort / "ehrs" / "7.xml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(f"{text}\n", encoding="utf-8")
+    assert loading.files_state(cohort) is before, "written in place: seen after the pause"
+    replace(file, text)
+    assert loading.files_state(cohort) != before
+    (cohort / "ehrs" / "8.xml").unlink()
+    assert len(loading.files_state(cohort)) == len(before) - 1
+    monkeypatch.setattr(loading, "_PAUSE", 0.0)
+    os.utime(cohort / "ehrs", (0, 0))
+    seen = loading.files_state(cohort)
+    file.write_text(f"{text}\n", encoding="utf-8")
+    assert loading.files_state(cohort) != seen
