@@ -328,7 +328,7 @@ class ResourceFiles:
         self,
         number: int,
         reasons: Reasons,
-        is_entered: Callable[[bytes, int, int, int, int], bool] = lambda *line: False,
+        is_entered: Callable[[bytes, int, int, int, int], bool] | None = None,
     ) -> Iterator[tuple[Member, ResourcePlace, bool]]:
         """Each resource of a file with its place, and whether it may have modifier extensions.
 
@@ -351,7 +351,8 @@ class ResourceFiles:
                     reasons.add(file.name, line, reason)
                     continue
                 extended = _MODIFIER in content
-                if not extended and is_entered(content, number, line, offset, length):
+                enter = None if extended else is_entered
+                if enter is not None and enter(content, number, line, offset, length):
                     continue
                 try:
                     document = read_document(content, file.name, line, _PER_LINE)

@@ -50,6 +50,15 @@ Schema = Mapping[str, str]
 
 _LONGEST_LINE = 256 << 20
 _ATTEMPTS = 5
+_ROWS_AT_ONCE = 2048
+"""Rows of a Parquet file's group, the fewest that DuckDB takes: the writer holds some of them, and
+a row with its prompt has tens of kilobytes."""
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+    # A file that was compacted, reopened and compacted again keeps its name.
+    "enable_external_file_cache": False,
+}
 _lock = threading.Lock()
 _connections: list[duckdb.DuckDBPyConnection] = []
 
@@ -58,17 +67,7 @@ def cursor() -> duckdb.DuckDBPyConnection:
     """A cursor of this process's one in-memory database; extensions are never fetched."""
     with _lock:
         if not _connections:
-            _connections.append(
-                duckdb.connect(
-                    ":memory:",
-                    config={
-                        "autoinstall_known_extensions": False,
-                        "autoload_known_extensions": False,
-                        # A file that was compacted, reopened and compacted again keeps its name.
-                        "enable_external_file_cache": False,
-                    },
-                )
-            )
+            _connections.append(duckdb.connect(":memory:", config=_CONFIG))
         return _connections[0].cursor()
 
 
@@ -83,9 +82,12 @@ def close() -> None:
             _connections.pop().close()
 
 
-def _json_lines(path: Path, schema: Schema) -> str:
-    """SQL that reads the lines of a JSONL file; one that is no row gives nulls."""
-    longest = min(max(path.stat().st_size, 16 << 20), _LONGEST_LINE)
+def _json_lines(path: Path, schema: Schema, longest: int | None = None) -> str:
+    """SQL that reads the lines of a JSONL file; one that is no row gives nulls.
+
+    ``longest``: bytes of its longest line, where they are known: DuckDB holds twice as many.
+    """
+    longest = min(max(longest or path.stat().st_size, 16 << 20), _LONGEST_LINE)
     columns = ", ".join(f"'{name}': '{type}'" for name, type in schema.items())
     return (
         f"read_json({quoted(path)}, columns={{{columns}}}, "
@@ -93,9 +95,9 @@ def _json_lines(path: Path, schema: Schema) -> str:
     )
 
 
-def _json_source(path: Path, schema: Schema) -> str:
-    """SQL that reads the whole rows of a JSONL file."""
-    return f"(SELECT * FROM {_json_lines(path, schema)} WHERE key IS NOT NULL)"
+def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
+    """SQL that reads the whole rows of a JSONL file; ``longest`` is that of :func:`_json_lines`."""
+    return f"(SELECT * FROM {_json_lines(path, schema, longest)} WHERE key IS NOT NULL)"
 
 
 def source(folder: Path, table: str, schema: Schema) -> str:
@@ -489,9 +491,14 @@ def compact(folder: Path, table: str, schema: Schema, conditions: _Conditions) -
         _refuse_damage(journal, schema, conditions)
         fresh = parquet.with_name(parquet.name + ".tmp")
         fresh.unlink(missing_ok=True)
-        with cursor() as connection, reading(_json_source(journal, schema)) as rows:
+        # Several threads would hold all rows that are read ahead of the one that is written.
+        single = duckdb.connect(":memory:", config=_CONFIG | {"threads": 1})
+        with open_regular(journal) as file:
+            longest = max(map(len, file), default=0)
+        with single as connection, reading(_json_source(journal, schema, longest)) as rows:
             connection.execute(
-                f"COPY {rows} TO {literal(fresh)} (FORMAT parquet, COMPRESSION zstd)"
+                f"COPY {rows} TO {literal(fresh)} "
+                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_AT_ONCE})"
             )
         with fresh.open("rb") as file:
             os.fsync(file.fileno())

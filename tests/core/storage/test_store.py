@@ -47,10 +47,10 @@ def store(folder: Path) -> RowStore:
     return RowStore(folder, {"rows": SCHEMA})
 
 
-def filled(folder: Path, count: int = 5) -> RowStore:
+def filled(folder: Path, count: int = 5, more: str = "") -> RowStore:
     opened = store(folder)
     for i in range(count):
-        opened.append("rows", row(i))
+        opened.append("rows", row(i, text=f"text {i}{more}"))
     return opened
 
 
@@ -189,6 +189,33 @@ def _steps(folder: Path, work, monkeypatch) -> int:
             monkeypatch.undo()
         assert list(store(folder).table("rows")) == [row(i) for i in range(5)]
         assert step < 20
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from midchart.core.storage.rows import compact
+from tests.core.storage.test_store import SCHEMA, filled
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+
+folder, count = Path(sys.argv[1]), int(sys.argv[2])
+filled(folder / "small", 2).compact()
+rows = filled(folder / "large", count, "x" * 10_000)
+rows.close()
+before = peak()
+rows.compact()
+print(peak() - before)
+"""
+
+
+@pytest.mark.slow
+def test_compaction_holds_a_part_of_the_rows(tmp_path: Path):
+    rows, megabytes = 25_000, 250
+    command = [sys.executable, "-c", _PEAK, str(tmp_path), str(rows)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    assert int(done.stdout) < megabytes
 
 
 def test_reads_are_complete_after_a_kill_anywhere_in_compaction(tmp_path: Path, monkeypatch):
