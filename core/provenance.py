@@ -40,13 +40,23 @@ def digest(*parts: str) -> str:
     return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
-def add_file(total: Any, name: str, file: BinaryIO) -> None:
-    """Add a file's name and content to a hash; raises OSError."""
+def file_hash(file: BinaryIO) -> bytes:
+    """A hash of a file's content; raises OSError."""
     content = blake2b(digest_size=20)
     while chunk := file.read(1 << 20):
         content.update(chunk)
+    return content.digest()
+
+
+def add_file(total: Any, name: str, file: BinaryIO) -> None:
+    """Add a file's name and content to a hash; raises OSError."""
+    add_hashed(total, name, file_hash(file))
+
+
+def add_hashed(total: Any, name: str, content: bytes) -> None:
+    """Add a file by its name and the hash of its content to a hash."""
     total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-    total.update(content.digest())
+    total.update(content)
 
 
 @cache

@@ -31,6 +31,7 @@ from midchart.core.cohorts.files import (
     open_file,
     read_text,
     refuse_linked_folders,
+    shown,
     write_atomic,
 )
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
@@ -48,8 +49,9 @@ from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml
-from midchart.core.provenance import add_file, digest
+from midchart.core.provenance import add_hashed, digest, file_hash
 from midchart.core.storage.derived import Columns, Derived
+from midchart.core.storage.files import file_state, file_state_if_any
 from midchart.core.types import Cohort, Manifest
 
 FilesState = tuple[tuple[str, bool, int, int], ...]
@@ -123,8 +125,11 @@ class _Opened:
 
     def current(self, place: Path) -> bool:
         """Whether files and permissions are as they were when the cohort was read."""
-        if self.files != _state(place, self.folder):
-            return False
+        files = _state(place, self.folder)
+        if files is not self.files:  # of thousands, mostly the same object
+            if files != self.files:
+                return False
+            self.files = files
         now = evidence_state()
         if now != self.evidence:
             self.evidence = now
@@ -289,23 +294,59 @@ def content_digest(data: str | Path) -> str:
     Raises DataError where a file cannot be read.
     """
     root = Path(data)
+    inside = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
+    files: dict[str, Path] = {}
+    for path in sorted(inside, key=lambda path: path.parts):
+        name = path.name if root.is_file() else shown(path, root)
+        if path.name not in _NOT_CONTENT and not any(p.startswith(".") for p in name.split("/")):
+            files[name] = path
     total = blake2b(digest_size=20)
-    files = [root] if root.is_file() else sorted(p for p in root.rglob("*") if p.is_file())
-    for path in files:
-        name = path.name if root.is_file() else path.relative_to(root).as_posix()
-        if path.name in _NOT_CONTENT or any(part.startswith(".") for part in name.split("/")):
-            continue
-        try:
-            with open_file(path, LARGEST_TABLE) as file:
-                add_file(total, name, file)
-        except OSError as error:
-            if error.errno in (errno.EXDEV, errno.ENODEV):
-                continue  # nothing reads it
-            raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+    for name, content in zip(files, _contents(files), strict=True):
+        if content:
+            add_hashed(total, name, bytes.fromhex(content))
     folder = root if root.is_dir() else root.parent
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):
         total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
+
+
+_CONTENTS = Derived("contents", ("loaders/open", "cohorts/files", "provenance", "storage"))
+
+
+def _contents(files: Mapping[str, Path]) -> list[str]:
+    """The hash (hex) of each file's content, "" of one that nothing reads.
+
+    Of many files they are stored, by names and states: a change of a file changes its state, unless
+    the clock is changed. Raises DataError.
+    """
+    if len(files) < _MANY_FILES:
+        return _read_contents(files)
+    try:
+        states = {name: file_state(path) for name, path in files.items()}
+    except OSError:
+        return _read_contents(files)  # names the file
+    newest = max(changed for *_, changed in states.values())
+    settled = time.time_ns() - newest > _SETTLED_NS
+
+    def encode(contents: list[str]) -> Columns | None:
+        same = settled and all(file_state_if_any(files[name]) == states[name] for name in files)
+        return {"content": contents} if same else None
+
+    key, make = digest(repr(states)), partial(_read_contents, files)
+    return _CONTENTS.get(key, (), make, encode, lambda columns: columns["content"])
+
+
+def _read_contents(files: Mapping[str, Path]) -> list[str]:
+    contents: list[str] = []
+    for path in files.values():
+        try:
+            with open_file(path, LARGEST_TABLE) as file:
+                contents.append(file_hash(file).hex())
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ENODEV):
+                raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+            contents.append("")  # nothing reads it
+    return contents
 
 
 def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:

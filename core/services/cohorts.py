@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -35,9 +34,11 @@ class CohortCard:
 
 
 _LINKED = "is a link, which is not followed for people who sign in; its owner can import the folder"
-_cards: dict[Path, tuple[tuple[Any, ...], CohortCard, str]] = {}
-"""Folder → the state of its files, card and time of import: listing more cohorts than are kept open
-reads only those whose files changed."""
+_cards: dict[Path, tuple[FilesState, bool, CohortCard, str]] = {}
+"""Folder → the state of its files, whether people keep questions with it, card and time of import:
+listing more cohorts than are kept open reads only those whose files changed."""
+_keys: dict[str, tuple[FilesState, str]] = {}
+"""Path → the state of a cohort's files and the key made of it."""
 
 
 def open_data(data: str | Path) -> Cohort:
@@ -86,15 +87,16 @@ def cohorts() -> list[CohortCard]:
 
 def _card(path: Path) -> tuple[CohortCard, str]:
     """A cohort's card and its time of import; raises InputErrors where it cannot be opened."""
-    state = (*files_state(path), (path / QUESTIONS_FILE).exists())
+    files, asked = files_state(path), (path / QUESTIONS_FILE).exists()
     known = _cards.get(path)
-    if known is None or known[0] != state:
+    alike = known is not None and (known[0] is files or known[0] == files)
+    if known is None or not alike or known[1] != asked:
         cohort = open_data(path)
         imported = cohort.manifest.imported
         forecasts = bool(cohort.labels) and not cohort.instructions
         card = CohortCard(path.name, str(path), "", forecasts, bool(imported))
-        known = _cards[path] = (state, card, imported)
-    return known[1], known[2]
+        known = _cards[path] = (files, asked, card, imported)
+    return known[2], known[3]
 
 
 def cohort_size(cohort: Cohort) -> int:
@@ -104,12 +106,12 @@ def cohort_size(cohort: Cohort) -> int:
 
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
-    return _key(cohort.path, files_state(Path(cohort.path)))
-
-
-@lru_cache(maxsize=16)
-def _key(path: str, files: FilesState) -> str:
-    return hashlib.blake2b(repr((path, files)).encode(), digest_size=8).hexdigest()
+    files = files_state(Path(cohort.path))
+    known = _keys.get(cohort.path)
+    if known is None or known[0] is not files:
+        state = repr((cohort.path, files)).encode()
+        known = _keys[cohort.path] = (files, hashlib.blake2b(state, digest_size=8).hexdigest())
+    return known[1]
 
 
 DEMOS: Mapping[str, tuple[str, int, int]] = {

@@ -182,8 +182,8 @@ def main() -> None:
     parser.add_argument("--part", nargs="+", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.part:
-        print(json.dumps(part(*chosen.part)))
-        return
+        print(json.dumps(part(*chosen.part)), flush=True)
+        os._exit(0)  # threads of a page may be at work in torch, which ends a process with an error
     for series in chosen.series or ("demo", "patients", "tokens"):
         numbers = [0] if series == "demo" else [number for number, _ in sizes(series, chosen.most)]
         for number in numbers:

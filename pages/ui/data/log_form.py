@@ -40,7 +40,7 @@ def _receive(cohort: str, file: Any) -> None:
         )
         stored = True
         name = f"audit of a log received for {cohort}"
-        api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
+        run = api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
     except (MidchartError, OSError) as error:
         title = "The log is stored, its audit could not be started" if stored else "Refused"
         st.error(plain(str(error)), title=title)
@@ -48,4 +48,6 @@ def _receive(cohort: str, file: Any) -> None:
     finally:
         meter.empty()
     st.success("Its audit has begun: page Runs shows how far it is.", title="The log is stored")
-    navigation.link("runs", "Open Runs", icon=":material/arrow_forward:")
+    navigation.link(
+        "runs", "Open the audit", icon=":material/arrow_forward:", query_params={"run": run}
+    )

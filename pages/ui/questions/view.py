@@ -225,8 +225,12 @@ def _marked(run: dict[str, Any]) -> str:
     spinner="Reading the answers",
     shared=True,
 )
-def _cells(run: dict[str, Any], label: str, reader: str) -> list[dict[str, Any]]:
-    return api.answer_cells(run["run"], label, reader)
+def _cells(
+    run: dict[str, Any], label: str, reader: str
+) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    """The table patients × questions, a row a cell, and a row a question with its counts."""
+    cells = api.answer_cells(run["run"], label, reader)
+    return pd.DataFrame(cells, dtype=object), api.answer_summary(cells, _asked(run))
 
 
 def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]]) -> bool:
@@ -245,8 +249,8 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         report = api.run_entries(run["run"])
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
-    cells = _cells(run, label, reader)
-    _table(cohort, run, pd.DataFrame(cells, dtype=object), chosen.questions, label, reader)
+    cells, counts = _cells(run, label, reader)
+    _table(cohort, run, cells, chosen.questions, label, reader)
     if state.active(run):
         st.info(
             "This run is not finished: results are partial and are read again when it ends.",
@@ -254,18 +258,21 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         )
     elif run["status"] != "done":
         panel.resume(run, "questions")
-    _summary(run, cells, chosen.questions)
+    _summary(run, counts)
     if example := panel.example(run["run"]):
         st.caption(formats.sentence(example))
     return True
 
 
-def _summary(run: dict[str, Any], cells: list[dict[str, Any]], questions: Sequence[str]) -> None:
-    rows = pd.DataFrame(api.answer_summary(cells, questions))
+def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
+    rows = pd.DataFrame(counts)
     if not rows["evidence marked"].any():
         rows = rows.drop(columns=["evidence marked", "in the prompt", *LOST])
+    absent = [name for name in ABSENT if not rows[name].any()]
+    rows = rows.drop(columns=absent)
     st.header("By question", anchor=False)
-    column = {"question": st.column_config.TextColumn(pinned=True, width=380)}
+    # Not pinned: on a phone it would hide all others.
+    column = {"question": st.column_config.TextColumn(pinned=False, width=300)}
     tables.table(
         rows.rename(columns={"in the prompt": "all evidence in prompt"}),
         f"{run['run']}-questions",
@@ -273,9 +280,13 @@ def _summary(run: dict[str, Any], cells: list[dict[str, Any]], questions: Sequen
         columns=column,
         opens=lambda row, column: _open_question(row, BEHIND.get(column, "all patients")),
     )
-    st.caption("Click a number to list its patients above.")
+    none = " ".join(ABSENT[name] for name in absent)
+    st.caption(f"Click a number to list its patients above. {none}")
 
 
+ABSENT = {"failed": "No answer failed.", "not asked yet": "Every patient was asked."}
+"""Columns of the table by question that are left out where all their numbers are 0, and what is
+said instead."""
 BEHIND = {
     "answered": "an answer",
     "not documented": "a question not documented",
@@ -402,12 +413,16 @@ def cell_text(cell: Mapping[str, Any], weak: bool = False) -> str:
 
 
 def _downloads(run: dict[str, Any], cells: pd.DataFrame, questions: Sequence[str]) -> None:
-    rows, name = cells.to_dict("records"), f"{run['run']}-answers.csv"
+    name = f"{run['run']}-answers.csv"
     st.download_button(
-        "CSV", sign_in.later(api.download, name, partial(api.answers_csv, rows, questions)), name,
+        "CSV", sign_in.later(api.download, name, partial(_csv, cells, questions)), name,
         "text/csv", key="set_csv", type="tertiary", icon=":material/download:", on_click="ignore",
         help="A row a patient and question, as filtered, all pages. It contains text of records.",
     )  # fmt: skip
+
+
+def _csv(cells: pd.DataFrame, questions: Sequence[str]) -> str:
+    return api.answers_csv(cells.to_dict("records"), questions)
 
 
 def open_source(

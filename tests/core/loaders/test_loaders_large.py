@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,27 @@ def test_files_that_were_just_looked_at_are_looked_at_again_once_a_folder_change
     seen = loading.files_state(cohort)
     file.write_text(f"{text}\n", encoding="utf-8")
     assert loading.files_state(cohort) != seen
+
+
+def test_the_hash_of_all_files_is_that_of_their_bytes_also_once_it_is_stored(cohort: Path) -> None:
+    first = loading.content_digest(cohort)
+    for _ in range(3):
+        assert loading.content_digest(cohort) == first == plain_digest(cohort)
+    assert list((Path(api.folders()["cache"]) / FOLDER).rglob("contents-*.parquet"))
+    file = cohort / "ehrs" / "7.xml"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text.replace("a", "b", 1), encoding="utf-8")
+    assert loading.content_digest(cohort) == plain_digest(cohort) != first
+    file.write_text(text, encoding="utf-8")
+    assert loading.content_digest(cohort) == first
+
+
+def plain_digest(cohort: Path) -> str:
+    """The hash by its definition: each name with its length, and the hash of the bytes."""
+    total = blake2b(digest_size=20)
+    for path in sorted(path for path in cohort.rglob("*") if path.is_file()):
+        name = path.relative_to(cohort).as_posix()
+        if name != "midchart.toml":
+            total.update(f"{len(name)}:{name}".encode())
+            total.update(blake2b(path.read_bytes(), digest_size=20).digest())
+    return total.hexdigest()
