@@ -33,6 +33,7 @@ from midchart.core.results.tables import pick
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.plan import ComponentSpec, Plan
 from midchart.core.runs.schemas import VERDICTS, Moment, blank
+from midchart.core.storage.files import writing
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import RowStore
@@ -560,7 +561,7 @@ def require_own(code: str) -> None:
 
 def take_code(code: str) -> None:
     """Make a free code the acting person's; raises NotPermitted where it is another's."""
-    with exclusive(_folder() / ".codes.lock"):
+    with writing(_folder()), exclusive(_folder() / ".codes.lock"):
         require_own(code)
         if not owner_of(code):
             line = {"time": now(), "code": code, "who": person().name}

@@ -39,7 +39,7 @@ from midchart.core.services.removal import Removal, recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
 from midchart.core.services.summary import reading_progress
 from midchart.core.storage.archives import UntrustedFile, UntrustedZip, relative_path
-from midchart.core.storage.files import sync_folder
+from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
@@ -159,9 +159,10 @@ def import_cohort(
     name = cohort_name(name)
     tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}
     root = settings.cohorts_folder()
-    root.mkdir(parents=True, exist_ok=True)
-    recover()
-    with incoming(root, settings.imports_lock()) as staging:
+    with writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+        recover()
+    with writing(root), incoming(root, settings.imports_lock()) as staging:
         try:
             # Copy the files into a hidden folder.
             sources = _sources(files)
@@ -258,7 +259,8 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     be read, which are left and may hold its text. Raises UnknownName, and InputError while any run
     is active or where it is a folder that was placed by hand.
     """
-    with exclusive(settings.imports_lock()):  # one removal at a time, and no import begins
+    lock = settings.imports_lock()
+    with writing(lock.parent), exclusive(lock):  # one removal at a time, and no import begins
         return _remove(name, runs)
 
 

@@ -52,8 +52,8 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
-    stack = ExitStack()
-    hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
+        stack = ExitStack()
+        hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
     schemas = {"samples": SAMPLES, "scores": SCORES, "prompts": PROMPTS}
     store = RowStore(hidden, schemas)
     troubles: list[str] = []

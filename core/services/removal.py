@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,7 +21,7 @@ from midchart.core.results.importing import recover_imports
 from midchart.core.results.reviews import reviews_folder
 from midchart.core.storage.files import read_regular, replacing, sync_folder, writing
 from midchart.core.storage.lock import Lock
-from midchart.core.storage.staging import delete, sweep
+from midchart.core.storage.staging import delete, delete_tree, sweep
 
 _WRITTEN = ".removal-"
 
@@ -62,13 +61,13 @@ def _carry_out(removal: Removal, note: Path) -> None:
         sweep(settings.cohorts_folder())
     for run in removal.runs:
         delete(settings.runs_folder() / run)
-        shutil.rmtree(reviews_folder(run), ignore_errors=True)
+        delete_tree(reviews_folder(run))
     sweep(settings.runs_folder())
     if removal.cohort:
         cache = settings.cache_folder()
         for one in cache.iterdir() if cache.is_dir() else ():
             if one.is_dir() and not one.is_symlink() and one != settings.models_folder():
-                shutil.rmtree(one, ignore_errors=True)
+                delete_tree(one)
         close_cohorts()
     note.unlink()
     sync_folder(note.parent)

@@ -190,7 +190,8 @@ def remove_run(run: str) -> dict[str, int]:
         audit.run_removed(
             run=run, cohort=_cohort_of(folder), imported=folder.imported.exists(), files=files
         )
-        with exclusive(settings.imports_lock()):
+        guard = settings.imports_lock()
+        with writing(guard.parent), exclusive(guard):
             remove(Removal(runs=[run]))
     finally:
         lock.release()

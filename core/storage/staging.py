@@ -6,6 +6,7 @@ leaves a hidden folder whose lock nobody holds, which :func:`sweep` deletes.
 
 from __future__ import annotations
 
+import errno
 import shutil
 import tempfile
 import time
@@ -22,6 +23,8 @@ UNLOCKED = (".new-", ".import-", ".removed-")
 locks. Those of a killed process are recognised by their age."""
 _AGE_S = 600.0
 _LOCK = "lock"
+_TRIES = 100
+"""Deletions of a folder to which another process adds meanwhile, at most."""
 
 
 @contextmanager
@@ -54,10 +57,18 @@ def delete(folder: Path) -> None:
 
 
 def delete_tree(folder: Path) -> None:
-    """Delete a folder, parts of which another process may be deleting too."""
+    """Delete a folder, to which another process may add, or parts of which it may delete; raises
+    OSError where that cannot be done."""
+    tries = 0
     while folder.exists():
-        with suppress(FileNotFoundError):
+        tries += 1
+        try:
             shutil.rmtree(folder)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or tries == _TRIES:
+                raise
 
 
 def sweep(root: Path) -> None:

@@ -27,6 +27,7 @@ from midchart.core.runs.spec import read_spec
 from midchart.core.services.removal import recover
 from midchart.core.storage import lock, staging
 from midchart.core.storage.rows import close
+from tests.support.kills import REFUSED, obey_modes
 from tests.support.run_helpers import ROOT, continue_run, finished_run
 
 CANARY = "Zebrafish-7431"
@@ -103,6 +104,24 @@ def prepare(place: Path) -> None:
     (config.cache_folder() / "kept" / "text").write_text(CANARY)
 
 
+def refused_under_modes(work: Callable[[], object]) -> bool:
+    """Whether a child, for whom the modes of folders hold, is refused ``work`` in a line."""
+    close()
+    child = os.fork()
+    if not child:
+        obey_modes()
+        try:
+            work()
+        except MidchartError as error:
+            os._exit(REFUSED if "\n" not in str(error) else 1)
+        except BaseException:  # noqa: BLE001 - told by the status alone
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, REFUSED)
+    return status == REFUSED
+
+
 def removal_at_every_step(place: Path) -> int:
     """Remove the cohort with a kill at each step, on a copy each; gives the number of steps."""
     saved = place / "saved"
@@ -145,6 +164,55 @@ def import_at_every_step(place: Path) -> int:
         assert holding(CANARY) == []
         step += 1
     return step
+
+
+def removal_with_each_folder_read_only(place: Path) -> int:
+    """Remove the cohort while one folder cannot be written, each in turn: refused in a line, and
+    ended by the start after its repair; gives how many removals were refused."""
+    saved, refused = place / "saved", 0
+    roots = {config.data_folder(): saved / "data", config.cache_folder(): saved / "cache"}
+    for folder, copy in roots.items():
+        shutil.copytree(folder, copy)
+    folders = [one for root in roots for one in (root, *root.rglob("*")) if one.is_dir()]
+    for read_only in folders:
+        read_only.chmod(0o500)
+        refused += refused_under_modes(lambda: api.remove_cohort("ward", runs=True))
+        if read_only.exists():
+            read_only.chmod(0o700)
+        for hidden_folder in (one for root in roots for one in root.rglob("*") if one.is_dir()):
+            hidden_folder.chmod(0o700)
+        assert recover() == []
+        assert not hidden(), (read_only, hidden())
+        if (config.cohorts_folder() / "ward").exists():
+            assert api.open_data("ward").records and api.status()
+        else:
+            assert holding(CANARY) == [], read_only
+        for folder, copy in roots.items():
+            shutil.rmtree(folder)
+            shutil.copytree(copy, folder)
+    return refused
+
+
+def import_with_each_folder_read_only(place: Path) -> int:
+    """Import a cohort while the folder of cohorts, of data or of caches cannot be written."""
+    api.import_cohort("first", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    refused = 0
+    folders = (config.cohorts_folder(), config.data_folder(), config.cache_folder())
+    for name in ("second", "third", "fourth", "fifth", "sixth"):
+        for read_only in folders:
+            read_only.chmod(0o500)
+            files = [("notes.csv", io.BytesIO(NOTES.encode()))]
+            this = refused_under_modes(
+                lambda name=name, files=files: api.import_cohort(name, files)
+            )
+            read_only.chmod(0o700)
+            assert recover() == [] and hidden() == []
+            there = (config.cohorts_folder() / name).exists()
+            assert there is not this, read_only
+            refused += this
+            if there:
+                api.remove_cohort(name)
+    return refused
 
 
 def prepare_export(place: Path) -> None:
@@ -244,6 +312,8 @@ def gate_saved_at_every_step(place: Path) -> int:
 
 WORKS = {
     "removal": (prepare, removal_at_every_step),
+    "removal with a folder read-only": (prepare, removal_with_each_folder_read_only),
+    "import with a folder read-only": (lambda place: None, import_with_each_folder_read_only),
     "import of a cohort": (lambda place: None, import_at_every_step),
     "import of a run": (prepare_export, run_import_at_every_step),
     "import of a log": (prepare_log, log_import_at_every_step),
