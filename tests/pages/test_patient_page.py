@@ -178,3 +178,29 @@ def test_everything_shown_is_offered_as_files(patient_page):
 def test_the_import_is_at_the_picker_of_patients(patient_page):
     links = [one.proto.label for one in ask(patient_page, "9001", "q1").get("page_link")]
     assert links == ["Import a cohort"]
+
+
+def test_a_large_cohort_lists_some_patients_and_finds_the_others(patient_page, monkeypatch):
+    patient_page.run()
+    every = patient_page.selectbox(key="patient_patient").options
+    monkeypatch.setattr(controls, "LISTED_PATIENTS", len(every) - 2)
+    app = patient_page.run()
+    listed = app.selectbox(key="patient_patient").options
+    assert len(listed) == len(every) - 2 and set(listed) < set(every)
+    assert any(
+        f"The first {len(every) - 2} of {len(every)} patients are listed; 2 more" in c.value
+        for c in app.caption
+    )
+    absent = next(label for label in every if label not in listed)
+    record = re.match(r"\w+", absent)[0]
+    app.text_input(key="patient_find").set_value(record).run()
+    assert absent in app.selectbox(key="patient_patient").options
+    assert any(f"1 patient of {len(every)} found" in c.value for c in app.caption)
+    ask(app, record, "typed")
+    address = dict(app.query_params)
+    assert record not in json.dumps(address)
+    again = page_at("patient")
+    for name, value in address.items():
+        again.query_params[name] = value
+    again.run()
+    assert again.selectbox(key="patient_patient").value == record, "a link opens an unlisted one"

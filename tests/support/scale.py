@@ -239,7 +239,10 @@ def main() -> None:
         print(json.dumps(measure(Path(folder), Size(**json.loads(size)))))
         return
     for what in chosen.series or SERIES:
-        rows = [measured_apart(what, *one) for one in sizes(what, chosen.most)]
+        rows: list[dict[str, Any]] = []
+        for one in sizes(what, chosen.most):
+            rows.append(measured_apart(what, *one))
+            print(json.dumps(rows[-1]), file=sys.stderr, flush=True)  # a series may be stopped
         rows += [exponents(rows)] if len(rows) > 1 else []
         table(rows, tuple(rows[0]))
     print(f"rows of 20 kB a second: {appended():,.0f}")
