@@ -210,6 +210,17 @@ def until(true: Callable[[], object], what: str, patience_s: float = 120.0) -> N
         time.sleep(0.02)
 
 
+def wait_for_items(run: str, least: int) -> None:
+    """Wait until a running run has so many items."""
+
+    def there() -> bool:
+        now = status(run)
+        assert now["done"] >= least or now["status"] == "running", now
+        return now["done"] >= least
+
+    until(there, f"{least} items are done")
+
+
 def has_ray(patch: pytest.MonkeyPatch, installed: bool = True) -> None:
     """Ray counts as installed, or as not installed; it is not to be called."""
     find, spec = importlib.util.find_spec, object() if installed else None

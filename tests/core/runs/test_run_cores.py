@@ -12,7 +12,15 @@ import pytest
 from midchart.core.runs.cores import CoreWorker, cores
 from midchart.core.runs.process import cancel, children, resume, start, status, wait
 from midchart.core.runs.shards import WorkerDied
-from tests.support.run_helpers import contents, members_place, spec, until, wait_until, write_cohort
+from tests.support.run_helpers import (
+    contents,
+    members_place,
+    spec,
+    until,
+    wait_for_items,
+    wait_until,
+    write_cohort,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -51,15 +59,6 @@ def workers(run: str) -> set[int]:
         if of == parent and state != "Z" and b"spawn_main" in command:
             pids.add(int(path.parent.name))
     return pids
-
-
-def wait_for_items(run: str, least: int) -> None:
-    def there() -> bool:
-        now = status(run)
-        assert now["done"] >= least or now["status"] == "running", now
-        return now["done"] >= least
-
-    until(there, f"{least} items are done")
 
 
 def test_a_worker_killed_loses_nothing_and_doubles_nothing(cohort, undisturbed):

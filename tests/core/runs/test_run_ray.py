@@ -20,7 +20,15 @@ from midchart.core.cli import main
 from midchart.core.errors import WorkFailed
 from midchart.core.loaders.open import set_data_use
 from midchart.core.runs.process import cancel, children, resume, start, status, wait
-from tests.support.run_helpers import contents, members_place, spec, until, wait_until, write_cohort
+from tests.support.run_helpers import (
+    contents,
+    members_place,
+    spec,
+    until,
+    wait_for_items,
+    wait_until,
+    write_cohort,
+)
 
 pytestmark = [
     pytest.mark.slow,
@@ -80,15 +88,6 @@ def workers() -> set[int]:
         except OSError:
             continue
     return pids
-
-
-def wait_for_items(run: str, least: int) -> None:
-    def there() -> bool:
-        now = status(run)
-        assert now["done"] >= least or now["status"] == "running", now
-        return now["done"] >= least
-
-    until(there, f"{least} items are done")
 
 
 @pytest.fixture(scope="module")
