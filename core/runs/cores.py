@@ -78,15 +78,15 @@ class CoreWorker:
 
 
 class Cores:
-    """Starts a worker for each core."""
+    """Starts a worker for each core, at most ``most`` (None: any number)."""
 
     where = "this machine"
 
-    def __init__(self) -> None:
-        self._room = cores()
+    def __init__(self, most: int | None = None) -> None:
+        self._room = min(cores(), most or cores())
 
     def room(self) -> int:
-        """Number of cores."""
+        """Number of workers."""
         return self._room
 
     def worker(self, run: str) -> CoreWorker:

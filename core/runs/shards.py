@@ -66,14 +66,27 @@ def for_workers(plan: Plan, sharing: int = 1) -> Plan:
     )
 
 
+def _calls(registry: Registry[Any], entry: ComponentSpec) -> int | None:
+    """Concurrent calls of a reader or judge; None for one that calls nobody."""
+    model = getattr(registry.get(entry.name), "options_model", None)
+    if model is None or CONCURRENCY not in model.model_fields:
+        return None
+    return int(entry.options.get(CONCURRENCY, model.model_fields[CONCURRENCY].default))
+
+
 def _shared(registry: Registry[Any], entry: ComponentSpec, sharing: int) -> ComponentSpec:
     """An entry with its share of the concurrent calls."""
-    model = getattr(registry.get(entry.name), "options_model", None)
-    if sharing == 1 or model is None or CONCURRENCY not in model.model_fields:
+    calls = _calls(registry, entry)
+    if sharing == 1 or calls is None:
         return entry
-    calls = entry.options.get(CONCURRENCY, model.model_fields[CONCURRENCY].default)
-    share = max(1, int(calls) // sharing)
-    return replace(entry, options={**entry.options, CONCURRENCY: share})
+    return replace(entry, options={**entry.options, CONCURRENCY: max(1, calls // sharing)})
+
+
+def most_workers(plan: Plan) -> int | None:
+    """Workers among which each reader's and judge's concurrent calls can be divided; None: any."""
+    calls = [_calls(READERS, entry) for entry in plan.reader_entries]
+    calls += [_calls(JUDGES, entry) for entry in plan.judge_entries]
+    return min((number for number in calls if number is not None), default=None)
 
 
 CONCURRENCY = "concurrency"

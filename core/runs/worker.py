@@ -38,7 +38,7 @@ from midchart.core.runs.planner import (
     preflight,
 )
 from midchart.core.runs.process import tick
-from midchart.core.runs.shards import Pool
+from midchart.core.runs.shards import Pool, most_workers
 from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
@@ -146,7 +146,7 @@ def _divide(cluster: str, job: Job, kind: Experiment, run: str, gpu: bool) -> No
     if not kind.shard:
         return
     if cluster == CORES:
-        Pool(job, kind, run, Cores()).work()
+        Pool(job, kind, run, Cores(most_workers(job.plan))).work()
         return
     with connected(cluster, gpu) as session:
         Pool(job, kind, run, session).work()

@@ -25,6 +25,7 @@ from midchart.core.runs.shards import (
     WorkerDied,
     batches,
     for_workers,
+    most_workers,
 )
 from midchart.core.runs.spec import read_spec
 from tests.support.run_helpers import contents, spec, write_cohort
@@ -216,8 +217,10 @@ def test_concurrent_calls_are_divided_among_processes_of_a_machine(cohort):
         ComponentSpec("extractive", label="d"),
     )
     plan = dataclasses.replace(Run(small(cohort)).plan, reader_entries=entries)
-    divided = for_workers(plan, 3).reader_entries
-    assert [entry.options.get("concurrency") for entry in divided] == [10, 2, 1, None]
+    assert most_workers(plan) == 2, "no more workers than calls to divide"
+    assert most_workers(dataclasses.replace(plan, reader_entries=entries[3:])) is None
+    divided = for_workers(plan, 2).reader_entries
+    assert [entry.options.get("concurrency") for entry in divided] == [16, 4, 1, None]
     assert [entry.label for entry in divided] == ["a", "b", "c", "d"]
     assert for_workers(plan).reader_entries == entries
 
