@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import Any, TypeVar
 
 import streamlit as st
@@ -33,13 +33,17 @@ def cached(
 
         # Streamlit identifies a cache by module and qualified name.
         stored.__module__, stored.__qualname__ = function.__module__, function.__qualname__
-        cache = store(max_entries=entries, ttl=seconds, show_spinner=spinner)(stored)
+
+        @lru_cache(maxsize=1)
+        def cache() -> Any:
+            # Modules are imported before the server is there, which a cache needs.
+            return store(max_entries=entries, ttl=seconds, show_spinner=spinner)(stored)
 
         @wraps(function)
         def call(*arguments: Any, **named: Any) -> Result:
-            return cache(key(*arguments, **named), arguments, named)
+            return cache()(key(*arguments, **named), arguments, named)
 
-        call.clear = cache.clear  # pyright: ignore[reportAttributeAccessIssue]
+        call.clear = lambda: cache().clear()  # pyright: ignore[reportAttributeAccessIssue]
         return call
 
     return decorate
