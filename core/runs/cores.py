@@ -50,9 +50,8 @@ class CoreWorker:
     def __init__(self, run: str, sharing: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.pipe, far_end = context.Pipe()
-        self._process = context.Process(
-            target=serve, args=(run, sharing, far_end), name="worker", daemon=True
-        )
+        # No daemon, which could start no processes for a training on several devices.
+        self._process = context.Process(target=serve, args=(run, sharing, far_end), name="worker")
         self._process.start()
         far_end.close()
 
@@ -60,7 +59,7 @@ class CoreWorker:
         """Give it a batch."""
         try:
             self.pipe.send((shards, there))
-        except BrokenPipeError:
+        except (BrokenPipeError, ConnectionResetError):
             return  # it died, which the next receive says
 
     def receive(self) -> Mapping[str, str] | Sequence[Message] | None:
