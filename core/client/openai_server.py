@@ -42,7 +42,6 @@ from midchart.core.types import Ended
 if TYPE_CHECKING:
     from midchart.core.client.limits import LimitedClient
 
-JsonObject = dict[str, Any]
 PathName = Literal["completions", "chat"]
 ENDPOINTS: Mapping[str, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _TOP = 20
@@ -174,7 +173,9 @@ class OpenAIServer:
             raise broken_response(self.service)
         return float(sum(inside)), replace(reply, text=text, ended="stop")
 
-    def _ask(self, path: PathName, tokens: int, **request: Any) -> tuple[ServerReply, JsonObject]:
+    def _ask(
+        self, path: PathName, tokens: int, **request: Any
+    ) -> tuple[ServerReply, dict[str, Any]]:
         """A reply and the choice it was read from, at temperature 0 and without penalties.
 
         Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
@@ -234,7 +235,7 @@ class ErrorStatus(Exception):
         self.body = _object(document).get("error", document)
 
 
-def _read_object(response: Any, service: str) -> JsonObject:
+def _read_object(response: Any, service: str) -> dict[str, Any]:
     """The JSON object of a response; raises ErrorStatus, CallFailed and ValueError."""
     if not response.is_success:
         raise ErrorStatus(response)
@@ -244,7 +245,7 @@ def _read_object(response: Any, service: str) -> JsonObject:
     return document
 
 
-def _object(value: Any) -> JsonObject:
+def _object(value: Any) -> dict[str, Any]:
     """A JSON object, empty where the value is none."""
     return value if isinstance(value, dict) else {}
 
@@ -281,14 +282,14 @@ def _refused_parameter(error: Exception) -> str:
     return next((name for name in _OPTIONAL if name in text and _REFUSING.search(text)), "")
 
 
-def _first_completion_token(choice: JsonObject) -> dict[str, float]:
+def _first_completion_token(choice: dict[str, Any]) -> dict[str, float]:
     """The most probable first tokens of a completion and their log-probabilities."""
     listed = _object(choice.get("logprobs")).get("top_logprobs")
     first = listed[0] if isinstance(listed, list) and listed else None
     return _numbers(_object(first).items())
 
 
-def _first_chat_token(choice: JsonObject) -> dict[str, float]:
+def _first_chat_token(choice: dict[str, Any]) -> dict[str, float]:
     """The same of a chat completion."""
     content = _object(choice.get("logprobs")).get("content")
     first = content[0] if isinstance(content, list) and content else None
@@ -302,8 +303,8 @@ def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
 
 
 def _read_response(
-    response: JsonObject, service: str, path: PathName
-) -> tuple[ServerReply, JsonObject]:
+    response: dict[str, Any], service: str, path: PathName
+) -> tuple[ServerReply, dict[str, Any]]:
     """A completion or chat completion and its choice; raises CallFailed for any other form."""
     choices = response.get("choices")
     choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
