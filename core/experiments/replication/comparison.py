@@ -202,7 +202,7 @@ def readers_of(data: str | Path) -> dict[str, Any]:
 def _best_runs(
     data: Path, reader: str, arms: set[tuple[str, int | None]], judges: set[str]
 ) -> dict[Protocol, Row]:
-    """Protocol → the status of the run of answers on a cohort by a reader alone.
+    """Protocol → the status of the run of judged answers on a cohort by a reader alone.
 
     A finished one before any other; then the one with most of the arms and judges asked for, then
     the one on all patients, then the newest.
@@ -213,6 +213,8 @@ def _best_runs(
             continue
         plan = find_run(run["run"]).plan()
         if plan.readers != (reader,) or plan.limit or plan.part not in WITH_TEST:
+            continue
+        if not plan.judge_entries:  # its answers are right or wrong by nobody
             continue
         if plan.digest != _digest(str(data), _stamps(data)):
             continue

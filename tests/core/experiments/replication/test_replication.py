@@ -235,6 +235,11 @@ def test_a_run_of_other_files_or_fewer_arms_is_not_a_step(ran_cohort):
         same = another("29991231-000003-dddddd")
         runs.append(same)
         assert api.replication(cohort, "extractive", *asked)["runs"][0] == same.name, "the newest"
+        runs.append(
+            another("29991231-000004-eeeeee", spec={"readers": ["abstaining"], "judges": []})
+        )
+        unjudged = api.replication(cohort, "abstaining", *asked)
+        assert not any(unjudged["runs"]), "nobody judged it, so it has no outcome to compare"
     finally:
         for folder in runs:
             shutil.rmtree(folder)
