@@ -28,13 +28,14 @@ else:
 
     from midchart.core import api
     from midchart.core.errors import MidchartError
-    from midchart.pages.ui import scripts, sign_in
+    from midchart.pages.ui import memory, scripts, sign_in
     from midchart.pages.ui.headers import OwnOrigin, SecurityHeaders
 
     if problem := sign_in.refusal():
         print(f"midchart: {problem}", file=sys.stderr)
         sys.exit(2)
 
+    memory.return_freed_blocks()
     for line in api.recover():
         print(f"midchart: {line}", file=sys.stderr)
 
