@@ -276,7 +276,9 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
     if active:
         raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
     files = sum(path.is_file() for path in folder.rglob("*"))
-    audit.removed(cohort=name, folder=folder, files=files, runs=len(cohort_runs) if runs else 0)
     also = [run.id for run in cohort_runs] if runs else []
-    remove(Removal(name, folder.lstat().st_ino, also))
+    place = str(folder.resolve())
+    remove(
+        Removal(name, also, {"cohort": name, "folder": place, "files": files, "runs": len(also)})
+    )
     return {"files": files, "runs": len(also), "damaged_runs": unassigned_runs()}

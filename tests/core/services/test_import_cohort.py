@@ -16,7 +16,7 @@ from midchart.core import api, config
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.open import read_cohort
-from midchart.core.storage.staging import delete
+from midchart.core.storage.staging import delete_tree
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -223,5 +223,5 @@ def test_folders_that_several_delete_at_once_are_gone(tmp_path: Path) -> None:
         for inside in range(40):
             (folder / str(inside)).mkdir(parents=True)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(delete, folders))
+        list(pool.map(delete_tree, folders))
     assert not list((tmp_path / "runs").iterdir())
