@@ -74,9 +74,10 @@ def remove(removal: Removal) -> None:
     places = removal.places()
     for place in places:
         if place.is_symlink():
-            raise InputError(_LINK.format(f"{place.parent.name}/{place.name}"))
-    if removal.cohort:
-        _refuse_linked_caches()
+            raise InputError(
+                f"{place.parent.name}/{place.name} is a link, which a removal does not follow; "
+                "replace it by what it leads to, then remove again"
+            )
     root, number = settings.data_folder(), secrets.token_hex(8)
     note = root / f"{_WRITTEN}{number}.json"
     with writing(root):
@@ -92,27 +93,23 @@ def remove(removal: Removal) -> None:
         _carry_out(removal, note)
 
 
-_LINK = (
-    "{} is a link, which a removal does not follow; replace it by what it leads to, then remove "
-    "again"
-)
-
-
-def _refuse_linked_caches() -> None:
-    """Raise InputError where a cache lies elsewhere, by a link."""
-    for folder in _caches():
-        links = [folder] if folder.is_symlink() else folder.rglob("*")
-        for one in links:
-            if one.is_symlink() and not one.resolve().is_relative_to(folder.parent.resolve()):
-                raise InputError(_LINK.format(f"cache/{one.relative_to(folder.parent).as_posix()}"))
+def linked_caches() -> list[str]:
+    """The links in the folders of caches, which lead elsewhere: a removal leaves what is there."""
+    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
+    if not cache.is_dir():
+        return []
+    folders = [one for one in sorted(cache.iterdir()) if one not in others]
+    within = [path for one in folders if not one.is_symlink() for path in one.rglob("*")]
+    links = [one for one in (*folders, *within) if one.is_symlink()]
+    outside = [one for one in links if not one.resolve().is_relative_to(cache.resolve())]
+    return [f"cache/{one.relative_to(cache).as_posix()}" for one in outside]
 
 
 def _caches() -> list[Path]:
     """The folders of caches that may hold text of records."""
     cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
-    if not cache.is_dir():
-        return []
-    return [one for one in sorted(cache.iterdir()) if one.is_dir() and one not in others]
+    folders = [one for one in cache.iterdir() if one.is_dir()] if cache.is_dir() else []
+    return [one for one in folders if one not in others and not one.is_symlink()]
 
 
 def _hidden(place: Path, number: str) -> Path:

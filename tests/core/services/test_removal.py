@@ -461,20 +461,18 @@ def test_a_removal_that_cannot_be_audited_takes_nothing(monkeypatch: pytest.Monk
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("kind", ["logs", "run", "cache"])
+@pytest.mark.parametrize("kind", ["logs", "run"])
 def test_what_lies_elsewhere_by_a_link_is_named_before_anything_is_removed(
     tmp_path: Path, kind: str
 ) -> None:
     prepare(tmp_path / "place")
     (run,) = [row["run"] for row in api.status()]
     places = {"logs": config.received_folder() / "ward", "run": config.runs_folder() / run}
-    link = places.get(kind, config.cache_folder() / "texts")
-    outside = tmp_path / "outside"
-    if link.exists():
+    link, outside = places[kind], tmp_path / "outside"
+    (outside if kind == "logs" else link.parent).mkdir(parents=True, exist_ok=True)
+    if kind == "run":
         link.rename(outside)
-    else:
-        outside.mkdir()
-    link.parent.mkdir(parents=True, exist_ok=True)
+    link.parent.mkdir(exist_ok=True)
     link.symlink_to(outside)
     with pytest.raises(InputError, match=f"/{link.name} is a link"):
         api.remove_cohort("ward", runs=True)
@@ -537,3 +535,19 @@ def test_temporary_folders_of_killed_processes_are_swept() -> None:
         (at_work / "rows").write_text("rows")
         assert recover() == [] and (at_work / "rows").exists()
     assert holding(CANARY) == [] and hidden() == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "text").write_text(CANARY)
+    cache = config.cache_folder()
+    (cache / "kept").mkdir()
+    (cache / "kept" / "part").symlink_to(outside)
+    (cache / "texts").symlink_to(outside)
+    (cache / "models").symlink_to(outside)
+    removed = api.remove_cohort("ward")
+    assert removed["linked_caches"] == ["cache/texts", "cache/kept/part"]
+    assert (outside / "text").exists() and not (cache / "kept").exists()
