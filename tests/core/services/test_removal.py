@@ -551,3 +551,41 @@ def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
     removed = api.remove_cohort("ward")
     assert removed["linked_caches"] == ["cache/texts", "cache/kept/part"]
     assert (outside / "text").exists() and not (cache / "kept").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("with_text", [True, False])
+def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
+    tmp_path: Path, with_text: bool
+) -> None:
+    prepare(tmp_path / "place")
+    api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
+    (run,) = [row["run"] for row in api.status()]
+    shutil.rmtree(reviews_folder(run))
+    api.export_run(run, tmp_path / "run.zip", with_text)
+    api.remove_run(run)
+    api.keep_question("ward", "p1", "Something new?")
+    assert api.import_run(tmp_path / "run.zip")["cohort"] == "other"
+    assert api.remove_cohort("ward", runs=True)["runs"] == with_text
+    assert len(api.status()) == (not with_text)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_folder_of_a_probe_is_one_that_a_start_sweeps_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "place")
+    left: list[Path] = []
+
+    def measured(spec: object, folder: Path, enough: int) -> tuple[None, int, float]:
+        (folder / "rows").write_text(CANARY)
+        assert recover() == [] and (folder / "rows").exists()
+        killed = folder.parent.with_name(f"{folder.parent.name}-killed")
+        shutil.copytree(folder.parent, killed)
+        left.append(killed)
+        return None, 0, 0.0
+
+    monkeypatch.setattr("midchart.core.runs.probe._measured", measured)
+    api.probe({"kind": "selection", "data": "ward", "arms": ["recency"]})
+    assert left[0].exists() and left[0].parent == config.data_folder()
+    assert recover() == [] and hidden() == []
