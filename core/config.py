@@ -102,7 +102,7 @@ def cache_folder() -> Path:
 
 def imports_lock() -> Path:
     """Lock held while an import begins or takes its place, and while something is removed."""
-    return cache_folder() / "imports.lock"
+    return data_folder() / "imports.lock"
 
 
 def models_folder() -> Path:

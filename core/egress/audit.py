@@ -9,6 +9,7 @@ that end without a break: a log that was removed, cut or moved permits nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -129,14 +130,18 @@ def received(*, cohort: str, size: int) -> None:
     _write("received", cohort=cohort, size=size)
 
 
-def removed(*, cohort: str, folder: Path, files: int, runs: int) -> None:
-    """Note that a cohort was removed, with how many files and runs."""
-    _write("removed", cohort=cohort, folder=str(folder.resolve()), files=files, runs=runs)
+def removed(event: str, *, who: str, removal: str, **facts: Any) -> None:
+    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed, by whom, and
+    how many files. ``removal``: its number, by which :func:`is_noted` knows the line."""
+    _write(event, who=who, removal=removal, **facts)
 
 
-def run_removed(*, run: str, cohort: str, imported: bool, files: int) -> None:
-    """Note that a run was removed, with how many files."""
-    _write("run removed", run=run, cohort=cohort, imported=imported, files=files)
+def is_noted(removal: str) -> bool:
+    """Whether the log has the line of a removal, or its next writer completes that line."""
+    with suppress(FileNotFoundError):
+        if removal in settings.audit_anchor().read_text("utf-8"):
+            return True
+    return any(line.get("removal") == removal for line in lines())
 
 
 def accept(reason: str) -> dict[str, Any]:

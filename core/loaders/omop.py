@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -73,6 +72,7 @@ from midchart.core.sequences.build import connect, describe_error, sql_files
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
 from midchart.core.storage.sql_files import identifier, literal, quoted, reading
+from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
 MOST_ZIP_FILES = 10_000
@@ -266,7 +266,7 @@ class _Database:
         """
         log = path.with_name(f"{path.name}.wal")
         if os.path.lexists(log):
-            folder = Path(self._open.enter_context(TemporaryDirectory(prefix="midchart-")))
+            folder = self._open.enter_context(temporary_folder())
             for file in (path, log):
                 copy_regular(file, folder / file.name)
             path = folder / path.name
@@ -760,8 +760,8 @@ def _add_copy(base: _Database, table: str, file: Path) -> None:
     default = DELIMITERS[table_kind(file)]
     text = read_any_text(file, file.name, base.log)
     header, rows = table_rows(text, file.name, base.log, default)
-    with TemporaryDirectory(prefix="midchart-") as folder:
-        copy = Path(folder) / f"{table}.csv"
+    with temporary_folder() as folder:
+        copy = folder / f"{table}.csv"
         with copy.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
             writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
             writer.writerow(header)
@@ -804,7 +804,7 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
     log = base.log
     with (
         UntrustedZip(path, path.name) as archive,
-        TemporaryDirectory(prefix="midchart-") as folder,
+        temporary_folder() as folder,
     ):
         members = _by_table(archive.names)
         wanted = {t: m for t, m in members.items() if t in _NEEDED}
@@ -812,7 +812,7 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
         files: dict[str, Path] = {}
         for table, member in wanted.items():
             ending = Path(member).name[len(table) :].lower()
-            file = Path(folder) / f"{table}{ending}"
+            file = folder / f"{table}{ending}"
             try:
                 with archive.open(member) as packed, file.open("wb") as unpacked:
                     while block := packed.read(1 << 20):

@@ -69,6 +69,8 @@ from midchart.core.storage.staging import incoming
 
 ROWS = ("items", "forecast")
 """Folders of a run with files of rows."""
+LOG_OF = "log_of"
+"""In ``imported.json``: the cohort (name) to which a received log belongs."""
 
 
 _PLANS: LRU[Plan] = LRU(1024)

@@ -9,10 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from math import ceil
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from midchart.core import config as settings
@@ -26,6 +25,7 @@ from midchart.core.runs.spec import read_spec, read_toml
 from midchart.core.runs.worker import do_run
 from midchart.core.storage.files import protect_new_files, writing
 from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.staging import incoming
 
 SECONDS, PATIENCE_S = 2.0, 60.0
 """How long items are measured at least; and at most, as long as the first item may take."""
@@ -57,12 +57,12 @@ def probe(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
             "one like it has finished"
         )
     data = settings.data_folder()
-    with writing(data):
-        data.mkdir(parents=True, exist_ok=True)
-        temporary = TemporaryDirectory(prefix=".probe-", dir=data, ignore_cleanup_errors=True)
-    with temporary as folder:
+    with ExitStack() as stack:
+        with writing(data):
+            data.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(incoming(data, settings.imports_lock()))
         one_patient = ceil(facts["items"] / max(facts["records"], 1))
-        pace, items, seconds = _measured(table, Path(folder), one_patient)
+        pace, items, seconds = _measured(table, folder, one_patient)
     if pace is None:
         return {"seconds": None, "basis": f"no item ended within {PATIENCE_S:.0f} s"}
     basis = f"{count(items, 'item')} of it, measured in {seconds:.1f} s on this machine"

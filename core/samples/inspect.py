@@ -6,7 +6,6 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from midchart.core.cohorts.files import data_error
@@ -36,6 +35,7 @@ from midchart.core.samples.files import (
 from midchart.core.samples.sample import Message, Sample
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
+from midchart.core.storage.staging import temporary_folder
 
 _SUFFIXES = (".eval", ".json")
 _MOST_MEMBERS = 500_000
@@ -65,8 +65,8 @@ class InspectSamples:
                 continue
             name = place_name(file, path)
             try:
-                with TemporaryDirectory(prefix="midchart-") as folder:
-                    copy = _private_copy(file, name, Path(folder))
+                with temporary_folder() as folder:
+                    copy = _private_copy(file, name, folder)
                     yield from _log_samples(copy, name, trouble)
             except DataError as error:
                 trouble(str(error))

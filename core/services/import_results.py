@@ -21,6 +21,7 @@ from midchart.core.provenance import digest, now, versions
 from midchart.core.results.importing import make_read_only
 from midchart.core.runs.directory import (
     DIGESTS,
+    LOG_OF,
     RunDirectory,
     make_run,
     row_digests,
@@ -90,7 +91,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
             digests = row_digests(folder)
             write_json(folder.imported, {
                 "cohort": "absent", "data": "", "imported": now(), "by": person().name,
-                "with_text": True, DIGESTS: digests,
+                "with_text": True, LOG_OF: _received_for(place), DIGESTS: digests,
             })  # fmt: skip
             write_json(folder.done, {**finished, "done": count, "failed": 0, DIGESTS: digests})
             make_read_only(folder)
@@ -110,6 +111,16 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         "patients": None if unnamed else len(patients),
         "warnings": warnings,
     }
+
+
+def _received_for(place: Path) -> str:
+    """The cohort that a log was received for (:mod:`midchart.core.services.received_logs`), or
+    ""."""
+    logs = settings.received_folder().resolve()
+    inside = place.resolve()
+    cohort = inside.relative_to(logs).parts[:1] if inside.is_relative_to(logs) else ()
+    there = bool(cohort) and (settings.cohorts_folder() / cohort[0]).is_dir()
+    return cohort[0] if there else ""
 
 
 def _append(store: RowStore, sample: Sample) -> str:

@@ -1,86 +1,194 @@
 """Removing cohorts and runs in steps that a kill may end anywhere.
 
-A removal is written down before its first step, and every step may be repeated:
-:func:`recover`, which each start of the program calls, ends what a killed process had begun, and
-deletes what a killed import had taken in.
+A removal is written down, then its folders are renamed to hidden names that bear its number, the
+cohort's (or the single run's) last. From then on it is carried out; before, it is taken back. So
+:func:`recover`, which each start of the program calls, never deletes what took a name since. It
+also deletes what a killed import had taken in.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.errors import DataError, InputError
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.identity import person
 from midchart.core.loaders.open import close_cohorts
 from midchart.core.parsing import read_json
 from midchart.core.results.importing import recover_imports
 from midchart.core.results.reviews import reviews_folder
 from midchart.core.storage.files import read_regular, replacing, sync_folder, writing
 from midchart.core.storage.lock import Lock
-from midchart.core.storage.staging import delete, delete_tree, sweep
+from midchart.core.storage.staging import (
+    OUTGOING,
+    delete_tree,
+    sweep,
+    sweep_temporary,
+    temporary_root,
+)
 
 _WRITTEN = ".removal-"
 
 
+def _cache() -> str:
+    return str(settings.cache_folder())
+
+
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What is removed: a cohort's folder (its name and inode) with the logs that belong to it and
-    every cache, and runs (ids)."""
+    """What is removed: a cohort's folder with the logs that belong to it and every cache, and runs
+    (ids) with their reviews. ``facts``: what the audit log says of it, by name."""
 
     cohort: str = ""
-    inode: int = 0
     runs: Sequence[str] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    who: str = field(default_factory=lambda: person().name)
+    cache: str = field(default_factory=_cache)
+
+    def places(self) -> list[Path]:
+        """The folders that are removed; when the last one is hidden, the removal has begun."""
+        logs = [settings.received_folder() / self.cohort] if self.cohort else []
+        cohort = [settings.cohorts_folder() / self.cohort] if self.cohort else []
+        runs = [settings.runs_folder() / run for run in self.runs]
+        return [*logs, *map(reviews_folder, self.runs), *runs, *cohort]
+
+    def write_audit(self, number: str) -> None:
+        """Write its line of the audit log."""
+        event = "removed" if self.cohort else "run removed"
+        audit.removed(event, who=self.who, removal=number, **self.facts)
 
 
 def remove(removal: Removal) -> None:
-    """Remove; the caller holds :func:`midchart.core.config.imports_lock` and has audited it.
+    """Remove; the caller holds :func:`midchart.core.config.imports_lock`.
 
-    Raises InputError where it cannot be written down or done; what is left is removed at the next
-    start.
+    Raises InputError where a folder is a link, or it cannot be written down or done, WorkFailed
+    where it cannot be audited; what has begun is ended at the next start.
     """
-    root = settings.data_folder()
-    note = root / f"{_WRITTEN}{secrets.token_hex(8)}.json"
+    places = removal.places()
+    for place in places:
+        if place.is_symlink():
+            raise InputError(
+                f"{place.parent.name}/{place.name} is a link, which a removal does not follow; "
+                "replace it by what it leads to, then remove again"
+            )
+    root, number = settings.data_folder(), secrets.token_hex(8)
+    note = root / f"{_WRITTEN}{number}.json"
     with writing(root):
         with replacing(note) as fresh:
             fresh.write_text(json.dumps(asdict(removal)), encoding="utf-8")
+        try:
+            _hide(places, number)
+            removal.write_audit(number)
+        except BaseException:
+            _take_back(places, number)
+            _end(note)
+            raise
         _carry_out(removal, note)
 
 
+def linked_caches() -> list[str]:
+    """The links in the folders of caches, which lead elsewhere: a removal leaves what is there."""
+    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
+    if not cache.is_dir():
+        return []
+    folders = [one for one in sorted(cache.iterdir()) if one not in others]
+    within = [path for one in folders if not one.is_symlink() for path in one.rglob("*")]
+    links = [one for one in (*folders, *within) if one.is_symlink()]
+    outside = [one for one in links if not one.resolve().is_relative_to(cache.resolve())]
+    return [f"cache/{one.relative_to(cache).as_posix()}" for one in outside]
+
+
+def _caches() -> list[Path]:
+    """The folders of caches that may hold text of records."""
+    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
+    folders = [one for one in cache.iterdir() if one.is_dir()] if cache.is_dir() else []
+    return [one for one in folders if one not in others and not one.is_symlink()]
+
+
+def _hidden(place: Path, number: str) -> Path:
+    return place.with_name(f"{OUTGOING}{number}-{place.name}")
+
+
+def _number(note: Path) -> str:
+    return note.name[len(_WRITTEN) : -len(".json")]
+
+
+def _hide(places: Sequence[Path], number: str) -> None:
+    for place in places:
+        if place.exists() or place == places[-1]:
+            place.rename(_hidden(place, number))
+            sync_folder(place.parent)
+
+
+def _take_back(places: Sequence[Path], number: str) -> None:
+    """Give the folders of a removal that has not begun their names again; one whose name was taken
+    meanwhile is deleted."""
+    for place in places:
+        with suppress(FileNotFoundError):
+            if place.exists():
+                delete_tree(_hidden(place, number))
+            else:
+                _hidden(place, number).rename(place)
+                sync_folder(place.parent)
+
+
 def _carry_out(removal: Removal, note: Path) -> None:
-    """All steps, those done before included; the note goes last."""
+    """All steps after the hidden names, those done before included; the folder that shows that it
+    has begun goes after the caches, and the note last."""
+    *others, last = (_hidden(place, _number(note)) for place in removal.places())
+    for folder in (*others, *last.iterdir()):
+        delete_tree(folder)
+    for root in _roots():
+        if root.is_dir():
+            sweep(root, _of_notes())
+    sweep_temporary()
     if removal.cohort:
-        folder = settings.cohorts_folder() / removal.cohort
-        # A folder that was put there since, under the name, is another one.
-        if folder.is_dir() and folder.lstat().st_ino == removal.inode:
-            delete(settings.received_folder() / removal.cohort)  # the logs that belong to it
-            delete(folder)
-        sweep(settings.cohorts_folder())
-    for run in removal.runs:
-        delete(settings.runs_folder() / run)
-        delete_tree(reviews_folder(run))
-    sweep(settings.runs_folder())
-    if removal.cohort:
-        cache = settings.cache_folder()
-        for one in cache.iterdir() if cache.is_dir() else ():
-            if one.is_dir() and not one.is_symlink() and one != settings.models_folder():
-                delete_tree(one)
+        if removal.cache != _cache() and Path(removal.cache).exists():
+            raise InputError(
+                f"its caches are in {removal.cache}; start once with MIDCHART_CACHE set to it, or "
+                "delete that folder"
+            )
+        for one in _caches():
+            delete_tree(one)
         close_cohorts()
-    note.unlink()
+    delete_tree(last)
+    _end(note)
+
+
+def _end(note: Path) -> None:
+    note.unlink(missing_ok=True)
     sync_folder(note.parent)
+
+
+def _roots() -> list[Path]:
+    """Folders in which hidden folders are made."""
+    data = settings.data_folder()
+    others = settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()
+    return [data, *others, reviews_folder("").parent]
+
+
+def _of_notes() -> tuple[str, ...]:
+    """Beginnings of the hidden names of removals that are written down."""
+    notes = settings.data_folder().glob(f"{_WRITTEN}*.json")
+    return tuple(f"{OUTGOING}{_number(note)}-" for note in notes)
 
 
 def recover() -> list[str]:
     """End what killed processes have begun; gives one line for each removal that cannot be ended.
 
-    Nothing is done while another process imports or removes: it is at work itself. Nor where the
-    cache cannot be written, without which no removal begins.
+    Nothing is done while another process imports or removes: it is at work itself. Nor where data
+    or cache cannot be written, without which no removal begins.
     """
     try:
         settings.cache_folder().mkdir(parents=True, exist_ok=True)
+        sweep_temporary()
         lock = Lock.take(settings.imports_lock(), patience_s=0)
     except OSError:
         return []
@@ -93,20 +201,31 @@ def recover() -> list[str]:
         for note in sorted(settings.data_folder().glob(f"{_WRITTEN}*.json")):
             try:
                 with writing(settings.data_folder()):
-                    _carry_out(_read(note), note)
-            except InputError as error:
+                    _recover(_read(note), note)
+            except MidchartError as error:
                 problems.append(f"{note.name}: a removal that was begun is not ended: {error}")
         problems += recover_imports()
-        roots = settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()
-        for folder in roots:
+        for folder in _roots():
             try:
                 with writing(folder):
-                    sweep(folder)
+                    sweep(folder, _of_notes())
             except InputError as error:
                 problems.append(str(error))
     finally:
         lock.release()
     return problems
+
+
+def _recover(removal: Removal, note: Path) -> None:
+    """End a removal that has begun, with its line of the audit log; take back any other."""
+    places, number = removal.places(), _number(note)
+    if _hidden(places[-1], number).exists():
+        if not audit.is_noted(number):
+            removal.write_audit(number)
+        _carry_out(removal, note)
+    else:
+        _take_back(places, number)
+        _end(note)
 
 
 def _read(note: Path) -> Removal:
@@ -115,8 +234,20 @@ def _read(note: Path) -> Removal:
     names = asdict(Removal())
     if not isinstance(table, dict) or table.keys() != names.keys():
         raise DataError(note.name, None, "is no removal of this program", "delete the file")
+    of_type = {name: type(table[name]) is type(names[name]) for name in ("cohort", "who", "cache")}
+    facts = table["facts"]
+    if not all(of_type.values()) or not isinstance(table["runs"], list) or type(facts) is not dict:
+        raise DataError(note.name, None, "is no removal of this program", "delete the file")
     removal = Removal(**table)
     folders = [*removal.runs, *([removal.cohort] if removal.cohort else ())]
-    if any(type(one) is not str or one.startswith(".") or Path(one).name != one for one in folders):
+    if not folders or any(
+        type(one) is not str or one.startswith(".") or Path(one).name != one for one in folders
+    ):
         raise DataError(note.name, None, "names no cohort or run", "delete the file")
+    if not facts.keys() <= _FACTS or any(type(v) not in (str, int, bool) for v in facts.values()):
+        raise DataError(note.name, None, "is no removal of this program", "delete the file")
     return removal
+
+
+_FACTS = {"cohort", "folder", "files", "runs", "run", "imported"}
+"""What the audit log says of a removal."""

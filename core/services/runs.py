@@ -22,7 +22,7 @@ from midchart.core.experiments.replication.comparison import (
 from midchart.core.parsing import read_json, user_path
 from midchart.core.results.export import MANIFEST, export_run, html_of, read_manifest
 from midchart.core.results.importing import import_run
-from midchart.core.runs.directory import RunDirectory, find_run, take_lock
+from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
 from midchart.core.runs.spec import DEMO, read_toml
 from midchart.core.runs.status import damaged_runs
@@ -31,6 +31,7 @@ from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import Removal, remove
 from midchart.core.storage.files import replacing, use_ordinary_mode, writing
 from midchart.core.storage.lock import exclusive
+from midchart.core.storage.staging import temporary_folder
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
 
@@ -104,8 +105,8 @@ def export_html(run: str, file: str | Path) -> Path:
 def export_bytes(run: str, with_text: bool = False) -> bytes:
     """A finished run's zip, for a page's download; raises as
     :func:`midchart.core.results.export.export_run` does."""
-    with tempfile.TemporaryDirectory(prefix="midchart-") as place:
-        file = Path(place) / f"{run}.zip"
+    with temporary_folder() as place:
+        file = place / f"{run}.zip"
         export_run(run, file, with_text)
         return file.read_bytes()
 
@@ -178,7 +179,7 @@ def open_examples(folder: str = "") -> dict[str, int]:
 def remove_run(run: str) -> dict[str, int]:
     """Remove a run that is not active, also a damaged one, with its rows, log and reviews.
 
-    Gives the number of ``files``; noted in the audit log first. Raises UnknownName, and InputError
+    Gives the number of ``files``; noted in the audit log. Raises UnknownName, and InputError
     where it is running or queued, or cannot be removed.
     """
     folder = find_run(run)
@@ -187,12 +188,10 @@ def remove_run(run: str) -> dict[str, int]:
     lock = take_lock(folder)
     try:
         files = sum(not path.is_dir() for path in folder.path.rglob("*"))
-        audit.run_removed(
-            run=run, cohort=_cohort_of(folder), imported=folder.imported.exists(), files=files
-        )
+        facts = {"cohort": _cohort_of(folder), "imported": folder.imported.exists()}
         guard = settings.imports_lock()
         with writing(guard.parent), exclusive(guard):
-            remove(Removal(runs=[run]))
+            remove(Removal(runs=[run], facts={"run": run, **facts, "files": files}))
     finally:
         lock.release()
     return {"files": files}
@@ -205,7 +204,10 @@ def _cohort_of(folder: RunDirectory) -> str:
             return ""
         path = read_json(folder.read(folder.spec), folder.id)["cohort"]["path"]
         if folder.imported.is_file():
-            path = read_json(folder.read(folder.imported), folder.id)["data"] or path
+            imported = read_json(folder.read(folder.imported), folder.id)
+            if log_of := imported.get(LOG_OF):
+                return str(settings.cohorts_folder() / log_of)
+            path = imported["data"] or path
     except (DataError, OSError, LookupError, TypeError):
         return ""
     return path if isinstance(path, str) else ""
@@ -217,11 +219,14 @@ def unassigned_runs() -> list[str]:
 
 
 def made_on(folder: RunDirectory, cohort: Path) -> bool:
-    """Whether a run was made on the cohort in this folder."""
+    """Whether a run was made on the cohort in this folder or on a part of it, is a log of it, or
+    was imported with text and names it."""
     path = _cohort_of(folder)
     try:
-        return bool(path) and Path(path).resolve() == cohort.resolve()
-    except (OSError, ValueError):
+        if path == cohort.name and folder.imported.is_file():
+            return bool(read_json(folder.read(folder.imported), folder.id)["with_text"])
+        return bool(path) and Path(path).resolve().is_relative_to(cohort.resolve())
+    except (DataError, LookupError, OSError, ValueError):
         return False
 
 

@@ -11,14 +11,15 @@ import shutil
 import tempfile
 import time
 from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from midchart.core.storage.files import sync_folder
+from midchart.core import config as settings
+from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
 
 INCOMING, OUTGOING = ".incoming-", ".outgoing-"
-UNLOCKED = (".new-", ".import-", ".removed-")
+UNLOCKED = (".new-", ".import-", ".removed-", ".probe-")
 """Beginnings of hidden folders without a lock: of a run that is being made, and of versions before
 locks. Those of a killed process are recognised by their age."""
 _AGE_S = 600.0
@@ -46,19 +47,37 @@ def incoming(root: Path, guard: Path) -> Generator[Path]:
             lock.release()
 
 
-def delete(folder: Path) -> None:
-    """Delete a folder, hidden first, so that no list shows a part of it; none is deleted."""
-    hidden = folder.with_name(f"{OUTGOING}{folder.name}")
-    delete_tree(hidden)  # of a killed process
-    with suppress(FileNotFoundError):
-        folder.rename(hidden)
-        sync_folder(hidden.parent)
-    delete_tree(hidden)
+def temporary_root() -> Path:
+    """Where the folders of :func:`temporary_folder` are."""
+    return settings.cache_folder() / "temporary"
+
+
+@contextmanager
+def temporary_folder() -> Generator[Path]:
+    """An empty folder for text of records, in the cache: after a kill the next start or removal
+    deletes it. Raises InputError where it cannot be made."""
+    root = temporary_root()
+    with ExitStack() as stack:
+        with writing(root):
+            root.mkdir(parents=True, exist_ok=True)
+            folder = stack.enter_context(incoming(root, root / _LOCK))
+        yield folder
+
+
+def sweep_temporary() -> None:
+    """Delete the temporary folders that killed processes have left."""
+    root = temporary_root()
+    if root.is_dir():
+        with exclusive(root / _LOCK):
+            sweep(root)
 
 
 def delete_tree(folder: Path) -> None:
-    """Delete a folder, to which another process may add, or parts of which it may delete; raises
-    OSError where that cannot be done."""
+    """Delete a folder, to which another process may add, or parts of which it may delete; of a
+    link or file, itself. Raises OSError where that cannot be done."""
+    if folder.is_symlink() or folder.is_file():
+        folder.unlink(missing_ok=True)
+        return
     tries = 0
     while folder.exists():
         tries += 1
@@ -71,11 +90,11 @@ def delete_tree(folder: Path) -> None:
                 raise
 
 
-def sweep(root: Path) -> None:
+def sweep(root: Path, spared: tuple[str, ...] = ()) -> None:
     """Delete the hidden folders in ``root`` that killed processes have left; the caller holds the
-    guard of :func:`incoming`."""
+    guard of :func:`incoming`. ``spared``: beginnings of names that are left."""
     for place in root.glob(".*-*"):
-        if place.is_symlink():
+        if place.is_symlink() or not place.is_dir() or place.name.startswith(spared):
             continue
         of_killed = place.name.startswith(OUTGOING) or (
             place.name.startswith(INCOMING) and not is_locked(place / _LOCK)

@@ -20,6 +20,7 @@ LARGEST_UPLOAD_MB = 500
 """Larger cohorts come in by a path."""
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
+LINKS = "linked_caches_left"
 FIRST_QUESTIONS = {
     "Drugs": "Which medicines does the patient take?",
     "Conditions": "Which conditions does the patient have?",
@@ -203,7 +204,15 @@ def _ask(name: str, record: api.Record, question: str) -> None:
 
 
 def left_runs() -> None:
-    """The damaged runs that the last removal of this session left, and the way to remove them."""
+    """The linked caches and damaged runs that the last removal of this session left, and the way to
+    remove the runs."""
+    links = st.session_state.pop(LINKS, ())
+    if links:
+        st.warning(
+            f"Caches that lie elsewhere by a link are left: {plain(', '.join(links))}. They may "
+            "hold text of the removed records. Delete what the links lead to.",
+            icon=":material/folder_off:",
+        )
     runs = st.session_state.pop(LEFT, ())
     if runs:
         st.warning(
@@ -236,6 +245,7 @@ def removal(name: str) -> None:
                 return
             st.session_state.pop(DONE, None)
             st.session_state[LEFT] = removed["damaged_runs"]
+            st.session_state[LINKS] = removed["linked_caches"]
             st.cache_data.clear()  # results of its runs and records, in this process's memory
             st.cache_resource.clear()
             st.rerun()

@@ -16,7 +16,7 @@ from midchart.core import api, config
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.open import read_cohort
-from midchart.core.storage.staging import delete
+from midchart.core.storage.staging import delete_tree
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -167,7 +167,8 @@ def test_a_removed_cohort_goes_with_its_caches_and_the_others_stay(tmp_path: Pat
     cached.write_text("[]")
     weights = config.models_folder() / "w"
     weights.mkdir(parents=True)
-    assert api.remove_cohort("one") == {"files": 2, "runs": 0, "damaged_runs": []}
+    removed = api.remove_cohort("one")
+    assert (removed["files"], removed["runs"], removed["damaged_runs"]) == (2, 0, [])
     assert [card.name for card in api.cohorts()] == ["two"]
     assert not cached.exists()
     assert weights.exists()
@@ -223,5 +224,5 @@ def test_folders_that_several_delete_at_once_are_gone(tmp_path: Path) -> None:
         for inside in range(40):
             (folder / str(inside)).mkdir(parents=True)
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(delete, folders))
+        list(pool.map(delete_tree, folders))
     assert not list((tmp_path / "runs").iterdir())

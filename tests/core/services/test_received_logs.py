@@ -52,7 +52,9 @@ def test_a_received_log_is_audited_and_goes_with_its_cohort(ward: str):
     assert api.report(run)["tables"]["log"]
     assert "received" in [line["event"] for line in api.audit_lines()]
     assert "traces" not in json.dumps(api.audit_lines())
-    api.remove_cohort(ward, runs=True)
+    api.import_results(path)  # as a run of its own
+    assert api.remove_cohort(ward, runs=True)["runs"] == 2
+    assert api.status() == []
     assert stored() == [] and not (settings.received_folder() / ward).exists()
 
 

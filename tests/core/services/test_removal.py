@@ -3,6 +3,7 @@ and nothing of a removed cohort is left anywhere."""
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +19,15 @@ import numpy as np
 import pytest
 
 from midchart.core import api, config
-from midchart.core.errors import DataError, MidchartError
+from midchart.core.egress import audit
+from midchart.core.errors import DataError, InputError, MidchartError, WorkFailed
 from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.results import importing
 from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.core.services.removal import recover
+from midchart.core.services.removal import Removal, recover
 from midchart.core.storage import lock, staging
 from midchart.core.storage.rows import close
 from tests.support.kills import REFUSED, obey_modes
@@ -130,17 +133,19 @@ def removal_at_every_step(place: Path) -> int:
     shutil.copytree(cache, saved / "cache")
     step = 0
     while not ends_whole(lambda: api.remove_cohort("ward", runs=True), step):
-        audited = "removed" in [line["event"] for line in api.audit_lines()]
         assert recover() == []
         assert not hidden(), (step, hidden())
-        if audited and not (config.cohorts_folder() / "ward").exists():
+        audit.downloaded("report")  # completes a line that was begun
+        audited = [line["event"] for line in api.audit_lines()].count("removed")
+        gone = not (config.cohorts_folder() / "ward").exists()
+        assert audited == gone, (step, audited, gone)
+        if audited:
             assert holding(CANARY) == []
         else:  # nothing was begun
             assert api.open_data("ward").records
         step += 1
         for folder, copy in ((data, saved / "data"), (cache, saved / "cache")):
             shutil.rmtree(folder)
-            # inodes change with a copy; the removal reads them anew
             shutil.copytree(copy, folder)
     assert holding(CANARY) == [] and hidden() == []
     return step
@@ -321,6 +326,7 @@ WORKS = {
     "gate": (lambda place: None, gate_saved_at_every_step),
 }
 LEAST_STEPS = 5
+NOTE = {"cohort": "ward", "runs": [], "facts": {}, "who": "ann", "cache": "/nowhere"}
 
 
 @pytest.mark.slow
@@ -352,7 +358,7 @@ def test_a_kill_at_any_step_leaves_nothing_after_the_next_start(tmp_path: Path, 
 def test_a_cohort_that_took_the_name_since_is_not_removed() -> None:
     api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
     note = config.data_folder() / ".removal-0.json"
-    note.write_text('{"cohort": "ward", "inode": 1, "runs": []}')
+    note.write_text(json.dumps(asdict(Removal("ward"))))
     assert recover() == [] and not note.exists()
     assert [card.name for card in api.cohorts()] == ["ward"]
 
@@ -360,9 +366,13 @@ def test_a_cohort_that_took_the_name_since_is_not_removed() -> None:
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(
     "text",
-    ["{", "[]", '{"cohort": "../x", "inode": 1, "runs": []}',
-     '{"cohort": "", "inode": 1, "runs": ["../cohorts"]}', '{"cohort": "ward"}',
-     '{"cohort": "", "inode": 1, "runs": [3]}', '{"cohort": 3, "inode": 1, "runs": []}'],
+    ["{", "[]", '{"cohort": "ward"}', *(
+        json.dumps(NOTE | change) for change in (
+            {"cohort": "../x"}, {"cohort": "", "runs": ["../cohorts"]}, {"runs": [3]},
+            {"runs": "x"}, {"cohort": 3}, {"cohort": ""}, {"who": 3}, {"facts": {"text": "x"}},
+            {"facts": {"files": [1]}},
+        )
+    )],
 )  # fmt: skip
 def test_a_note_that_this_program_did_not_write_removes_nothing(text: str) -> None:
     api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
@@ -405,9 +415,177 @@ def test_a_folder_that_cannot_be_deleted_is_named_and_the_removal_stays_written(
         raise PermissionError(13, "Permission denied", str(folder))
 
     with monkeypatch.context() as patch:
-        patch.setattr("midchart.core.services.removal.delete", refuse)
+        patch.setattr("midchart.core.services.removal.delete_tree", refuse)
         with pytest.raises(MidchartError, match="Permission denied"):
             api.remove_cohort("ward")
         (problem,) = recover()
         assert "is not ended" in problem and "\n" not in problem
     assert recover() == [] and hidden() == [] and not api.cohorts()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_removal_that_has_begun_deletes_nothing_that_took_a_name_since(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    prepare(tmp_path / "place")
+    (run,) = [row["run"] for row in api.status()]
+
+    def end(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("midchart.core.services.removal.delete_tree", end)
+        with pytest.raises(MidchartError, match="Permission denied"):
+            api.remove_cohort("ward", runs=True)
+    assert not api.cohorts() and not api.status()
+    later = [config.cohorts_folder() / "ward", config.runs_folder() / run, reviews_folder(run)]
+    for folder in later:
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("of somebody else")
+    assert recover() == [] and hidden() == []
+    assert holding(CANARY) == [] and all((folder / "file").exists() for folder in later)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_removal_that_cannot_be_audited_takes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+
+    def refuse(event: str, **facts: Any) -> None:
+        raise WorkFailed("audit.jsonl: cannot be written")
+
+    monkeypatch.setattr("midchart.core.egress.audit.removed", refuse)
+    with pytest.raises(WorkFailed):
+        api.remove_cohort("ward")
+    assert hidden() == [] and api.open_data("ward").records
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("kind", ["logs", "run"])
+def test_what_lies_elsewhere_by_a_link_is_named_before_anything_is_removed(
+    tmp_path: Path, kind: str
+) -> None:
+    prepare(tmp_path / "place")
+    (run,) = [row["run"] for row in api.status()]
+    places = {"logs": config.received_folder() / "ward", "run": config.runs_folder() / run}
+    link, outside = places[kind], tmp_path / "outside"
+    (outside if kind == "logs" else link.parent).mkdir(parents=True, exist_ok=True)
+    if kind == "run":
+        link.rename(outside)
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(outside)
+    with pytest.raises(InputError, match=f"/{link.name} is a link"):
+        api.remove_cohort("ward", runs=True)
+    assert "removed" not in [line["event"] for line in api.audit_lines()]
+    assert recover() == [] and hidden() == [] and api.open_data("ward").records
+    link.unlink()
+    outside.rename(link)
+    api.remove_cohort("ward", runs=True)
+    assert holding(CANARY) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_run_on_a_part_of_a_cohort_goes_with_it() -> None:
+    files = [(f"{one}/p1.txt", io.BytesIO(CANARY.encode())) for one in ("first", "second")]
+    api.import_cohort("ward", files)
+    part = str(config.cohorts_folder() / "ward" / "first")
+    questions = ["Was it seen?"]
+    table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
+    finished_run({**table, "questions": questions, "data": part})
+    assert api.remove_cohort("ward", runs=True)["runs"] == 1
+    assert holding(CANARY) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_removal_with_another_cache_folder_waits_and_leaves_its_caches_to_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "place")
+
+    def end() -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("midchart.core.services.removal._caches", list)
+        patch.setattr("midchart.core.services.removal.close_cohorts", end)
+        with pytest.raises(MidchartError, match="Permission denied"):
+            api.remove_cohort("ward", runs=True)
+    with monkeypatch.context() as patch:
+        patch.setenv("MIDCHART_CACHE", str(tmp_path / "other"))
+        with Path(config.imports_lock()).open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert recover() == []  # another cache, the same lock
+        (problem,) = recover()
+        assert "MIDCHART_CACHE" in problem
+    assert holding(CANARY)
+    assert recover() == [] and holding(CANARY) == [] and hidden() == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_temporary_folders_of_killed_processes_are_swept() -> None:
+    config.data_folder().mkdir(parents=True)
+    lost = [
+        config.data_folder() / ".incoming-probe" / "files" / "runs",
+        config.cache_folder() / "temporary" / ".incoming-zip" / "files",
+    ]
+    for folder in lost:
+        folder.mkdir(parents=True)
+        (folder / "rows").write_text(CANARY)
+    with staging.temporary_folder() as at_work:
+        (at_work / "rows").write_text("rows")
+        assert recover() == [] and (at_work / "rows").exists()
+    assert holding(CANARY) == [] and hidden() == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "text").write_text(CANARY)
+    cache = config.cache_folder()
+    (cache / "kept").mkdir()
+    (cache / "kept" / "part").symlink_to(outside)
+    (cache / "texts").symlink_to(outside)
+    (cache / "models").symlink_to(outside)
+    removed = api.remove_cohort("ward")
+    assert removed["linked_caches"] == ["cache/texts", "cache/kept/part"]
+    assert (outside / "text").exists() and not (cache / "kept").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("with_text", [True, False])
+def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
+    tmp_path: Path, with_text: bool
+) -> None:
+    prepare(tmp_path / "place")
+    api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
+    (run,) = [row["run"] for row in api.status()]
+    shutil.rmtree(reviews_folder(run))
+    api.export_run(run, tmp_path / "run.zip", with_text)
+    api.remove_run(run)
+    api.keep_question("ward", "p1", "Something new?")
+    assert api.import_run(tmp_path / "run.zip")["cohort"] == "other"
+    assert api.remove_cohort("ward", runs=True)["runs"] == with_text
+    assert len(api.status()) == (not with_text)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_folder_of_a_probe_is_one_that_a_start_sweeps_after_a_kill(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "place")
+    left: list[Path] = []
+
+    def measured(spec: object, folder: Path, enough: int) -> tuple[None, int, float]:
+        (folder / "rows").write_text(CANARY)
+        assert recover() == [] and (folder / "rows").exists()
+        killed = folder.parent.with_name(f"{folder.parent.name}-killed")
+        shutil.copytree(folder.parent, killed)
+        left.append(killed)
+        return None, 0, 0.0
+
+    monkeypatch.setattr("midchart.core.runs.probe._measured", measured)
+    api.probe({"kind": "selection", "data": "ward", "arms": ["recency"]})
+    assert left[0].exists() and left[0].parent == config.data_folder()
+    assert recover() == [] and hidden() == []
