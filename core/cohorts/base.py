@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import LoadLog, entries_of, read_start, shown
+from midchart.core.cohorts.files import LoadLog, entries_of, is_hidden, read_start, shown
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
@@ -183,19 +183,15 @@ def _not_administrative(folder: Path) -> list[Path]:
     (the data-use tag, people's questions)."""
     files: list[Path] = []
     for inside, below, names in os.walk(folder):
-        below[:] = [name for name in below if not _is_hidden(name)]
+        below[:] = [name for name in below if not is_hidden(name)]
         files += [
             path
             for name in names
-            if not _is_hidden(name)
+            if not is_hidden(name)
             and not name.startswith("midchart.")
             and (path := Path(inside, name)).is_file()
         ]
     return sorted(files, key=lambda file: file.parts)
-
-
-def _is_hidden(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
 
 
 class EventLoader(CohortLoader):

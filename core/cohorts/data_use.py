@@ -8,6 +8,7 @@ end: no. Cohorts that the program generated are known by their digest alone, whe
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -30,6 +31,9 @@ from midchart.core.storage.jsonl import add_line, encode, read_lines
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
 """Files in a cohort's folder that people change by this program, and their temporary copies."""
+_NAMES = "|".join(map(re.escape, _FILES_OF_PEOPLE))
+_OF_PEOPLE = re.compile(rf"(?:{_NAMES})|\.(?:{_NAMES})\.[a-z0-9_]{{8}}")
+"""A copy is named as :func:`core.storage.files.replacing` does; no loader reads such an ending."""
 _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 _SETTLED_NS = 2_000_000_000
 """A file that changed this shortly before it was read may change again with the same times."""
@@ -114,9 +118,7 @@ def _state(root: Path) -> list[_FileTimes]:
 
 
 def _is_of_people(name: str) -> bool:
-    return name.startswith(tuple(f".{known}." for known in _FILES_OF_PEOPLE)) or (
-        name in _FILES_OF_PEOPLE
-    )
+    return _OF_PEOPLE.fullmatch(name) is not None
 
 
 def _memory(root: Path) -> Path | None:

@@ -174,11 +174,22 @@ def read_start(path: Path, length: int, line: bool = False) -> bytes:
 
 def entries_of(place: Path, deep: bool = False) -> list[Path]:
     """``place`` where it is a file, else what is in the folder, or in all below it where ``deep``,
-    in the order of names. Raises OSError."""
+    in the order of names, hidden names left out. Raises OSError."""
     if place.is_file():
         return [place]
-    inside = place.rglob("*") if deep else place.iterdir()
+    inside = without_hidden(place, place.rglob("*") if deep else place.iterdir())
     return sorted(inside, key=lambda path: path.parts)  # as paths compare, but faster
+
+
+def is_hidden(name: str) -> bool:
+    """Whether a file or folder of this name is no part of a cohort: no loader reads it."""
+    return name.startswith(".") or name == "__MACOSX"
+
+
+def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
+    """The paths below ``folder`` of which no part below it is hidden."""
+    depth = len(folder.parts)
+    return [path for path in paths if not any(map(is_hidden, path.parts[depth:]))]
 
 
 _XML_HEAD = 1 << 16

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
-from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.files import LoadLog, entries_of
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
@@ -466,7 +466,7 @@ def tables_in(place: Path) -> list[Path]:
 
     Every ``.tsv`` is one, and every other delimited table with the columns of MedAlign's.
     """
-    inside = sorted(place.iterdir()) if place.is_dir() else []
+    inside = entries_of(place) if place.is_dir() else []
     return [file for file in inside if table_kind(file) == "tsv" or _has_questions(file)]
 
 

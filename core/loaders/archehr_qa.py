@@ -18,7 +18,7 @@ from xml.etree.ElementTree import Element
 from pydantic import BaseModel, TypeAdapter
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, read_text, read_xml
+from midchart.core.cohorts.files import LoadLog, read_text, read_xml, without_hidden
 from midchart.core.cohorts.records import PatientEntries, Questions, entry
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_document
@@ -94,7 +94,7 @@ class LabelledCase:
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
-    files = sorted(path.glob("*.xml")) if path.is_dir() else [path]
+    files = sorted(without_hidden(path, path.glob("*.xml"))) if path.is_dir() else [path]
     cases: dict[str, LabelledCase] = {}
     for file in files:
         key = _key(file, file.name, LoadLog())

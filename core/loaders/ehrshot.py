@@ -16,7 +16,14 @@ from pathlib import Path
 
 from midchart.core.cohorts.base import EventLoader
 from midchart.core.cohorts.columns import MISSING
-from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, data_error, open_file, shown
+from midchart.core.cohorts.files import (
+    LARGEST_TABLE,
+    LoadLog,
+    data_error,
+    open_file,
+    shown,
+    without_hidden,
+)
 from midchart.core.cohorts.labelled import (
     EventFiles,
     read_labels,
@@ -144,7 +151,9 @@ class Ehrshot(EventLoader):
             raise DataError(str(place), None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
         tasks = {
             file.parent.name: partial(_labels, file, root)
-            for file in sorted(assets.glob("benchmark/*/labeled_patients.csv"))
+            for file in sorted(
+                without_hidden(assets, assets.glob("benchmark/*/labeled_patients.csv"))
+            )
         }
         if not tasks:
             log.warn("benchmark holds no labeled_patients.csv — there are no labels")

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 
 from midchart.core.cohorts.base import EventLoader
-from midchart.core.cohorts.files import LoadLog, checked_tables, shown
+from midchart.core.cohorts.files import LoadLog, checked_tables, shown, without_hidden
 from midchart.core.cohorts.labelled import (
     CHEXPERT,
     EventFiles,
@@ -41,8 +41,8 @@ def _event_files(root: Path) -> list[Path]:
     if root.is_file():
         return [root] if root.suffix == ".parquet" else []
     patterns = ("*.parquet", *(f"{split}/**/*.parquet" for split in SPLITS))
-    return sorted(root.glob("data/**/*.parquet")) or sorted(
-        file for pattern in patterns for file in root.glob(pattern)
+    return sorted(without_hidden(root, root.glob("data/**/*.parquet"))) or sorted(
+        file for pattern in patterns for file in without_hidden(root, root.glob(pattern))
     )
 
 
@@ -183,7 +183,7 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
 
 def _tasks(root: Path) -> dict[str, list[Path]]:
     tasks: dict[str, list[Path]] = {}
-    for file in sorted(root.glob("labels/**/*.parquet")):
+    for file in sorted(without_hidden(root, root.glob("labels/**/*.parquet"))):
         parts = file.relative_to(root / "labels").parts
         tasks.setdefault(parts[0] if len(parts) > 1 else file.stem, []).append(file)
     return tasks

@@ -36,7 +36,13 @@ from midchart.core.cohorts.columns import (
     decide_numbers,
     decide_times,
 )
-from midchart.core.cohorts.files import LoadLog, checked_tables, data_error
+from midchart.core.cohorts.files import (
+    LoadLog,
+    checked_tables,
+    data_error,
+    entries_of,
+    without_hidden,
+)
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -663,16 +669,20 @@ def _by_table(names: Iterable[str]) -> dict[str, str]:
 
 def _table_files(place: Path) -> dict[str, Path]:
     """Table → file of a folder, or of the one sub-folder that holds the person table."""
-    for folder in (place, *sorted(p for p in place.iterdir() if p.is_dir())):
-        files = _by_table(sorted(f.name for f in folder.iterdir() if not f.is_dir()))
+    for folder in (place, *(p for p in entries_of(place) if p.is_dir())):
+        files = _by_table([f.name for f in entries_of(folder) if not f.is_dir()])
         if "person" in files and files.keys() & _TABLES.keys():
             return {table: folder / name for table, name in files.items()}
     return {}
 
 
+def _visible(folder: Path, pattern: str) -> list[Path]:
+    return sorted(without_hidden(folder, folder.glob(pattern)))
+
+
 def _zip_at(place: Path) -> Path | None:
     """The zip of OMOP tables at a path: itself, or the only one in the folder."""
-    archives = [place] if place.is_file() else sorted(place.glob("*.[zZ][iI][pP]"))
+    archives = [place] if place.is_file() else _visible(place, "*.[zZ][iI][pP]")
     if len(archives) != 1 or not archives[0].is_file():
         return None
     try:
@@ -683,7 +693,7 @@ def _zip_at(place: Path) -> Path | None:
 
 
 def _duckdb_at(place: Path) -> Path | None:
-    databases = [place] if place.is_file() else sorted(place.glob("*.duckdb"))
+    databases = [place] if place.is_file() else _visible(place, "*.duckdb")
     return (
         databases[0] if len(databases) == 1 and databases[0].suffix.lower() == ".duckdb" else None
     )

@@ -54,8 +54,10 @@ from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.files import file_state, file_state_if_any
 from midchart.core.types import Cohort, Manifest
 
-FilesState = tuple[tuple[str, bool, int, int], ...]
-"""Path, whether it is a link, time of change in ns and bytes of each file."""
+_FileState = tuple[str, bool, int, int, int, int]
+FilesState = tuple[_FileState, ...]
+"""Path, whether it is a link, inode, times of change of the content and of the file in ns, and
+bytes of each file."""
 
 
 def find_loader(path: str | Path) -> Loader:
@@ -249,7 +251,7 @@ def _folder_state(folder: str) -> tuple[int, int] | None:
     return now.st_ino, now.st_mtime_ns
 
 
-def _file_state(file: str) -> tuple[str, bool, int, int] | None:
+def _file_state(file: str) -> _FileState | None:
     """The state of a regular file, or of that which a link leads to; None of anything else."""
     now = os.lstat(file)
     link = stat.S_ISLNK(now.st_mode)
@@ -257,7 +259,9 @@ def _file_state(file: str) -> tuple[str, bool, int, int] | None:
         if not Path(file).is_file():
             return None
         now = Path(file).stat()
-    return (file, link, now.st_mtime_ns, now.st_size) if stat.S_ISREG(now.st_mode) else None
+    if not stat.S_ISREG(now.st_mode):
+        return None
+    return file, link, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size
 
 
 def read_cohort(path: str | Path) -> Cohort:

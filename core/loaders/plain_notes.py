@@ -28,7 +28,7 @@ from midchart.core.cohorts.columns import (
     known_names,
     read_id,
 )
-from midchart.core.cohorts.files import LoadLog, shown
+from midchart.core.cohorts.files import LoadLog, entries_of, shown, without_hidden
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -268,14 +268,14 @@ class PlainNotes(RecordLoader):
         place = Path(path)
         if place.is_file():
             return _is_note(place) or _is_table(place)
-        inside = [*place.glob("*"), *place.glob("*/*")]
+        inside = without_hidden(place, [*place.glob("*"), *place.glob("*/*")])
         return any(_is_note(f) or (f.parent == place and _is_table(f)) for f in inside)
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """All notes and questions."""
         reading = _NotesFolder(root, PatientEntries(log), People(log), column_settings(root, log))
         questions = [table for table in tables_in(place) if not _is_table(table)]
-        inside = sorted(place.iterdir()) if place.is_dir() else [place]
+        inside = entries_of(place)
         for file in inside:
             if file not in questions:
                 reading.enter(file)
@@ -307,9 +307,9 @@ class _NotesFolder:
                 log.opened.add(file)
                 self._enter_text(file, name, patient or file.stem)
             elif file.is_dir() and patient is None:
-                for inner in sorted(file.iterdir()):
+                for inner in entries_of(file):
                     self.enter(inner, file.name)
-            elif file.is_dir() and any(_is_note(inner) for inner in sorted(file.iterdir())):
+            elif file.is_dir() and any(_is_note(inner) for inner in entries_of(file)):
                 reason = "holds text files too deep — put them in the patient's own folder"
                 log.skip(name, None, reason)
             elif table_kind(file) and patient is None:

@@ -133,7 +133,9 @@ class _Objects:
         if place is not None:
             return str(place)
         if Path(written).is_absolute() and written in _data_of_runs():
-            return written
+            inside = Path(written).is_relative_to(settings.cohorts_folder().resolve())
+            if not inside and os.path.realpath(written) == written:
+                return written
         raise self.refusal()
 
     def run(self, value: Any) -> Any:

@@ -25,8 +25,8 @@ from midchart.core.synthetic.common import (
     TAG,
     chance,
     data_use,
-    is_synthetic,
     pick,
+    refuse_other_data,
     spawned,
     worded,
     write_texts,
@@ -307,12 +307,14 @@ _INSTRUCTION_TABLE = "clinician-instruction-responses.tsv"
 _RESPONSE_TABLE = "clinician-reviewed-model-responses.tsv"
 
 
+_ENTRIES = frozenset(
+    {"ehrs", _INSTRUCTION_TABLE, _RESPONSE_TABLE, "simulated_effect.json", "README.txt", TAG}
+)
+
+
 def _prepare(out: Path) -> Path:
     ehrs = out / "ehrs"
-    if ehrs.is_dir() and any(ehrs.iterdir()) and not is_synthetic(out):
-        raise InputError(
-            f"{out}: holds records that are not marked synthetic — choose an empty folder"
-        )
+    refuse_other_data(out, _ENTRIES)
     ehrs.mkdir(parents=True, exist_ok=True)
     return ehrs
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import numpy as np
 
+from midchart.core.cohorts.data_use import files_digest, generated
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.errors import InputError
 from midchart.core.synthetic.medicine import PERSON_SLOTS
 from midchart.core.synthetic.reference import DATA, read_yaml, slot_names
 
@@ -66,9 +69,30 @@ def capitalised(text: str) -> str:
 
 
 def is_synthetic(folder: Path) -> bool:
-    """Whether a folder's data-use tag says that no real person is described in it."""
+    """Whether a folder's data-use tag says that it was generated, and not imported."""
     tag = folder / TAG
-    return tag.is_file() and bool(tomllib.loads(tag.read_text("utf-8")).get("synthetic"))
+    if not tag.is_file():
+        return False
+    stated = tomllib.loads(tag.read_text("utf-8"))
+    return bool(stated.get("synthetic")) and not stated.get("imported")
+
+
+def refuse_other_data(out: Path, entries: Collection[str]) -> None:
+    """Raise InputError where ``out`` is a link, or holds anything but a cohort of these ``entries``
+    that the program generated, with the questions that people keep with it."""
+    if out.is_symlink():
+        raise InputError(f"{out}: is a link — choose a folder")
+    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
+        return
+    inside = out.iterdir() if out.is_dir() else ()
+    names = {path.name for path in inside if not path.name.startswith(".")}
+    alone = names and names <= {*entries, QUESTIONS_FILE, SETS_FILE}
+    linked = any(path.is_symlink() for path in out.rglob("*"))
+    if not alone or linked or not is_synthetic(out) or files_digest(out) not in generated():
+        raise InputError(
+            f"{out}: holds data that is not known as an unchanged synthetic cohort of this program "
+            "— remove it, or choose an empty folder"
+        )
 
 
 def write_texts(folder: Path, texts: Mapping[str, str]) -> None:

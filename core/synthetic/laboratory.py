@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from midchart.core.cohorts.data_use import note_generated
 from midchart.core.errors import InputError
-from midchart.core.synthetic.common import TAG, data_use, is_synthetic, spawned, write_texts
+from midchart.core.synthetic.common import TAG, data_use, refuse_other_data, spawned, write_texts
 from midchart.core.synthetic.reference import Key, table_row, tsv_table
 
 _SPLITS = ("train", "tuning", "held_out")
@@ -590,13 +590,8 @@ def split_of_patients(patients: int, seed: int) -> list[str]:
 
 
 def _prepare(out: Path) -> None:
-    content = [p for p in out.iterdir() if not p.name.startswith(".")] if out.is_dir() else []
-    if content and not (is_synthetic(out) and all(p.name in _ENTRIES for p in content)):
-        raise InputError(
-            f"{out}: holds something other than a synthetic laboratory cohort — choose an "
-            "empty folder"
-        )
-    for path in content:
+    refuse_other_data(out, _ENTRIES)
+    for path in (out / name for name in _ENTRIES if (out / name).exists()):
         if path.is_dir():
             rmtree(path)
         else:

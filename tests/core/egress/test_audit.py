@@ -402,7 +402,8 @@ def test_generated_cohorts_are_allowed_wherever_they_are_and_only_as_generated(d
     make_clinical(folder, 2, 30, seed=7)
     assert allowed(folder)
     (folder / "notes.csv").write_text("patient_id,text\n1,x\n")
-    make_clinical(folder, 2, 30, seed=8)
+    with pytest.raises(InputError, match="not known as an unchanged"):
+        make_clinical(folder, 2, 30, seed=8)
     assert not allowed(folder)
     # A person may forbid it.
     set_data_use(copied, FIELD, False, REASON)

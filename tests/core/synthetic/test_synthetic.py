@@ -136,7 +136,7 @@ def test_responses_are_marked_simulated_and_follow_the_declared_effect(cohort, q
 def test_records_not_marked_synthetic_are_not_overwritten(tmp_path: Path):
     (tmp_path / "ehrs").mkdir()
     (tmp_path / "ehrs" / "1.xml").write_text("<eventstream person_id='1'/>")
-    with pytest.raises(InputError, match="not marked synthetic"):
+    with pytest.raises(InputError, match="not known as an unchanged"):
         make_clinical(tmp_path, 1)
     assert (tmp_path / "ehrs" / "1.xml").exists()
     with pytest.raises(InputError):

@@ -1,0 +1,89 @@
+"""What a permission covers: every file that a loader reads, and the cohort that was permitted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from midchart.core import api
+from midchart.core.cohorts.data_use import files_digest
+from midchart.core.errors import InputError, NotPermitted
+from midchart.core.loaders.open import content_digest, files_state, read_cohort
+from midchart.core.services import objects
+
+_FHIR = (
+    '{"resourceType":"Patient","id":"p9"}\n{"resourceType":"Condition","id":"c9","subject":'
+    '{"reference":"Patient/p9"},"code":{"text":"x"},"onsetDateTime":"2020-01-01"}\n'
+)
+_FORMATS = {"notes.txt": "A first note.", "patients.ndjson": _FHIR}
+_HIDDEN = (".midchart.questions.p9", ".midchart.toml.x", ".p9")
+
+
+@pytest.mark.parametrize("visible", _FORMATS)
+@pytest.mark.parametrize("hidden", _HIDDEN)
+def test_a_hidden_file_is_no_record_and_ends_the_permission(
+    tmp_path: Path, visible: str, hidden: str
+) -> None:
+    text = _FORMATS[visible]
+    (tmp_path / visible).write_text(text)
+    patients, permitted = list(read_cohort(tmp_path).records), files_digest(tmp_path)
+    content = content_digest(tmp_path)
+    (tmp_path / f"{hidden}{Path(visible).suffix}").write_text(text.replace("p9", "p8"))
+    assert list(read_cohort(tmp_path).records) == patients
+    assert files_digest(tmp_path) != permitted
+    assert content_digest(tmp_path) == content
+
+
+def test_a_temporary_copy_of_the_tag_is_no_part_of_the_permission(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("A first note.")
+    permitted = files_digest(tmp_path)
+    (tmp_path / ".midchart.toml.ab3_d6gh").write_text("")
+    assert files_digest(tmp_path) == permitted
+
+
+def test_an_edit_of_one_size_with_its_time_put_back_is_noticed(tmp_path: Path) -> None:
+    note = tmp_path / "notes.txt"
+    note.write_text("A first note.")
+    before, times = files_state(tmp_path), note.stat()
+    note.write_text("B other note.")
+    os.utime(note, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert files_state(tmp_path) != before
+
+
+@pytest.mark.parametrize("stated", ["", "synthetic = true\n"])
+def test_a_demo_does_not_replace_other_data(tmp_path: Path, stated: str) -> None:
+    (tmp_path / "README.txt").write_text("A note.")
+    (tmp_path / "midchart.toml").write_text(stated)
+    with pytest.raises(InputError, match="not known as an unchanged"):
+        api.prepare_demo(tmp_path, patients=1, events_per_patient=40)
+    assert (tmp_path / "README.txt").read_text() == "A note."
+
+
+def test_a_demo_is_not_written_through_a_link(tmp_path: Path) -> None:
+    outside, link = tmp_path / "outside", tmp_path / "demo"
+    outside.mkdir()
+    link.symlink_to(outside)
+    with pytest.raises(InputError):
+        api.prepare_demo(link, patients=1, events_per_patient=40)
+    assert not list(outside.iterdir())
+
+
+def test_a_generated_demo_is_replaced(tmp_path: Path) -> None:
+    for patients in (2, 1):
+        api.prepare_demo(tmp_path / "demo", patients=patients, events_per_patient=40)
+    assert len(api.open_data(tmp_path / "demo").records) == 1
+
+
+def test_a_run_opens_no_linked_folder_by_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, link = tmp_path.resolve() / "folder", tmp_path.resolve() / "link"
+    folder.mkdir()
+    link.symlink_to(folder)
+    monkeypatch.setattr(objects, "_data_of_runs", lambda: {str(folder), str(link)})
+    checks = objects._Objects("open_data")  # pyright: ignore[reportPrivateUsage]
+    assert checks.cohort(str(folder)) == str(folder)
+    with pytest.raises(NotPermitted):
+        checks.cohort(str(link))
