@@ -111,8 +111,11 @@ def models_folder() -> Path:
 
 
 def audit_file() -> Path:
-    """Append-only log of data that left this machine or was permitted to."""
-    return data_folder() / "audit.jsonl"
+    """Append-only log of data that left this machine or was permitted to.
+
+    The folder's own path, so that a link in place of the file is seen as one and not followed.
+    """
+    return data_folder().resolve() / "audit.jsonl"
 
 
 STATE = "MIDCHART_STATE"
@@ -134,7 +137,7 @@ def state_folder() -> Path:
 
 def audit_anchor() -> Path:
     """The file that knows the end of this data folder's audit log, by the folder's path."""
-    place = hashlib.blake2b(os.fsencode(audit_file().resolve()), digest_size=12).hexdigest()
+    place = hashlib.blake2b(os.fsencode(audit_file()), digest_size=12).hexdigest()
     return state_folder() / "audit" / f"{place}.json"
 
 

@@ -25,7 +25,7 @@ from midchart.core.storage.jsonl import read_lines
 
 
 def _log() -> ChainedLog:
-    return ChainedLog(settings.audit_file().resolve(), settings.audit_anchor())
+    return ChainedLog(settings.audit_file(), settings.audit_anchor())
 
 
 def _line(event: str, **facts: Any) -> dict[str, Any]:
@@ -176,7 +176,7 @@ def tags() -> tuple[Tags, str]:
     None counts where the log cannot be read.
     """
     try:
-        return _tags(str(settings.audit_file().resolve()), state())
+        return _tags(str(settings.audit_file()), state())
     except MidchartError as error:
         return {}, str(error)
 

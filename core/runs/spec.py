@@ -247,6 +247,10 @@ def spec_schema(kind: str = "") -> Schema:
     return {**draft, "title": "Midchart run spec", "oneOf": kinds, "$defs": definitions}
 
 
+LARGEST_SPEC = 8 << 20
+"""Bytes of a spec's file; also what never ends, as a device, is read no further."""
+
+
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
     """A spec from a TOML file's path or from a mapping with the same fields.
 
@@ -256,7 +260,11 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
         return parse_spec(source)
     path = user_path(source)
     try:
-        table = read_toml(path.read_bytes(), str(path))
+        with path.open("rb") as file:
+            data = file.read(LARGEST_SPEC + 1)
+        if len(data) > LARGEST_SPEC:
+            raise SpecError(f"{path}: is larger than {LARGEST_SPEC >> 20} MB, so it is no spec")
+        table = read_toml(data, str(path))
     except FileNotFoundError:
         raise SpecError(f"{path}: there is no such spec file") from None
     except OSError as error:

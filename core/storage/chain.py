@@ -299,7 +299,7 @@ class ChainedLog:
         os.fsync(file)
 
     def _compared(self, anchor: Anchor | None) -> Scan:
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             scan = Scan()
         else:
             with self._opened(os.O_RDONLY) as file:

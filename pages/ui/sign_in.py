@@ -90,8 +90,8 @@ def names_of(claims: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
     names = [f"{issuer} {subject}"]
     verified = claims.get("email_verified") is True and isinstance(email, str)
-    if verified and _is_word(email.strip()) and len(_providers()) < 2:
-        names.append(email.strip().lower())
+    if verified and _is_email(email) and len(_providers()) < 2:
+        names.append(email.lower())
     return tuple(names)
 
 
@@ -108,8 +108,11 @@ def _providers() -> list[str | None]:
 
 
 def _is_email(key: str) -> bool:
-    """Whether a name in ``[roles]`` is an email; else it is an issuer and a subject."""
-    return "@" in key and not re.search(r"\s", key)
+    """Whether a name in ``[roles]``, or a claim, is an email; else it is an issuer and a subject.
+
+    Of plain ASCII alone: other letters and blanks become an ASCII one's twin when they are folded.
+    """
+    return key.isascii() and key.isprintable() and " " not in key and key.count("@") == 1
 
 
 def person_of(claims: Mapping[str, Any]) -> api.Person | None:
@@ -225,6 +228,9 @@ def refusal() -> str:
     if unknown:
         return f"[roles] gives {unknown[0]!r} no known role; the roles are {', '.join(api.ROLES)}"
     emails = [name for name in roles if _is_email(name)]
+    folded = [name.lower() for name in emails]
+    if twins := sorted({name for name in folded if folded.count(name) > 1}):
+        return f"[roles] names {twins[0]!r} more than once, in other case; leave one line"
     if emails and len(_providers()) > 1:
         return (
             f"[roles] names {emails[0]!r} by email, which {len(_providers())} providers could give "

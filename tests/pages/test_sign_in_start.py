@@ -148,6 +148,13 @@ def at_now(configured, monkeypatch):
         ({"iat": NOW + 0.5}, BY_EMAIL),
         *(({"email_verified": value}, BY_SUBJECT) for value in (False, "true", "false", 1, None)),
         *(({"email": value}, BY_SUBJECT) for value in (None, "", " ", 7, ["a@ward.org"], "a b@c")),
+        *(
+            ({"email": value}, BY_SUBJECT)
+            for value in (
+                " a@ward.org", "a@ward.org\u2003", "\x1fa@ward.org", "\u212a@ward.org", "a@w@o",
+                "a@ward.org\u200b", "root",
+            )
+        ),
         *(({"is_logged_in": value}, ()) for value in (False, "yes", 1, None)),
         *(
             ({"iat": value}, ())
@@ -202,6 +209,11 @@ def test_another_provider_s_person_has_no_other_person_s_role(at_now, claims):
         '"7" = "owner"\n'
     )
     assert sign_in.person_of(CLAIMS | {"iss": "https://b.org", **claims}) is None
+
+
+def test_a_person_who_is_listed_twice_in_other_case_is_refused_at_the_start(at_now):
+    twice = at_now(AUTH + ROLES + '"A@ward.org" = "owner"\n')
+    assert "'a@ward.org' more than once" in twice
 
 
 def test_with_two_providers_an_email_gives_no_role_and_the_app_says_so(at_now):

@@ -126,6 +126,23 @@ def test_a_log_that_was_removed_is_broken_and_permits_nothing(data):
     assert broken_line() == 1 and allowed(data / "ward")
 
 
+@pytest.mark.parametrize("target", ["nowhere.jsonl", "empty.jsonl", "audit.jsonl"])
+def test_a_link_in_place_of_the_log_is_refused_and_permits_nothing(data, target):
+    file = audited(data)
+    file.unlink()
+    (file.parent / "empty.jsonl").touch()
+    file.symlink_to(target)
+    tags, problem = audit.tags()
+    assert not tags
+    assert problem
+    with pytest.raises(WorkFailed, match="cannot be read"):
+        audit.verify()
+    with pytest.raises(WorkFailed):
+        audit.accept("a reason of some words")
+    assert not (file.parent / "nowhere.jsonl").exists()
+    assert not (file.parent / "empty.jsonl").read_bytes()
+
+
 def test_a_log_without_its_anchor_is_broken_until_the_owner_accepts_it(data, capsys):
     file = audited(data)
     settings.audit_anchor().unlink()

@@ -186,6 +186,11 @@ def test_spec_files_are_read_and_unreadable_ones_refused(tmp_path: Path):
         read_spec(tmp_path)
 
 
+def test_a_file_without_end_is_no_spec():
+    with pytest.raises(InputError, match="/dev/zero: is larger than 8 MB, so it is no spec"):
+        read_spec("/dev/zero")
+
+
 def test_data_is_found_as_a_path_next_to_the_spec_and_by_name(workspace: Path, monkeypatch):
     cohort = write_cohort(workspace / "data" / "cohorts" / "demo", records=1)
     away = workspace / "away"
