@@ -49,6 +49,12 @@ __all__ = [
 ]
 
 
+_KEYS = frozenset({"authorization", "x-api-key"})
+_HEADERS = frozenset({
+    "accept", "accept-encoding", "anthropic-beta", "anthropic-version", "connection",
+    "content-length", "content-type", "host", "transfer-encoding", "user-agent",
+})  # fmt: skip
+"""Headers of a request that leaves; also those of the package's own version (x-stainless-…)."""
 SCHEMES = frozenset({"https"})
 """How text of records may leave this machine."""
 
@@ -109,6 +115,25 @@ class Permit:
                 f"not by {request.method}"
             )
 
+    def clear(self, request: Any) -> None:
+        """Take out of a request (httpx's form) the headers that this program does not mean to send;
+        a client's hook before each request.
+
+        A provider's package adds those that the environment names (``ANTHROPIC_CUSTOM_HEADERS``),
+        among them keys of other addresses. A key is left in where it is the permitted address's.
+        """
+        secret = self.key()
+        own = (secret.reveal(), f"Bearer {secret.reveal()}") if secret else ()
+        for name, value in list(request.headers.items()):
+            lower = name.lower()
+            if lower in _KEYS:
+                remove = value not in own
+            else:
+                remove = lower not in _HEADERS and not lower.startswith("x-stainless-")
+            if remove:
+                del request.headers[name]
+        request.headers["host"] = request.url.netloc.decode()
+
     def client(self) -> dict[str, Any]:
         """Arguments that restrict a :class:`midchart.core.client.limits.LimitedClient` to this
         permit.
@@ -118,7 +143,7 @@ class Permit:
         """
         return {
             "connecting": self.check,
-            "event_hooks": {"request": [self.hold]},
+            "event_hooks": {"request": [self.hold, self.clear]},
             "follow_redirects": False,
             "trust_env": False,
             "proxy": proxy_to(self.address),

@@ -163,6 +163,39 @@ def test_a_connection_is_held_to_its_address(monkeypatch):
         assert options["proxy"] is None
 
 
+def test_headers_of_the_environment_are_not_sent_and_a_key_goes_to_its_address_alone(monkeypatch):
+    url = "https://api.example.org"
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}=ANTHROPIC_API_KEY, http://127.0.0.1:8000")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-listed")
+    foreign = {
+        "Authorization": "Bearer sk-other",
+        "Cookie": "a=b",
+        "Host": "else.org",
+        "X-Org": "w",
+    }
+    usual = {"Content-Type": "application/json", "anthropic-version": "1", "x-stainless-os": "L"}
+
+    def sent(permit, **more):
+        request = httpx2.Request(
+            "POST", f"{permit.address.url}/v1", headers={**usual, **foreign, **more}
+        )
+        for hook in permit.client()["event_hooks"]["request"]:
+            hook(request)
+        return dict(request.headers)
+
+    away = EgressCheck("", True, frozenset({"api.example.org"})).permit(url)
+    local = CLOSED.permit("http://127.0.0.1:8000")
+    for permit, host in ((away, "api.example.org"), (local, "127.0.0.1:8000")):
+        left = sent(permit, **{"x-api-key": "sk-other"})
+        wanted = {name.lower(): value for name, value in usual.items()}
+        assert {name: left[name] for name in wanted} == wanted
+        assert left["host"] == host
+        assert not {"authorization", "cookie", "x-org", "x-api-key"} & set(left)
+    assert sent(away, **{"x-api-key": "sk-listed"})["x-api-key"] == "sk-listed"
+    assert sent(away, Authorization="Bearer sk-listed")["authorization"] == "Bearer sk-listed"
+    assert "x-api-key" not in sent(local, **{"x-api-key": "sk-listed"})
+
+
 def test_a_proxy_of_the_environment_is_used_only_if_the_owner_listed_it(monkeypatch):
     gate = EgressCheck("", True, frozenset({"api.example.org"}))
     url, proxy = "https://api.example.org", "http://proxy.ward.org:3128"
