@@ -118,9 +118,10 @@ def _received_for(place: Path) -> str:
     ""."""
     logs = settings.received_folder().resolve()
     inside = place.resolve()
-    cohort = inside.relative_to(logs).parts[:1] if inside.is_relative_to(logs) else ()
-    there = bool(cohort) and (settings.cohorts_folder() / cohort[0]).is_dir()
-    return cohort[0] if there else ""
+    if not inside.is_relative_to(logs):
+        return ""
+    cohort = next(iter(inside.relative_to(logs).parts), "")
+    return cohort if cohort and (settings.cohorts_folder() / cohort).is_dir() else ""
 
 
 def _append(store: RowStore, sample: Sample) -> str:
