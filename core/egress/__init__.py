@@ -123,11 +123,11 @@ class Permit:
         among them keys of other addresses. A key is left in where it is the permitted address's.
         """
         secret = self.key()
-        own = (secret.reveal(), f"Bearer {secret.reveal()}") if secret else ()
+        permitted = (secret.reveal(), f"Bearer {secret.reveal()}") if secret else ()
         for name, value in list(request.headers.items()):
             lower = name.lower()
             if lower in _KEYS:
-                remove = value not in own
+                remove = value not in permitted
             else:
                 remove = lower not in _HEADERS and not lower.startswith("x-stainless-")
             if remove:
