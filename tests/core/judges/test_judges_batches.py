@@ -26,11 +26,12 @@ def key(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def server():
+def server(monkeypatch):
     def says(prompt):
         return "YES" if "is even" in prompt else "NO"
 
     with ClaudeFake(says=says, looks=2) as fake:
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{fake.url}=ANTHROPIC_API_KEY")
         yield fake
 
 

@@ -496,10 +496,13 @@ def tiny(workspace, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_every_arm(tiny):
+def test_the_runs_take_a_served_reader_claude_a_second_judge_a_blind_one_and_every_arm(
+    tiny, monkeypatch
+):
     """On stub servers of this machine: the first step and the last are run whole."""
     arms = [arm for arm in ARMS if arm not in ("qccs", "qccs_plus")]
     with OpenAIFake(window=8192) as site, ClaudeFake() as claude:
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{claude.url}=ANTHROPIC_API_KEY")
         reader = {
             "name": "served", "url": f"{site.url}/v1", "model": "tiny",
             "path": "completions", "template": "chatml",
