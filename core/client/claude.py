@@ -401,7 +401,7 @@ class _ClaudeAPI:
         )
         if not text and ended == "stop":
             ended = "empty"
-        return Reply(text, usage, ended, reasoning)
+        return self.permit.without_key(Reply(text, usage, ended, reasoning))
 
     def max_cost(self, request: Request, cached: bool = False, batch: bool = False) -> float:
         """An upper bound of a request's cost in US dollars (0 where no price is known)."""
@@ -544,7 +544,7 @@ class Batches:
                 raise self.api.failure(error) from None
             if not isinstance(getattr(batch, "id", None), str):
                 raise broken_response(self.api.service)
-            return batch.id
+            return self.api.permit.without_key(batch.id)
 
         try:
             batch = _create_once(self.caller, create)
@@ -608,7 +608,7 @@ class Batches:
         named = [(getattr(r, "custom_id", None), getattr(r, "result", None)) for r in results]
         if len(named) != n or not all(isinstance(id, str) for id, _ in named):
             raise broken_response(self.api.service)
-        return [(str(id), result) for id, result in named]
+        return [(self.api.permit.without_key(str(id)), result) for id, result in named]
 
     def _read(self, result: Any, tempered: bool) -> tuple[Reply | MidchartError, float]:
         """A result's reply or failure, and its cost."""

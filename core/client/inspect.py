@@ -3,9 +3,10 @@
 Inspect AI is optional (``pip install inspect-ai`` and the provider's own package) and imported by
 name. Its clients are not ours, so what they may reach is held one level below them: they run on an
 event loop in a separate thread, which connects to the permitted address alone. Their calls
-have our time limit, retries and budget; their own retries, caches and batches are off. Two limits
-are not ours to set: the bytes of an answer (its tokens are limited), and what a provider's package
-does in threads that it starts itself.
+have our time limit, retries and budget; their own retries, caches and batches are off. Requests of
+the packages anthropic and openai are held as ours are, header by header. Three limits are not ours
+to set: the bytes of an answer (its tokens are limited), the headers of other providers' packages,
+and what a provider's package does in threads that it starts itself.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class InspectModel:
         sdk: Any = getattr(model.api, "client", None)
         if hasattr(sdk, "max_retries"):
             sdk.max_retries = 0  # core.client.calls retries, in step with the other calls
+        _hold_requests(sdk, permit)
         return model
 
     def ask(self, request: Request) -> Reply:
@@ -295,11 +297,25 @@ class InspectModel:
         how = "alone, temperature 0" if tempered else "alone, the model's own temperature"
         model = str(output.model or self.options.model)
         used = Usage(model, read + cached + stored, written, cached, cost, how)
-        return Reply(text, used, ended, reasoning, token_count(usage, "reasoning_tokens"))
+        reply = Reply(text, used, ended, reasoning, token_count(usage, "reasoning_tokens"))
+        return reply if self._permit is None else self._permit.without_key(reply)
 
     def max_cost(self, request: Request) -> float:
         """An upper bound of a request's cost in US dollars (0 where no price is known)."""
         return self.price.of(tokens_at_most(request), self.max_tokens) if self.price else 0.0
+
+
+def _hold_requests(sdk: Any, permit: Permit) -> None:
+    """Hold each request of a provider's client to a permit, where the client is one of httpx."""
+    http: Any = getattr(sdk, "_client", None)
+    hooks = getattr(http, "event_hooks", None)
+    if not isinstance(hooks, dict):
+        return
+
+    async def hold(request: Any) -> None:
+        permit.hold(request)
+
+    http.event_hooks = {**hooks, "request": [*hooks.get("request", ()), hold]}
 
 
 class _TemperatureRefused(Exception):

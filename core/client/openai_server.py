@@ -197,7 +197,7 @@ class OpenAIServer:
                 continue
             with self._lock:
                 self.refused |= refused
-            return replace(reply, differs=_differs(refused)), choice
+            return self.permit.without_key(replace(reply, differs=_differs(refused))), choice
 
     def window(self) -> int:
         """The longest prompt and answer of the model in tokens, as the server reports it.

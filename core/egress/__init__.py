@@ -7,8 +7,9 @@ named in the run's spec (``allow_hosts``), or the cluster that is to do the work
 of this machine that is not listed gets no key, and text only where the account itself listens
 there. A run asks before its folder is made and again in its worker; a reader or judge cannot open a
 connection without the :class:`Permit` that this module gives, and every request on that connection
-is held to the permitted address and its methods, so that no redirect or link that a server sends
-leads elsewhere. What was permitted is written to the audit file
+is held to the permitted address, its methods, its key and a list of headers, so that no redirect or
+link that a server sends leads elsewhere, and no setting that a client's package reads by itself
+adds a key. What was permitted is written to the audit file
 (:mod:`midchart.core.egress.audit`).
 
 An address is read so strictly that no two parsers disagree on it. Local is what cannot leave the
@@ -19,8 +20,8 @@ machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, TypeVar
 
 from midchart.core import config as settings
 from midchart.core.config import Secret
@@ -49,14 +50,25 @@ __all__ = [
 ]
 
 
-_KEYS = frozenset({"authorization", "x-api-key"})
-_HEADERS = frozenset({
-    "accept", "accept-encoding", "anthropic-beta", "anthropic-version", "connection",
-    "content-length", "content-type", "host", "transfer-encoding", "user-agent",
-})  # fmt: skip
-"""Headers of a request that leaves; also those of the package's own version (x-stainless-…)."""
 SCHEMES = frozenset({"https"})
 """How text of records may leave this machine."""
+_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "anthropic-beta",
+        "anthropic-version",
+        "connection",
+        "content-length",
+        "content-type",
+        "host",
+        "user-agent",
+    }
+)
+"""Headers of a request besides its key's."""
+SHORTEST_KEY = 12
+"""Characters from which a key is no word that an answer holds by chance."""
+T = TypeVar("T")
 
 
 def key_at(address: Address, name: str) -> Secret | None:
@@ -94,11 +106,11 @@ class Permit:
             check_listener(self.address, connecting=True)
 
     def hold(self, request: Any) -> None:
-        """Refuse a request to any other address, or by another method; a client's hook before each
-        request.
+        """Refuse a request to any other address, or by another method, and take away each header
+        that is neither needed nor the permitted address's key; a client's hook before each request.
 
-        ``request`` has a ``method`` and a ``url`` with scheme, host and port (httpx's form). Raises
-        EgressRefused.
+        Packages of services read further headers and keys from the environment; none is sent.
+        ``request``: ``method``, ``url`` and ``headers`` in httpx's form. Raises EgressRefused.
         """
         url = request.url
         port = url.port or {"http": 80, "https": 443}.get(url.scheme)
@@ -114,25 +126,23 @@ class Permit:
                 f"{self.address.host} may be asked by {', '.join(sorted(methods))}, "
                 f"not by {request.method}"
             )
+        key = self.key()
+        keyed = {} if key is None else _key_headers(key.reveal())
+        headers = request.headers
+        for name in {name.lower() for name in headers} - _HEADERS:
+            if name not in keyed or headers[name] != keyed[name]:
+                del headers[name]
+        headers["host"] = url.netloc.decode("ascii")
 
-    def clear(self, request: Any) -> None:
-        """Take out of a request (httpx's form) the headers that this program does not mean to send;
-        a client's hook before each request.
+    def without_key(self, reply: T) -> T:
+        """What a server sent, with dots for the permitted address's key in each of its texts.
 
-        A provider's package adds those that the environment names (``ANTHROPIC_CUSTOM_HEADERS``),
-        among them keys of other addresses. A key is left in where it is the permitted address's.
+        ``reply``: a text, or a dataclass that holds some. A key of fewer characters than
+        :data:`SHORTEST_KEY` may be a word of an answer, and stays.
         """
-        secret = self.key()
-        permitted = (secret.reveal(), f"Bearer {secret.reveal()}") if secret else ()
-        for name, value in list(request.headers.items()):
-            lower = name.lower()
-            if lower in _KEYS:
-                remove = value not in permitted
-            else:
-                remove = lower not in _HEADERS and not lower.startswith("x-stainless-")
-            if remove:
-                del request.headers[name]
-        request.headers["host"] = request.url.netloc.decode()
+        key = self.key()
+        text = key.reveal() if key is not None else ""
+        return _without(reply, text) if len(text) >= SHORTEST_KEY else reply
 
     def client(self) -> dict[str, Any]:
         """Arguments that restrict a :class:`midchart.core.client.limits.LimitedClient` to this
@@ -143,11 +153,27 @@ class Permit:
         """
         return {
             "connecting": self.check,
-            "event_hooks": {"request": [self.hold, self.clear]},
+            "event_hooks": {"request": [self.hold]},
             "follow_redirects": False,
             "trust_env": False,
             "proxy": proxy_to(self.address),
         }
+
+
+def _key_headers(key: str) -> dict[str, str]:
+    """The headers in which a service may take a key, with their one value."""
+    names = ("x-api-key", "api-key", "x-goog-api-key")
+    return {"authorization": f"Bearer {key}", **dict.fromkeys(names, key)}
+
+
+def _without(value: Any, key: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(key, "•••")
+    if is_dataclass(value) and not isinstance(value, type):
+        held = {one.name: getattr(value, one.name) for one in fields(value)}
+        clean = {name: _without(one, key) for name, one in held.items()}
+        return value if clean == held else replace(value, **clean)
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
 from midchart.core.storage.chain import ChainedLog
-from midchart.core.storage.files import FileState, file_state_if_any
+from midchart.core.storage.files import FileState, file_state_if_any, read_regular
 from midchart.core.storage.jsonl import read_lines
 
 
@@ -138,8 +138,8 @@ def removed(event: str, *, who: str, removal: str, **facts: Any) -> None:
 
 def is_noted(removal: str) -> bool:
     """Whether the log has the line of a removal, or its next writer completes that line."""
-    with suppress(FileNotFoundError):
-        if removal in settings.audit_anchor().read_text("utf-8"):
+    with suppress(OSError):  # without an anchor no writer completes a line
+        if removal.encode() in read_regular(settings.audit_anchor()):
             return True
     return any(line.get("removal") == removal for line in lines())
 

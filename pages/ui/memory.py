@@ -6,18 +6,19 @@ import ctypes
 import platform
 
 M_MMAP_THRESHOLD = -3
-"""Of glibc's ``mallopt``: from how many bytes on a block has a mapping of its own."""
-OWN_MAPPING = 128 << 10
-"""Glibc's first threshold."""
+"""Parameter of glibc's ``mallopt``: the size in bytes from which a block is allocated by mmap."""
+INITIAL_THRESHOLD = 128 << 10
+"""Glibc's own value of it at the start of a process."""
 
 
 def return_freed_blocks() -> bool:
-    """Let the system have every block of 128 KiB or more again when it is freed; whether it will.
+    """Return every freed block of 128 KiB or more to the operating system; gives whether the
+    allocator was set so.
 
-    Glibc raises the threshold by itself, up to 32 MB, when such a block is freed. The next ones
-    then come from heaps, which the many short threads of a server fragment: they grow with the
-    reruns, and most of them is free. Other C libraries are left as they are.
+    Glibc raises its threshold up to 32 MB when larger blocks are freed. Later blocks are then taken
+    from its heaps, which the short-lived threads of a server fragment: the heaps grow with the
+    number of reruns while most of their memory is free. Other C libraries are not changed.
     """
     if platform.libc_ver()[0] != "glibc":
         return False
-    return bool(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, OWN_MAPPING))
+    return bool(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, INITIAL_THRESHOLD))

@@ -214,7 +214,7 @@ def _best_runs(
         plan = find_run(run["run"]).plan()
         if plan.readers != (reader,) or plan.limit or plan.part not in WITH_TEST:
             continue
-        if not plan.judge_entries:  # its answers are right or wrong by nobody
+        if not plan.judge_entries:  # without a judge an answer has no outcome to compare
             continue
         if plan.digest != _digest(str(data), _stamps(data)):
             continue

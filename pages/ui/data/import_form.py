@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -206,20 +206,18 @@ def _ask(name: str, record: api.Record, question: str) -> None:
 def left_runs() -> None:
     """The linked caches and damaged runs that the last removal of this session left, and the way to
     remove the runs."""
-    links = st.session_state.pop(LINKS, ())
-    if links:
+
+    def warn(what: str, names: Sequence[str], remedy: str) -> None:
         st.warning(
-            f"Caches that lie elsewhere by a link are left: {plain(', '.join(links))}. They may "
-            "hold text of the removed records. Delete what the links lead to.",
+            f"{what} are left: {plain(', '.join(names))}. They may hold text of the removed "
+            f"records. {remedy}",
             icon=":material/folder_off:",
         )
-    runs = st.session_state.pop(LEFT, ())
-    if runs:
-        st.warning(
-            f"Damaged runs whose cohort cannot be read are left: {plain(', '.join(runs))}. They "
-            "may hold text of the removed records. Remove them on page Runs.",
-            icon=":material/folder_off:",
-        )
+
+    if links := st.session_state.pop(LINKS, ()):
+        warn("Caches behind a link", links, "Delete the folders that the links lead to.")
+    if runs := st.session_state.pop(LEFT, ()):
+        warn("Damaged runs whose cohort cannot be read", runs, "Remove them on page Runs.")
         navigation.link("runs", "Open Runs", icon=":material/arrow_forward:")
 
 

@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from midchart.core.client.calls import CallFailed
+from midchart.core.client.claude import ClaudeEngine, ClaudeFields
 from midchart.core.client.openai_server import OpenAIServer
+from midchart.core.client.requests import Request
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import Person, acting_as
@@ -94,6 +97,40 @@ def test_a_key_reaches_the_listed_address_and_no_other(both, monkeypatch):
     listed.received = b""
     send(f"http://localhost:{listed.port}/v1")
     assert KEY.encode() not in listed.received
+
+
+SETTINGS = {
+    "ANTHROPIC_CUSTOM_HEADERS": "Authorization: Bearer sk-gateway\nx-api-key: sk-other\n"
+    "x-custom: sk-custom\nHost: elsewhere.org",
+    "ANTHROPIC_AUTH_TOKEN": "sk-token",
+    "OPENAI_API_KEY": "sk-openai",
+    "OPENAI_ORG_ID": "sk-organization",
+}
+"""What packages of services read from the environment by themselves."""
+
+
+@pytest.mark.parametrize("component", ["claude", "served"])
+def test_no_header_of_the_environment_is_sent(both, monkeypatch, component):
+    unlisted, listed = both
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.9.9.9:{listed.port}=MIDCHART_SERVED_KEY")
+    for recorder, host in ((unlisted, "127.0.0.1"), (listed, "127.9.9.9")):
+        url = f"http://{host}:{recorder.port}"
+        if component == "served":
+            send(f"{url}/v1")
+        else:
+            engine = ClaudeEngine(
+                ClaudeFields(base_url=url, retries=0), 5, CLOSED, None, lambda _: None
+            )
+            assert [type(reply) for _, reply in engine.ask_many([Request(TEXT, "")])] == [
+                CallFailed
+            ]
+        headers = recorder.received.partition(b"\r\n\r\n")[0].lower()
+        assert TEXT.encode() in recorder.received
+        assert f"host: {host}:{recorder.port}".encode() in headers
+        assert b"elsewhere" not in headers and b"custom" not in headers
+        assert (b"sk-" in headers) == (recorder is listed and component == "served")
 
 
 def test_a_key_does_not_follow_a_redirect(both, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import threading
 import tomllib
-from types import SimpleNamespace
 
 import httpx2
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 
 from midchart.core import api
 from midchart.core import config as settings
+from midchart.core.client.requests import Reply
 from midchart.core.config import CLAUDE_HOST
 from midchart.core.egress import (
     CLOSED,
@@ -30,7 +30,7 @@ from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.runs.cluster import connected
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.types import Manifest
+from midchart.core.types import Manifest, Usage
 from tests.support.run_helpers import write_cohort
 
 LOCAL = [
@@ -139,15 +139,15 @@ def test_addresses_treated_as_local_are_local_to_the_http_client(rest):
     assert raw.host.lower().strip("[]") in (address.host, rest.lower().split("]")[0].strip("["))
 
 
-def _request(url):
-    return SimpleNamespace(url=httpx2.URL(url), method="POST")
+def _request(url, method="POST", **headers):
+    return httpx2.Request(method, url, headers={n.replace("_", "-"): v for n, v in headers.items()})
 
 
 def test_a_connection_is_held_to_its_address(monkeypatch):
     monkeypatch.setenv("MIDCHART_HOSTS", "http://127.0.0.1:8000 POST, https://api.example.org")
     permit = CLOSED.permit("http://127.0.0.1:8000/v1")
     with pytest.raises(EgressRefused, match="by POST, not by GET"):
-        permit.hold(SimpleNamespace(url=httpx2.URL("http://127.0.0.1:8000/v1"), method="GET"))
+        permit.hold(_request("http://127.0.0.1:8000/v1", "GET"))
     permit.hold(_request("http://127.0.0.1:8000/v1/models"))
     for url in (
         "http://127.0.0.1:8001/v1", "https://127.0.0.1:8000/v1", "http://evil.example:8000/v1",
@@ -163,37 +163,42 @@ def test_a_connection_is_held_to_its_address(monkeypatch):
         assert options["proxy"] is None
 
 
-def test_headers_of_the_environment_are_not_sent_and_a_key_goes_to_its_address_alone(monkeypatch):
-    url = "https://api.example.org"
-    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}=ANTHROPIC_API_KEY, http://127.0.0.1:8000")
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-listed")
-    foreign = {
-        "Authorization": "Bearer sk-other",
-        "Cookie": "a=b",
-        "Host": "else.org",
-        "X-Org": "w",
-    }
-    usual = {"Content-Type": "application/json", "anthropic-version": "1", "x-stainless-os": "L"}
+def test_a_request_has_the_headers_it_needs_and_the_key_of_its_address_alone(monkeypatch):
+    url, key = "http://127.0.0.1:8000", "sk-of-this-address"
+    monkeypatch.setenv("MIDCHART_SERVED_KEY", key)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}=MIDCHART_SERVED_KEY, http://127.0.0.1:8001")
+    needed = {"content_type": "application/json", "anthropic_version": "2023-06-01"}
+    planted = {"cookie": "a=b", "proxy_authorization": "Basic YQ==", "x_stainless_os": "Linux",
+               "openai_organization": "org", "forwarded": "for=a"}  # fmt: skip
+    taken = {"x_api_key": key, "authorization": f"Bearer {key}"}
+    other = {"api_key": "sk-other", "x_goog_api_key": f"{key} "}
+    request = _request(
+        f"{url}/v1", "GET", **needed, **planted, **taken, **other, host="elsewhere.org"
+    )
+    CLOSED.permit(url).hold(request)
+    assert dict(request.headers) == {
+        "content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": key,
+        "authorization": f"Bearer {key}", "host": "127.0.0.1:8000",
+    }  # fmt: skip
+    request = _request("http://127.0.0.1:8001/v1", **taken)
+    CLOSED.permit("http://127.0.0.1:8001").hold(request)
+    assert dict(request.headers) == {"content-length": "0", "host": "127.0.0.1:8001"}
+    twice = httpx2.Headers([("authorization", f"Bearer {key}"), ("authorization", "Bearer more")])
+    request = httpx2.Request("POST", url, headers=twice)
+    CLOSED.permit(url).hold(request)
+    assert "authorization" not in request.headers
 
-    def sent(permit, **more):
-        request = httpx2.Request(
-            "POST", f"{permit.address.url}/v1", headers={**usual, **foreign, **more}
-        )
-        for hook in permit.client()["event_hooks"]["request"]:
-            hook(request)
-        return dict(request.headers)
 
-    away = EgressCheck("", True, frozenset({"api.example.org"})).permit(url)
-    local = CLOSED.permit("http://127.0.0.1:8000")
-    for permit, host in ((away, "api.example.org"), (local, "127.0.0.1:8000")):
-        left = sent(permit, **{"x-api-key": "sk-other"})
-        wanted = {name.lower(): value for name, value in usual.items()}
-        assert {name: left[name] for name in wanted} == wanted
-        assert left["host"] == host
-        assert not {"authorization", "cookie", "x-org", "x-api-key"} & set(left)
-    assert sent(away, **{"x-api-key": "sk-listed"})["x-api-key"] == "sk-listed"
-    assert sent(away, Authorization="Bearer sk-listed")["authorization"] == "Bearer sk-listed"
-    assert "x-api-key" not in sent(local, **{"x-api-key": "sk-listed"})
+def test_a_key_that_a_server_sends_back_is_taken_out_of_its_reply(monkeypatch):
+    url, key = "http://127.0.0.1:8000", "sk-of-this-address"
+    monkeypatch.setenv("MIDCHART_SERVED_KEY", key)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}=MIDCHART_SERVED_KEY")
+    permit, sent = CLOSED.permit(url), f"Bearer {key}."
+    reply = Reply(sent, Usage(sent, 1, 1, 0, None, "alone"), "stop", sent)
+    usage = Usage("Bearer •••.", 1, 1, 0, None, "alone")
+    assert permit.without_key(reply) == Reply("Bearer •••.", usage, "stop", "Bearer •••.")
+    monkeypatch.setenv("MIDCHART_SERVED_KEY", "none")
+    assert permit.without_key("Allergies: none.") == "Allergies: none."
 
 
 def test_a_proxy_of_the_environment_is_used_only_if_the_owner_listed_it(monkeypatch):

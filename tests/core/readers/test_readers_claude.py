@@ -76,6 +76,16 @@ def test_messages_are_sent_and_their_usage_and_price_are_answers(server):
     assert {r["headers"]["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
 
 
+def test_a_key_that_the_server_sends_back_is_not_stored(server):
+    server.content = [
+        {"type": "thinking", "thinking": f"key {KEY}", "signature": "s"},
+        {"type": "text", "text": f"20 {KEY} milligram"},
+    ]
+    built = reader(server)
+    ((_, answer),) = built.read_many(prompts(built, 1))
+    assert answer.text == "20 ••• milligram" and KEY not in repr(answer)
+
+
 def test_prompts_on_one_record_share_the_cache(server):
     built = reader(server, model=SONNET, concurrency=1)
     asked = prompts(built, same_record=True, length=400)

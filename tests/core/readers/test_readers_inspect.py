@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 from contextlib import suppress
 
+import httpx2
 import pytest
 
 from midchart.core.client import inspect as client
@@ -49,6 +50,31 @@ def prompt(reader):
     return build_prompt(
         "What dose?", selection, Protocol(), reader.window, reader.count_tokens, reader.frame
     )
+
+
+@pytest.mark.parametrize("package", ["openai", "anthropic"])
+def test_requests_of_a_provider_s_package_have_the_permitted_key_alone(monkeypatch, package):
+    url, key, seen = "http://127.0.0.1:8000", "sk-of-this-address", []
+    monkeypatch.setenv("MIDCHART_SERVED_KEY", key)
+    monkeypatch.setenv("MIDCHART_HOSTS", f"{url}=MIDCHART_SERVED_KEY")
+    for name in ("ANTHROPIC_CUSTOM_HEADERS", "OPENAI_CUSTOM_HEADERS"):
+        monkeypatch.setenv(name, "cookie: sk-cookie\nx-api-key: sk-other\nhost: elsewhere.org")
+    monkeypatch.setenv("OPENAI_ORG_ID", "sk-organization")
+
+    def answer(request):
+        seen.append(dict(request.headers))
+        return httpx2.Response(500)
+
+    http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
+    named = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[package]
+    module = importlib.import_module(package)
+    sdk = getattr(module, named)(api_key=key, base_url=url, max_retries=0, http_client=http)
+    client._hold_requests(sdk, CLOSED.permit(url))
+    with pytest.raises(module.InternalServerError):
+        asyncio.run(sdk.post("/v1/messages", body={"a": 1}, cast_to=object))
+    (headers,) = seen
+    assert [value for value in headers.values() if "sk-" in value] == [f"Bearer {key}"]
+    assert headers["host"] == "127.0.0.1:8000"
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch):

@@ -297,6 +297,13 @@ def test_invalid_options_are_refused_without_a_connection(options):
     assert "hidden" not in str(refusal.value)
 
 
+def test_a_key_that_the_server_sends_back_is_not_stored(server):
+    choice = {"message": {"role": "assistant", "content": f"20 {KEY} mg", "reasoning": KEY}}
+    server.replies.append({"model": KEY, "choices": [{"finish_reason": "stop", **choice}]})
+    answer = reader(server).read(prompts(1)[0])
+    assert answer.text == "20 ••• mg" and answer.model == "•••" and KEY not in repr(answer)
+
+
 def test_debug_logging_of_the_client_stays_silent(server, caplog):
     caplog.set_level(logging.DEBUG)
     for name in ("httpx2", "httpcore2"):
