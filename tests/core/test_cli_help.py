@@ -52,7 +52,8 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
         for example in EXAMPLES[name] if name not in UNTESTED else ():
             # An installation refuses a run that it has.
             set_workspace(monkeypatch, tmp_path / ("other" if name == "import" else "place"))
-            status = main(words_of(example))
+            words = words_of(example.replace("/tmp/", f"{tmp_path}/"))
+            status = main(words)
             assert status == 0, f"{example}: {capsys.readouterr().err[-500:]}"
 
 

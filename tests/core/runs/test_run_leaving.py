@@ -53,8 +53,9 @@ def says(prompt):
 
 
 @pytest.fixture
-def claude():
+def claude(monkeypatch):
     with ClaudeFake(says=says) as fake:
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{fake.url}=ANTHROPIC_API_KEY")
         yield fake
 
 
