@@ -45,8 +45,9 @@ def spec(cohort, site="http://127.0.0.1:9", judges=("token_overlap",), **changes
     }  # fmt: skip
 
 
-def test_an_estimate_is_near_the_actual_run(cohort):
+def test_an_estimate_is_near_the_actual_run(cohort, monkeypatch):
     with OpenAIFake() as site, ClaudeFake() as claude:
+        monkeypatch.setenv("MIDCHART_HOSTS", f"{claude.url}=ANTHROPIC_API_KEY")
         judges = [{"name": "claude", "base_url": claude.url, "repeats": 2}, "token_overlap"]
         # An estimate assumes that k units are kept.
         protocol = {"preset": "corrected", "unmatched": "kept"}
