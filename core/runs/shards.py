@@ -165,7 +165,7 @@ class ShardWorker:
             lambda done, failed: not folder.cancel.exists(),
             folder.path,
             lambda text: self._box.put((NOTE, text, {})),
-            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.cluster())),
+            permit(leaving, cohort, plan.allow_hosts, named_cluster(folder.cluster())),
         )
 
     def work(self, shards: Sequence[str], there: Rows) -> Generator[list[Message]]:
@@ -325,10 +325,20 @@ class _PoolWorker(Generic[H]):
 
 
 class Pool(Generic[H]):
-    """One pass of a run's shards over the workers of a place."""
+    """One pass of a run's shards over the workers of a place.
 
-    def __init__(self, job: Job, kind: Experiment, run: str, starter: Starter[H]) -> None:
-        self.job, self.run, self.starter = job, run, starter
+    ``ask_again`` is called before a worker gets a batch, and raises where it may have none.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        kind: Experiment,
+        run: str,
+        starter: Starter[H],
+        ask_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.job, self.run, self.starter, self.ask_again = job, run, starter, ask_again
         self.started = Started(job, kind)
         self.todo = batches(kind.shards(job.cohort, job.plan), starter.room())
         self.workers: list[_PoolWorker[H]] = []
@@ -440,6 +450,7 @@ class Pool(Generic[H]):
         if not self.todo:
             self._release(worker)
             return
+        self.ask_again()
         batch = self.todo.popleft()
         rows = self.started.there(batch)
         worker.batch = batch
