@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,15 +127,23 @@ def _hide(places: Sequence[Path], number: str) -> None:
 
 
 def _take_back(places: Sequence[Path], number: str) -> None:
-    """Give the folders of a removal that has not begun their names again; one whose name was taken
-    meanwhile is deleted."""
+    """Give the folders of a removal that has not begun their names again; raises InputError for
+    those whose name was taken meanwhile, which stay hidden."""
+    taken: list[str] = []
     for place in places:
-        with suppress(FileNotFoundError):
-            if place.exists():
-                delete_tree(_hidden(place, number))
-            else:
-                _hidden(place, number).rename(place)
-                sync_folder(place.parent)
+        hidden = _hidden(place, number)
+        if not hidden.exists():
+            continue
+        if place.exists():
+            taken.append(f"{place.parent.name}/{place.name} (now {hidden.name})")
+            continue
+        hidden.rename(place)
+        sync_folder(place.parent)
+    if taken:
+        raise InputError(
+            f"the names of {', '.join(taken)} were taken since; rename what has them now, then "
+            "start again, or delete the hidden folder and the note"
+        )
 
 
 def _carry_out(removal: Removal, note: Path) -> None:
