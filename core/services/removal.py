@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,21 +94,40 @@ def remove(removal: Removal) -> None:
 
 def linked_caches() -> list[str]:
     """The links in the folders of caches, which lead elsewhere: a removal leaves what is there."""
-    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
+    cache = settings.cache_folder()
     if not cache.is_dir():
         return []
-    folders = [one for one in sorted(cache.iterdir()) if one not in others]
-    within = [path for one in folders if not one.is_symlink() for path in one.rglob("*")]
-    links = [one for one in (*folders, *within) if one.is_symlink()]
+    others = settings.models_folder(), temporary_root()
+    within = [path for one in _caches() for path in one.rglob("*")]
+    links = [one for one in (*cache.iterdir(), *within) if one.is_symlink() and one not in others]
     outside = [one for one in links if not one.resolve().is_relative_to(cache.resolve())]
-    return [f"cache/{one.relative_to(cache).as_posix()}" for one in outside]
+    return sorted(f"cache/{one.relative_to(cache).as_posix()}" for one in outside)
 
 
 def _caches() -> list[Path]:
-    """The folders of caches that may hold text of records."""
-    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
-    folders = [one for one in cache.iterdir() if one.is_dir()] if cache.is_dir() else []
-    return [one for one in folders if one not in others and not one.is_symlink()]
+    """The folders of caches that may hold text of records: neither those of weights, of temporary
+    files and of what the program remembers, nor one that any of these is in."""
+    others = [
+        one.resolve()
+        for one in (
+            settings.models_folder(),
+            temporary_root(),
+            settings.state_folder(),
+            settings.data_folder(),
+        )
+    ]
+
+    def below(folder: Path) -> Iterator[Path]:
+        for one in sorted(folder.iterdir()) if folder.is_dir() else ():
+            place = one.resolve()
+            if one.is_symlink() or not one.is_dir() or place in others:
+                continue
+            if any(other.is_relative_to(place) for other in others):
+                yield from below(one)
+            else:
+                yield one
+
+    return list(below(settings.cache_folder()))
 
 
 def _hidden(place: Path, number: str) -> Path:

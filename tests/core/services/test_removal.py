@@ -549,8 +549,26 @@ def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
     (cache / "texts").symlink_to(outside)
     (cache / "models").symlink_to(outside)
     removed = api.remove_cohort("ward")
-    assert removed["linked_caches"] == ["cache/texts", "cache/kept/part"]
+    assert removed["linked_caches"] == ["cache/kept/part", "cache/texts"]
     assert (outside / "text").exists() and not (cache / "kept").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_weights_and_the_state_folder_inside_the_caches_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = config.cache_folder()
+    for name, inside in (("MIDCHART_MODELS", "a/b/models"), ("MIDCHART_STATE", "a/state")):
+        (cache / inside).mkdir(parents=True)
+        (cache / inside / "file").write_text("weights, or the end of a log")
+        monkeypatch.setenv(name, str(cache / inside))
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    for folder in ("a/texts", "a/b/texts", "texts"):
+        (cache / folder).mkdir()
+        (cache / folder / "text").write_text(CANARY)
+    api.remove_cohort("ward")
+    assert holding(CANARY) == [] and api.verify_audit()["broken"] is None
+    assert (cache / "a/b/models/file").exists() and (cache / "a/state/file").exists()
 
 
 @pytest.mark.usefixtures("elsewhere")
