@@ -158,7 +158,7 @@ def _saved(path: Path, split: Split) -> Split:
         raise DataError(str(path), None, reason, RESTORE) from None
     if saved != json.loads(json.dumps(dataclasses.asdict(split))):
         raise WorkFailed(f"{path}: the cohort's split is not the one this run began with")
-    return saved
+    return split
 
 
 class GateOptions(Options):
