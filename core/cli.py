@@ -24,6 +24,7 @@ from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration, visible, visible_json
+from midchart.core.regular_files import read_named
 from midchart.core.storage.files import protect_new_files
 from midchart.core.time_left import TimeLeft
 
@@ -423,7 +424,7 @@ def ask(call: Namespace) -> None:
     if questions is None:
         path = Path(call.questions)
         try:
-            questions, name = api.read_questions(path.read_bytes()), call.save or path.stem
+            questions, name = api.read_questions(read_named(path)), call.save or path.stem
         except OSError as error:
             known = f"; saved sets: {', '.join(saved)}" if saved else ""
             raise InputError(
@@ -598,7 +599,7 @@ def audit(call: Namespace) -> None:
 def cards(call: Namespace) -> None:
     if call.marks:
         try:
-            marks = Path(call.marks).read_text(encoding="utf-8-sig")
+            marks = read_named(Path(call.marks)).decode("utf-8-sig")
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
             raise InputError(f"{call.marks}: cannot be read as a table of marks ({why})") from None

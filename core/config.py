@@ -21,6 +21,7 @@ from typing import Any
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_toml, user_path
+from midchart.core.regular_files import read_named
 
 ROOT = Path(__file__).resolve().parent.parent
 """The folder that holds app.py: a checkout, or the installed package."""
@@ -198,13 +199,13 @@ def secret(name: str) -> Secret | None:
         return Secret(value)
     for path in secrets_files():
         try:
-            table = read_toml(path.read_bytes(), str(path))
+            table = read_toml(read_named(path), str(path))
         except FileNotFoundError:
             continue
         except (OSError, DataError) as error:
+            why = error.strerror if isinstance(error, OSError) else type(error).__name__
             raise InputError(
-                f"{path}: cannot be read as TOML ({type(error).__name__}); fix it, or set {name} "
-                "in the environment"
+                f"{path}: cannot be read as TOML ({why}); fix it, or set {name} in the environment"
             ) from None
         secret = table.get(name)
         if isinstance(secret, str) and secret.strip():

@@ -22,6 +22,7 @@ import dataclasses
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ from midchart.core.options import CheckpointPath
 from midchart.core.parsing import read_document, user_path
 from midchart.core.protocol import BEFORE, Protocol
 from midchart.core.provenance import digest
+from midchart.core.regular_files import read_named
 from midchart.core.stats.ranking import hierarchical_quantile, patients_needed, ranks
 from midchart.core.storage.files import replacing
 from midchart.core.storage.lock import exclusive
@@ -105,16 +107,18 @@ def read_calibration(path: Path) -> Calibration:
     """A calibration file; raises MissingModel where there is none, DataError for a damaged one."""
     remedy = "make it again with: midchart calibrate DATA --out FILE"
     try:
-        state = path.stat().st_mtime_ns
-    except OSError:
+        data = read_named(path)
+    except FileNotFoundError:
         raise MissingModel(
             f"there is no calibration for the arm 'certain' at {path}; {remedy}"
         ) from None
+    except OSError as error:
+        raise DataError(str(path), None, f"cannot be read ({error.strerror})", remedy) from None
 
     def read() -> Calibration:
-        return read_document(path.read_bytes(), str(path), _MODEL, remedy)
+        return read_document(data, str(path), _MODEL, remedy)
 
-    return _calibrations.get((str(path.resolve()), str(state)), read)
+    return _calibrations.get(blake2b(data).digest(), read)
 
 
 def token_positions(pool: Candidates) -> NDArray[np.float64]:

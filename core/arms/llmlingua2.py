@@ -35,6 +35,7 @@ from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, candidates
 from midchart.core.errors import InputError, MissingModel
 from midchart.core.protocol import Protocol
+from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import replacing
 from midchart.core.storage.lru import LRU
 from midchart.core.text import count_tokens
@@ -216,10 +217,11 @@ def chunk_edges(
 
 def _read(path: Path, n: int) -> WordProbabilities | None:
     """Cached scores of ``n`` words; None where there are none, or the file is corrupt."""
-    if not path.is_file():
-        return None
     try:
-        saved = np.load(path, allow_pickle=False)
+        with open_regular(path) as file:
+            saved = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        return None
     except (ValueError, EOFError, OSError):
         saved = np.zeros(0)
     if saved.shape != (2, n):

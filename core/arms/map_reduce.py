@@ -30,6 +30,7 @@ from midchart.core.arms.base import Candidates, candidates
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.interfaces import Reader, read_each
 from midchart.core.protocol import Protocol
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import body, build_prompt, frame_of, line_date, line_text
@@ -108,11 +109,13 @@ class _Summaries:
     def _find(self, key: str) -> bool:
         """Whether the summary is on disk; if so, it is loaded."""
         path = self._folder / f"{key}.json" if self._folder is not None else None
-        if path is None or not path.is_file():
+        if path is None:
             return False
         try:
-            self._known[key] = Summary(**json.loads(path.read_text(encoding="ascii")))
-        except (ValueError, TypeError):
+            self._known[key] = Summary(**json.loads(read_regular(path).decode("ascii")))
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError, TypeError):
             _LOG.warning("%s is corrupt; the summary is requested again", path)
             return False
         return True

@@ -15,14 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core.errors import DataError, one_line
-from midchart.core.storage.files import (
-    FileState,
-    file_state,
-    held_root,
-    hold_root,
-    open_regular,
-    replacing,
-)
+from midchart.core.regular_files import held_root, hold_root, open_regular
+from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
@@ -142,7 +136,7 @@ def shown(path: Path, root: Path) -> str:
 def open_file(path: Path, largest: int = _LARGEST_FILE) -> BinaryIO:
     """A file of a cohort or a log, opened once and checked as it was opened.
 
-    Every file that others made is opened here (:func:`midchart.core.storage.files.open_regular`).
+    Every file that others made is opened here (:func:`midchart.core.regular_files.open_regular`).
     Raises OSError where it is no regular file, too large, or a link out of its folder.
     """
     return open_regular(path, largest)

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.gate.ngrams import Hashing
-from midchart.core.storage.files import read_regular, replacing
+from midchart.core.regular_files import read_regular
+from midchart.core.storage.files import replacing
 
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}

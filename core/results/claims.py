@@ -18,6 +18,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from midchart.core.config import ROOT
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.parsing import read_toml
+from midchart.core.regular_files import read_named
 from midchart.core.results.report import report
 from midchart.core.results.tables import read_published
 from midchart.core.runs.directory import find_run
@@ -88,7 +89,7 @@ class Claims:
 def read_claims(file: Path = FILE) -> Claims:
     """The claims of a file; raises DataError where it is not one."""
     try:
-        table = read_toml(file.read_bytes(), file.name)
+        table = read_toml(read_named(file), file.name)
         claims = TypeAdapter(Claims).validate_python(table)
     except OSError as error:
         raise DataError(str(file), None, f"cannot be read ({error.strerror})") from None

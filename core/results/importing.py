@@ -31,6 +31,7 @@ from midchart.core.loaders.open import content_digest
 from midchart.core.options import Options
 from midchart.core.parsing import read_document, user_path
 from midchart.core.provenance import now
+from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, read_manifest
 from midchart.core.results.reviews import checked_lines, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
@@ -38,13 +39,7 @@ from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
 from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import (
-    open_regular,
-    read_regular,
-    replacing,
-    sync_folder,
-    writing,
-)
+from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import Schema, query
@@ -272,7 +267,9 @@ def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]
     folder: they belong in the folder of reviews, where more can be added."""
     place = fresh.path / "reviews"
     try:
-        lines = {file.stem: checked_lines(file.stem, file.read_bytes()) for file in place.glob("*")}
+        lines = {
+            file.stem: checked_lines(file.stem, read_regular(file)) for file in place.glob("*")
+        }
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     shutil.rmtree(place, ignore_errors=True)
@@ -386,7 +383,8 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
     from pyarrow import parquet as files
 
     try:
-        facts = files.read_metadata(parquet)
+        with open_regular(parquet) as file:
+            facts = files.read_metadata(file)
         groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
         wide = sum(group.total_byte_size for group in groups)
         described = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")

@@ -32,6 +32,7 @@ from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import machine
 from midchart.core.readers import READERS
+from midchart.core.regular_files import read_regular
 from midchart.core.runs.directory import RunDirectory, run_ids, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.places import named_cluster, read_cluster, require_divisible, spelled
@@ -116,7 +117,7 @@ def remember(spec: Spec, path: Path, pace: Pace, basis: str) -> None:
 def _probed() -> dict[str, Any]:
     """What probes measured, by :func:`_probe_key`; none where the file cannot be read."""
     try:
-        return read_json((settings.cache_folder() / PROBES).read_bytes(), PROBES)
+        return read_json(read_regular(settings.cache_folder() / PROBES), PROBES)
     except (OSError, DataError):
         return {}
 

@@ -21,9 +21,10 @@ from midchart.core.gate.cohort_training import DEFAULT_GATES, default_gate_folde
 from midchart.core.parsing import read_document, user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
+from midchart.core.regular_files import read_regular
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import GATES
-from midchart.core.storage.files import read_regular, replacing
+from midchart.core.storage.files import replacing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort
 

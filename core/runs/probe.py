@@ -21,7 +21,7 @@ from midchart.core.parsing import read_json
 from midchart.core.runs.directory import RunDirectory, make_run, take_lock
 from midchart.core.runs.estimate import Pace, estimate, remember
 from midchart.core.runs.planner import find_data, plan
-from midchart.core.runs.spec import read_spec, read_toml
+from midchart.core.runs.spec import read_spec, read_spec_file, read_toml
 from midchart.core.runs.worker import do_run
 from midchart.core.storage.files import protect_new_files, writing
 from midchart.core.storage.jsonl import read_lines
@@ -44,8 +44,10 @@ def probe(source: str | Path | Mapping[str, Any]) -> dict[str, Any]:
     InputError for a run that calls a service: a probe sends nothing.
     """
     base = source.resolve().parent if isinstance(source, Path) else ""
-    text = source.read_text(encoding="utf-8") if isinstance(source, Path) else source
-    table = read_toml(text) if isinstance(text, str) else dict(text)
+    if isinstance(source, Path):
+        table = read_spec_file(source)
+    else:
+        table = read_toml(source) if isinstance(source, str) else dict(source)
     spec = read_spec(table)
     path = find_data(spec.data, str(base))
     if "data" in table:

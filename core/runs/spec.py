@@ -53,6 +53,7 @@ from midchart.core.parsing import user_path
 from midchart.core.protocol import PRESETS, Protocol, parse
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
+from midchart.core.regular_files import read_named
 from midchart.core.runs.experiment import EXPERIMENTS, MADE, Experiment
 from midchart.core.runs.plan import (
     BUFFER_ALONE,
@@ -248,7 +249,7 @@ def spec_schema(kind: str = "") -> Schema:
 
 
 LARGEST_SPEC = 8 << 20
-"""Bytes of a spec's file; also what never ends, as a device, is read no further."""
+"""Bytes of a spec's file."""
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
@@ -259,18 +260,22 @@ def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
     if isinstance(source, Mapping):
         return parse_spec(source)
     path = user_path(source)
+    spec = parse_spec(read_spec_file(path))
+    return dataclasses.replace(spec, base=str(path.resolve().parent))
+
+
+def read_spec_file(path: Path) -> dict[str, Any]:
+    """The fields of a spec's file, unchecked; its name is that of the file unless it states one.
+
+    Raises SpecError.
+    """
     try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_SPEC + 1)
-        if len(data) > LARGEST_SPEC:
-            raise SpecError(f"{path}: is larger than {LARGEST_SPEC >> 20} MB, so it is no spec")
-        table = read_toml(data, str(path))
+        table = read_toml(read_named(path, LARGEST_SPEC), str(path))
     except FileNotFoundError:
         raise SpecError(f"{path}: there is no such spec file") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror})") from None
-    table.setdefault("name", path.stem)
-    return dataclasses.replace(parse_spec(table), base=str(path.resolve().parent))
+    return {"name": path.stem, **table}
 
 
 def parse_spec(table: Mapping[str, Any]) -> Spec:

@@ -25,8 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.errors import DataError
+from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
-from midchart.core.storage.files import open_regular
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.sql_files import literal, quoted, reading, without_marks
 

@@ -21,11 +21,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from shutil import rmtree
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
+
+from midchart.core.errors import DataError
+from midchart.core.regular_files import open_regular
 
 FORMAT = 2
 """Changes whenever the columns do; part of a store's key."""
@@ -44,9 +47,23 @@ COLUMNS = {
 """Column → type. Ids count from 1; 0 means none (a code always has one)."""
 
 
+def _opened(file: Path) -> BinaryIO:
+    """A file of a store; raises DataError where it is missing or may not be read."""
+    try:
+        return open_regular(file)
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise DataError(str(file), None, reason, "remove its folder: it is built again") from None
+
+
 def _load(folder: Path, name: str) -> NDArray[Any]:
-    """A column as a read-only memory map."""
-    return np.load(folder / f"{name}.npy", mmap_mode="r")
+    """A column as a read-only memory map of the file that was opened."""
+    from numpy.lib import format as npy
+
+    with _opened(folder / f"{name}.npy") as file:
+        npy.read_magic(file)  # NumPy writes version 1.0 for columns of numbers
+        shape, by_columns, dtype = npy.read_array_header_1_0(file)
+        return np.memmap(file, dtype, "r", file.tell(), shape, "F" if by_columns else "C")
 
 
 @dataclass(frozen=True)
@@ -77,7 +94,7 @@ class EventStore:
 
     @classmethod
     def open(cls, folder: Path) -> EventStore:
-        """The store in ``folder``; raises OSError where a column is missing."""
+        """The store in ``folder``; raises DataError where a column is missing."""
         return cls(
             folder,
             np.asarray(_load(folder, "patients")),
@@ -95,15 +112,20 @@ class EventStore:
     def meta(self) -> dict[str, Any]:
         """Metadata of the build: ``problems`` is a list of (file, line, reason), ``rows`` the
         number of rows and lines of the source, ``left_out`` those left out by reason."""
-        return json.loads((self.folder / "meta.json").read_text(encoding="utf-8"))
+        with _opened(self.folder / "meta.json") as file:
+            return json.load(file)
 
     def words(self, of: Literal["code", "text", "unit", "kind"]) -> list[str]:
         """The words of a column by id; entry 0 is the empty string."""
         words = self._words.get(of)
         if words is None:
-            import pyarrow.parquet as parquet
+            from pyarrow import parquet
 
-            column = parquet.read_table(self.folder / f"{of}.parquet", columns=["word"])["word"]
+            with (
+                _opened(self.folder / f"{of}.parquet") as file,
+                parquet.ParquetFile(file) as opened,
+            ):
+                column = opened.read(["word"])["word"]
             words = self._words[of] = ["", *column.to_pylist()]
         return words
 
@@ -344,7 +366,7 @@ def last_events(
             _fill(store, {k: a[block] for k, a in arrays.items()}, first[block], stop[block],
                   time[block])  # fmt: skip
     if out is not None:
-        arrays = {name: np.load(out / f"{name}.npy", mmap_mode="r") for name in _GATHERED}
+        arrays = {name: _load(out, name) for name in _GATHERED}
     return Sequences(
         labels.task,
         **arrays,

@@ -128,7 +128,7 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
     cards = {card.question.id: card for card in cards_of(run, plan) if card.question.record}
     accept_long_cells()
     try:
-        rows = list(csv.DictReader(io.StringIO(content, newline="")))
+        rows = list(csv.DictReader(io.StringIO(content, newline=None)))
     except csv.Error as error:
         raise InputError(f"the table of marks cannot be read ({error})") from None
     if not rows or not {"question", "evidence"} <= rows[0].keys():

@@ -23,12 +23,13 @@ from midchart.core.errors import DataError, InputError, SpecError
 from midchart.core.options import Chosen, Options, Several, Text, read_table
 from midchart.core.parsing import read_document, read_json, read_toml, user_path
 from midchart.core.provenance import now
+from midchart.core.regular_files import read_named
 from midchart.core.results.report import report
 from midchart.core.results.tables import ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME
 from midchart.core.runs.directory import DIGESTS, find_run, run_ids, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.process import resume, start, wait
-from midchart.core.runs.spec import read_spec
+from midchart.core.runs.spec import read_spec, read_spec_file
 from midchart.core.runs.status import status
 from midchart.core.services.cohorts import prepare_demo
 from midchart.core.storage.files import writing
@@ -106,7 +107,7 @@ def benchmark(
     InputErrors before the first run where an arm or reader is wrong or text would go where it may
     not.
     """
-    chosen = _read(user_path(spec))
+    chosen = read_table(BenchmarkSpec, read_spec_file(user_path(spec)))
     slug = re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-")[:64] or "benchmark"
     file = user_path(out) if out else settings.data_folder() / "benchmarks" / f"{slug}.json"
     digest, parts = suite()
@@ -137,8 +138,7 @@ def read_benchmark(data: bytes | Path, name: str = "") -> _Row:
     if isinstance(data, Path):
         name = name or data.name
         try:
-            with data.open("rb") as file:
-                data = file.read(LARGEST_RESULT + 1)
+            data = read_named(data, LARGEST_RESULT)
         except OSError as error:
             raise DataError(name, None, f"cannot be read ({error.strerror})") from None
     if len(data) > LARGEST_RESULT:
@@ -147,14 +147,6 @@ def read_benchmark(data: bytes | Path, name: str = "") -> _Row:
     if result["format"] != FORMAT:
         raise DataError(name, None, "is no result of this version's benchmark", _REMEDY)
     return result
-
-
-def _read(path: Path) -> BenchmarkSpec:
-    try:
-        table = read_toml(path.read_bytes(), str(path))
-    except OSError as error:
-        raise SpecError(f"{path}: cannot be read ({error.strerror})") from None
-    return read_table(BenchmarkSpec, {"name": path.stem, **table})
 
 
 def _run_spec(table: Mapping[str, Any], chosen: BenchmarkSpec) -> _Row:

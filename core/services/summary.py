@@ -29,6 +29,7 @@ from midchart.core.loaders.check import Counts, check_cohort, count_records, res
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import code_digest
+from midchart.core.regular_files import read_regular
 from midchart.core.results.tables import location_table
 from midchart.core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
 from midchart.core.storage.files import protect_new_files
@@ -154,7 +155,7 @@ def _file(key: str, ending: str = ".json") -> Path:
 def _read(path: Path) -> dict[str, Any] | None:
     """A file that this module wrote; None where it is missing or damaged."""
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (OSError, ValueError):
         return None
 

@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from midchart.core.errors import DataError
 from midchart.core.parsing import valid_unicode
-from midchart.core.storage.files import open_regular
+from midchart.core.regular_files import open_regular
 
 MOST_RATIO = 1_000
 """How many times its packed size a file may have; deflate reaches 1,032."""

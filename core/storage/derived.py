@@ -21,6 +21,7 @@ import numpy as np
 
 from midchart.core import config as settings
 from midchart.core.provenance import code_digest, digest
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 
 FOLDER = "derived"
@@ -110,7 +111,7 @@ def _read(path: Path) -> Columns | None:
         return np.from_dlpack(inside)  # not inside.to_numpy(), which imports pandas
 
     try:
-        data = path.read_bytes()
+        data = read_regular(path)
     except OSError:
         return None
     if not path.stem.endswith(_checksum(data)):

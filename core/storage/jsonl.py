@@ -17,7 +17,8 @@ from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import check_document, read_json
-from midchart.core.storage.files import open_private, open_regular, sync_folder
+from midchart.core.regular_files import open_regular
+from midchart.core.storage.files import open_private, sync_folder
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter

@@ -32,14 +32,8 @@ import duckdb
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
-from midchart.core.storage.files import (
-    FileState,
-    file_state_if_any,
-    hold_root,
-    open_private,
-    open_regular,
-    sync_folder,
-)
+from midchart.core.regular_files import hold_root, open_regular
+from midchart.core.storage.files import FileState, file_state_if_any, open_private, sync_folder
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.sql_files import identifier, literal, quoted, reading

@@ -16,7 +16,7 @@ from pathlib import Path
 import duckdb
 
 from midchart.core.parsing import valid_unicode
-from midchart.core.storage.files import open_regular
+from midchart.core.regular_files import open_regular
 
 _MARK = f"{secrets.token_hex(16)}:"
 """Before each path in SQL; text of a record cannot guess it."""
@@ -48,7 +48,7 @@ def without_marks(sql: str) -> str:
 
 @contextmanager
 def reading(sql: str) -> Generator[str]:
-    """SQL with its files opened (:func:`midchart.core.storage.files.open_regular`) until the block
+    """SQL with its files opened (:func:`midchart.core.regular_files.open_regular`) until the block
     ends.
 
     Raises duckdb.IOException, as DuckDB itself does, for a file that may not be opened.

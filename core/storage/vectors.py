@@ -19,6 +19,8 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.regular_files import open_regular
+from midchart.core.storage.files import open_private
 from midchart.core.storage.lock import exclusive
 
 LOG = logging.getLogger("midchart.vectors")
@@ -83,9 +85,8 @@ class Vectors:
         if rows < known:  # cut short by somebody: the rest is read again
             self._forget()
             known, rows = 0, self._complete_rows()
-        added = np.fromfile(
-            self.folder / "keys.bin", _KEY, count=rows - known, offset=known * _KEY.itemsize
-        )
+        with open_regular(self.folder / "keys.bin") as file:
+            added = np.fromfile(file, _KEY, count=rows - known, offset=known * _KEY.itemsize)
         rows = known + len(added)
         if rows > len(self._table):
             grown = np.zeros(max(2 * len(self._table), rows), dtype=_KEY)
@@ -162,7 +163,7 @@ class Vectors:
         if not len(index):
             return
         breaks = np.flatnonzero(np.diff(rows[index]) != 1) + 1
-        with (self.folder / "vectors.bin").open("rb", buffering=0) as file:
+        with open_regular(self.folder / "vectors.bin") as file:
             for run in np.split(index, breaks):
                 start = int(rows[run[0]]) * self._row_bytes
                 data = os.pread(file.fileno(), len(run) * self._row_bytes, start)
@@ -196,7 +197,8 @@ class Vectors:
             ("vectors.bin", self._row_bytes, data.tobytes()),
             ("keys.bin", _KEY.itemsize, rows.tobytes()),
         ):
-            with (self.folder / name).open("ab") as file:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            with os.fdopen(open_private(self.folder / name, flags), "ab") as file:
                 file.truncate(complete * size)
                 file.write(content)
 

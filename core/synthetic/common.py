@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -13,6 +12,8 @@ import numpy as np
 from midchart.core.cohorts.data_use import files_digest, generated
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.errors import InputError
+from midchart.core.parsing import read_toml
+from midchart.core.regular_files import read_regular
 from midchart.core.synthetic.medicine import PERSON_SLOTS
 from midchart.core.synthetic.reference import DATA, read_yaml, slot_names
 
@@ -70,10 +71,10 @@ def capitalised(text: str) -> str:
 
 def is_synthetic(folder: Path) -> bool:
     """Whether a folder's data-use tag says that it was generated, and not imported."""
-    tag = folder / TAG
-    if not tag.is_file():
+    try:
+        stated = read_toml(read_regular(folder / TAG), str(folder / TAG))
+    except OSError:  # no tag of the program's
         return False
-    stated = tomllib.loads(tag.read_text("utf-8"))
     return bool(stated.get("synthetic")) and not stated.get("imported")
 
 

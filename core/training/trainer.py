@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from midchart.core import config as settings
 from midchart.core.errors import DataError, WorkFailed, missing_package
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.training import Aborted, Progress
 
@@ -133,14 +134,20 @@ def _save_checkpoint(path: Path, identity: Any, tensors: Mapping[str, Tensor]) -
 
 def _load_checkpoint(path: Path, identity: Any) -> dict[str, Tensor]:
     """Read a checkpoint; raises DataError where it is damaged or has another identity."""
-    from safetensors import SafetensorError, safe_open
+    from safetensors import SafetensorError
+    from safetensors.torch import load
 
     try:
-        with safe_open(path, "pt") as file:
-            saved: str = (file.metadata() or {}).get("identity", "")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        data = read_regular(path)
+        tensors = load(data)
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise DataError(str(path), None, reason, _REMEDY) from None
     except SafetensorError:
         raise DataError(str(path), None, "is not a checkpoint", _REMEDY) from None
+    # The format: eight bytes with the length of its header, which is JSON, then the tensors.
+    header: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    saved: str = header.get("__metadata__", {}).get("identity", "")
     if saved != _digest(identity):
         reason = "belongs to a training with other data or another recipe"
         raise DataError(str(path), None, reason, _REMEDY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -208,6 +209,16 @@ def until(true: Callable[[], object], what: str, patience_s: float = 120.0) -> N
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain until {what}")
         time.sleep(0.02)
+
+
+def in_time(work: Callable[[], object], patience_s: float = 60.0) -> object:
+    """The result of a call; fails where it waits, as for the writer of a pipe."""
+    results: list[object] = []
+    thread = threading.Thread(target=lambda: results.append(work()), daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    assert results, "the call waits, or raised an error that is none of the program's"
+    return results[0]
 
 
 def wait_for_items(run: str, least: int) -> None:

@@ -29,6 +29,7 @@ from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import cohort_folder, content_digest
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
+from midchart.core.regular_files import open_regular, read_named
 from midchart.core.samples.open import read_samples
 from midchart.core.samples.sample import Sample, Step
 from midchart.core.storage.files import replacing
@@ -94,7 +95,7 @@ class Comparison:
         """Take over a kept result; False where there is none, or a damaged one."""
         ids = list(self._cohort.records)
         try:
-            with np.load(file, allow_pickle=False) as state:
+            with open_regular(file) as opened, np.load(opened, allow_pickle=False) as state:
                 records = [ids[number] for number in state["records"].tolist()]
                 patients = [self._patient(record) for record in records]
                 self._shingles.restore(records, patients, state["first"], state["other"])
@@ -278,7 +279,7 @@ def step_text(step: Step) -> str:
 def _ids(path: Path) -> dict[str, str]:
     """The table of ids: a log's name of a patient → record id. Raises DataError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_named(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
         raise DataError(str(path), None, f"cannot be read ({why})", "check the file") from None

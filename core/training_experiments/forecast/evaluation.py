@@ -16,8 +16,9 @@ from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.format import finite
 from midchart.core.protocol import Protocol
+from midchart.core.regular_files import open_regular
 from midchart.core.results.tables import ends
-from midchart.core.runs.directory import RunDirectory
+from midchart.core.runs.directory import RESTORE, RunDirectory
 from midchart.core.runs.plan import Plan
 from midchart.core.sequences.store import UNDATED, Sequences, last_events
 from midchart.core.stats.auroc import (
@@ -32,7 +33,7 @@ from midchart.core.stats.auroc import (
 )
 from midchart.core.stats.intervals import Interval, clustered_intervals
 from midchart.core.stats.paired import reported_interval, share_interval
-from midchart.core.storage.files import replacing
+from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.training_experiments.forecast.examples import UNKNOWN, SplitExamples
 from midchart.core.types import Cohort
 
@@ -208,11 +209,21 @@ def write_predictions(
             parquet.write_table(arrow.table(columns), fresh)
 
 
-def read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns of a file that :func:`write_predictions` wrote."""
+def read_columns(folder: Path, path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a file that :func:`write_predictions` wrote into the run's ``folder``.
+
+    Raises DataError where it cannot be read.
+    """
+    import pyarrow as arrow
     from pyarrow import parquet
 
-    table = parquet.read_table(path)
+    try:
+        with open_regular(path, root=folder) as file, parquet.ParquetFile(file) as opened:
+            table = opened.read()
+    except (OSError, ValueError, arrow.ArrowException) as error:
+        why = (error.strerror if isinstance(error, OSError) else "") or "it is damaged"
+        name = f"run {folder.name}: {path.name}"
+        raise DataError(name, None, f"cannot be read ({why})", RESTORE) from None
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
@@ -374,12 +385,12 @@ def _model_file(folder: RunDirectory, item: str) -> Path:
 
 
 def _predictions(folder: RunDirectory, item: str) -> dict[str, NDArray[Any]]:
-    return read_columns(prediction_files(folder.path, item)[0])
+    return read_columns(folder.path, prediction_files(folder.path, item)[0])
 
 
 @lru_cache(maxsize=CACHED_MODELS)
-def _model(file: Path, modified: int) -> tuple[Any, Any]:
-    """A model and its vocabulary; ``modified`` distinguishes versions of the file."""
+def _model(file: Path, state: FileState) -> tuple[Any, Any]:
+    """A model and its vocabulary; ``state`` changes with the file."""
     from midchart.core.training_experiments.forecast.training import load_model
 
     return load_model(file.parent, file.stem)
@@ -387,7 +398,7 @@ def _model(file: Path, modified: int) -> tuple[Any, Any]:
 
 def _load(folder: RunDirectory, item: str) -> tuple[Any, Any]:
     file = _model_file(folder, item)
-    return _model(file, file.stat().st_mtime_ns)
+    return _model(file, file_state(file))
 
 
 def _weights(

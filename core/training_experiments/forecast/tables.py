@@ -185,7 +185,7 @@ def compared_tables(rows: Table, folder: Path, protocol: Protocol) -> tuple[Tabl
     for row in rows:
         groups[row["task"], row["variant"]].append(row)
     files = {
-        row["item"]: [read_columns(f) for f in prediction_files(folder, row["item"])]
+        row["item"]: [read_columns(folder, f) for f in prediction_files(folder, row["item"])]
         for row in rows
     }
     table: Table = []

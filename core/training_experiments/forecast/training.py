@@ -25,6 +25,7 @@ from midchart.core.attention import ATTENTIONS
 from midchart.core.attention.base import AttentionModule, KeptPositions, Keys, Shape
 from midchart.core.attention.code_gate import CodeGate, gate_loss
 from midchart.core.errors import DataError
+from midchart.core.regular_files import read_regular
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import replacing
 from midchart.core.training import Progress, require_finite
@@ -524,14 +525,14 @@ def load_model(folder: Path, name: str) -> tuple[EncoderNetwork, Vocabulary]:
 
     Raises DataError where files are missing or do not match.
     """
-    from safetensors.torch import load_file
+    from safetensors.torch import load
 
-    path = folder / f"{name}.safetensors"
+    path, run = folder / f"{name}.safetensors", folder.parent
     try:
-        card: dict[str, Any] = json.loads((folder / f"{name}.json").read_text("utf-8"))
+        card: dict[str, Any] = json.loads(read_regular(folder / f"{name}.json", run))
         if card["format"] != FORMAT:
             raise ValueError(f"format {card['format']!r}")
-        tensors = load_file(path)
+        tensors = load(read_regular(path, run))
         config = EncoderConfig(**card["encoder"])
         network = EncoderNetwork(config, card["question"], tuple(card["texts"]))
         network.load_state_dict(under("network.", tensors))

@@ -15,16 +15,19 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from midchart.core.errors import WorkFailed
+from midchart.core.errors import DataError, WorkFailed
 from midchart.core.gate.checkpoint import Gate, GateEpoch, Split
 from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.measures import fit_temperature
 from midchart.core.gate.scoring import Scorer
 from midchart.core.options import Chosen, Count, Known, Options
+from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
+from midchart.core.regular_files import read_regular
 from midchart.core.runs.declared import Conclusion
+from midchart.core.runs.directory import RESTORE
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
@@ -140,18 +143,22 @@ class GateJobs(TrainingJobs[Variant]):
 
 
 def _saved(path: Path, split: Split) -> Split:
-    """The run's split, written by its first pass and read, with its assertion, by later ones.
+    """The run's split, written by its first pass and read by later ones.
 
-    Raises WorkFailed where the cohort now gives another split.
+    Raises WorkFailed where the cohort now gives another split, DataError for a file that may not be
+    read.
     """
     if not path.exists():
         with replacing(path) as fresh:
             fresh.write_text(json.dumps(dataclasses.asdict(split), indent=1) + "\n", "utf-8")
-    raw = json.loads(path.read_text("utf-8"))
-    saved = Split(**{name: tuple(ids) for name, ids in raw.items()})
-    if saved != split:
+    try:
+        saved = read_json(read_regular(path), str(path))
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+        raise DataError(str(path), None, reason, RESTORE) from None
+    if saved != json.loads(json.dumps(dataclasses.asdict(split))):
         raise WorkFailed(f"{path}: the cohort's split is not the one this run began with")
-    return saved
+    return split
 
 
 class GateOptions(Options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import jsonschema
@@ -14,7 +15,7 @@ from midchart.core.options import type_text
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.planner import find_data
 from midchart.core.runs.process import start, status
-from midchart.core.runs.spec import parse_spec, read_spec, read_toml, spec_schema
+from midchart.core.runs.spec import LARGEST_SPEC, parse_spec, read_spec, read_toml, spec_schema
 from tests.support.run_helpers import ROOT, write_cohort
 
 GOOD = {
@@ -186,9 +187,14 @@ def test_spec_files_are_read_and_unreadable_ones_refused(tmp_path: Path):
         read_spec(tmp_path)
 
 
-def test_a_file_without_end_is_no_spec():
-    with pytest.raises(InputError, match="/dev/zero: is larger than 8 MB, so it is no spec"):
+def test_a_file_without_end_or_too_large_is_no_spec(tmp_path: Path):
+    with pytest.raises(InputError, match=r"/dev/zero: cannot be read \(is a pipe or device, not a"):
         read_spec("/dev/zero")
+    large = tmp_path / "large.toml"
+    large.touch()
+    os.truncate(large, LARGEST_SPEC + 1)
+    with pytest.raises(InputError, match=r"large.toml: cannot be read \(is larger than 8 MB"):
+        read_spec(large)
 
 
 def test_data_is_found_as_a_path_next_to_the_spec_and_by_name(workspace: Path, monkeypatch):

@@ -9,9 +9,10 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import DataError, InputError
+from midchart.core.options import read_table
 from midchart.core.runs.directory import find_run, make_run, run_ids
 from midchart.core.runs.planner import plan
-from midchart.core.runs.spec import read_spec
+from midchart.core.runs.spec import read_spec, read_spec_file
 from midchart.core.services import benchmark as module
 from tests.support.pages import page_at, page_text
 from tests.support.run_helpers import continue_run, finished_run, set_workspace, write_cohort
@@ -90,7 +91,7 @@ def test_a_result_holds_scores_hashes_and_what_is_absent(place: Path):
 
 
 def test_a_run_that_stopped_is_continued(place: Path):
-    chosen = module._read(place / "two.toml")
+    chosen = read_table(module.BenchmarkSpec, read_spec_file(place / "two.toml"))
     table = module._run_spec(module.suite()[1]["doses"], chosen)
     stopped = make_run(plan(read_spec(table)))
     result = api.read_benchmark(api.benchmark(place / "two.toml"))

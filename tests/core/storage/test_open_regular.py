@@ -14,8 +14,8 @@ from midchart.core.cohorts.files import hold_root, open_file, read_text
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.loaders.open import open_cohort
+from midchart.core.regular_files import open_regular
 from midchart.core.samples.files import document, head_of, objects, parquet_columns
-from midchart.core.storage.files import open_regular
 from tests.support.run_helpers import write_cohort
 
 SECRET = "planted-secret"

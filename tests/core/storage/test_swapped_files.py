@@ -7,7 +7,6 @@ import contextlib
 import gzip
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,9 @@ from midchart.core.storage.rows import query
 from midchart.core.storage.sql_files import quoted
 from tests.fuzz import seeds
 from tests.fuzz.mutate import zip_of
-from tests.support.run_helpers import finished_run, workspace_at, write_cohort
+from tests.support.run_helpers import finished_run, in_time, workspace_at, write_cohort
 
 Files = dict[str, bytes]
-PATIENCE_S = 60.0
 
 
 def in_duckdb(unwritten: bool) -> Files:
@@ -97,16 +95,6 @@ def content(folder: Path) -> object:
         }
     except DataError as error:
         return type(error)
-
-
-def in_time(work: Callable[[], object]) -> object:
-    """The result of a call; fails where it waits, as for the writer of a pipe."""
-    results: list[object] = []
-    thread = threading.Thread(target=lambda: results.append(work()), daemon=True)
-    thread.start()
-    thread.join(PATIENCE_S)
-    assert results, "the call waits, or raised an error that is none of the program's"
-    return results[0]
 
 
 def link(file: Path, outside: Path) -> None:

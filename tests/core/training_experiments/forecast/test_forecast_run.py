@@ -86,12 +86,13 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
         assert row["n"] == 80 and row["prevalence"] == row["positive"] / 80
         assert row["patients"] == 20
         assert row["ci_low"] <= row["auroc"] <= row["ci_high"]
-        labels, draws = prediction_files(find_run(run).path, _item(run, row))
-        stored = read_columns(labels)
+        folder = find_run(run).path
+        labels, draws = prediction_files(folder, _item(run, row))
+        stored = read_columns(folder, labels)
         assert ranking_areas(stored["score"], stored["label"]) == pytest.approx(
             (row["auroc"], row["auprc"])
         )
-        assert len(read_columns(draws)["auroc"]) == 200
+        assert len(read_columns(folder, draws)["auroc"]) == 200
         assert len(set(stored["label_index"])) == 80
     assert {len(tables[name]) > 0 for name in tables if name != "failures"} == {True}
     assert {r["variant"] for r in tables["gate"]} == {gated}
