@@ -56,7 +56,7 @@ def _folder_of(data: str | Path) -> Path:
 
 def _add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
     """Append what a person did to a file of questions; ``by``: as in :func:`_annotator`."""
-    line = {"action": action, "id": id, "by": _annotator(by), "time": now(), **content}
+    line = {"action": action, "id": id, "by": _annotator(by, file), "time": now(), **content}
     add_line(file, line, durable=True)
 
 
@@ -64,13 +64,13 @@ def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> Non
     _add_action(_folder_of(data) / QUESTIONS_FILE, action, id, by, **content)
 
 
-def _annotator(by: str) -> str:
+def _annotator(by: str, file: Path) -> str:
     """The annotator's code ``by``, which becomes the acting person's if it is free, else the
-    person's name; raises NotPermitted for another's code."""
+    person's name; raises NotPermitted for another's code, by ``file`` too, to which it is added."""
     if not by:
         return person().name
     code = reviewer_name(by)
-    take_code(code)
+    take_code(code, file)
     return code
 
 

@@ -12,7 +12,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError, NotPermitted
-from midchart.core.identity import ROLES, Person, acting_as, person, resolve
+from midchart.core.identity import ROLES, Person, account, acting_as, person, resolve
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -155,6 +155,41 @@ def test_a_code_used_before_codes_were_registered_is_the_accounts(spec):
     with acting_as(RUTH), pytest.raises(NotPermitted):
         api.add_review(run, "r1", card.key, "incorrect")
     api.add_review(run, "r1", card.key, "incorrect")
+
+
+@pytest.mark.parametrize("lost", ["file", "line"])
+@pytest.mark.parametrize("used", ["question", "answer", "question set", "verdict"])
+def test_without_the_list_of_codes_a_used_code_is_nobody_else_s(spec, used, lost):
+    data, codes = spec["data"], settings.data_folder() / "reviews" / "codes.jsonl"
+    id = api.keep_question(data, "1", "Which dose?")
+    run = finished_run(spec) if used == "verdict" else ""
+    with acting_as(RUTH):
+        if used == "question":
+            api.withdraw_question(data, api.keep_question(data, "1", "Which drug?", "r1"), "r1")
+        elif used == "answer":
+            api.answer_question(data, id, "5 mg", by="r1")
+        elif used == "question set":
+            api.save_question_set(data, "doses", ["Which dose?"], by="r1")
+        else:
+            api.add_review(run, "r1", api.review_cards(run, "r1")[0].key, "correct")
+    codes.unlink() if lost == "file" else codes.write_text("")
+    for somebody in (RUBEN, OLGA):
+        with acting_as(somebody), pytest.raises(NotPermitted, match="'r1' was used before"):
+            api.answer_question(data, id, "7 mg", by="r1")
+    with acting_as(RUBEN):
+        api.answer_question(data, id, "7 mg", by="r2")
+    assert "7 mg" not in [
+        one.answer for by, one in api.own_question(data, id).annotations.items() if by != "r2"
+    ]
+
+
+def test_the_name_of_the_account_is_nobody_s_code(spec, monkeypatch):
+    monkeypatch.setattr(settings, "user", lambda: "Midchart")
+    with acting_as(RUBEN), pytest.raises(NotPermitted, match="belongs to another person"):
+        api.keep_question(spec["data"], "1", "Which dose?", by="midchart")
+    with acting_as(account()):
+        id = api.keep_question(spec["data"], "1", "Which dose?", by="midchart")
+    assert api.own_question(spec["data"], id).by == "midchart"
 
 
 @pytest.mark.slow
