@@ -27,12 +27,13 @@ class Person:
 
     ``is_account``: the account that this process runs as, which may name any file that it can
     read; others reach what the installation knows, by name
-    (:mod:`midchart.core.services.objects`).
+    (:mod:`midchart.core.services.objects`). Two are equal where they are the same person, whatever
+    the role; nobody who signed in is the account, whatever the name.
     """
 
     name: str
-    role: str
-    is_account: bool = field(default=False, compare=False)
+    role: str = field(compare=False)
+    is_account: bool = False
 
     def may(self, role: str) -> bool:
         """Whether this person may do what ``role`` may."""

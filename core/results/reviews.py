@@ -577,10 +577,9 @@ def require_own(code: str, file: Path | None = None) -> None:
     ``file``: questions of a cohort to which something is added.
     """
     owner, acting = _owner(code), person()
-    if owner is not None:
-        if (owner.name, owner.is_account) != (acting.name, acting.is_account):
-            raise NotPermitted(f"the code {code!r} belongs to another person; choose your own")
-    elif not acting.is_account and _is_used(code, file):
+    if owner not in (None, acting):
+        raise NotPermitted(f"the code {code!r} belongs to another person; choose your own")
+    if owner is None and not acting.is_account and _is_used(code, file):
         raise NotPermitted(
             f"the code {code!r} was used before, and data/reviews/codes.jsonl does not say by "
             "whom; choose another code, or have the owner of this installation restore that file"

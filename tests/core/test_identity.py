@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,11 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
-from midchart.core.errors import InputError, MidchartError, NotPermitted
+from midchart.core.egress.addresses import read_address
+from midchart.core.egress.owners_list import check_listener
+from midchart.core.errors import DataError, EgressRefused, InputError, MidchartError, NotPermitted
 from midchart.core.identity import ROLES, Person, account, acting_as, person, resolve
+from midchart.core.runs import shards
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -89,7 +93,36 @@ def test_where_nobody_is_signed_in_nothing_may_be_called():
 
 
 def test_the_command_line_acts_as_the_account():
-    assert person() == Person(settings.user(), "owner")
+    assert person() == Person(settings.user(), "owner", is_account=True)
+
+
+def test_a_signed_in_person_of_the_account_s_name_is_not_the_account(spec, monkeypatch):
+    namesake = Person(account().name, "owner")
+    assert namesake != account() and namesake == Person(account().name, "viewer")
+    run = finished_run(spec)
+    people = find_run(run).people
+    for acting in (namesake, account()):
+        with acting_as(acting):
+            find_run(run).note("resumed")
+            assert find_run(run).started_by().is_account is acting.is_account
+    with acting_as(account()):
+        card = api.review_cards(run, "r1")[0].key
+        api.add_review(run, "r1", card, "correct")
+    with acting_as(namesake):
+        with pytest.raises(NotPermitted, match="another person"):
+            api.add_review(run, "r1", card, "incorrect")
+        with pytest.raises(EgressRefused, match="with sign-in"):
+            check_listener(read_address("http://127.0.0.1:9", "test"))
+    resolved: list[Callable[[], Person]] = []
+    monkeypatch.setattr(shards, "resolve", resolved.append)
+    for acting in (namesake, account()):
+        with acting_as(acting):
+            find_run(run).note("resumed")
+        assert not shards.ShardWorker(run).ready()["problem"]
+        assert resolved[-1]() == acting
+    people.write_text("")
+    with pytest.raises(DataError, match="does not say who started the run — resume the run"):
+        find_run(run).started_by()
 
 
 @pytest.mark.slow
