@@ -586,6 +586,17 @@ def require_own(code: str, file: Path | None = None) -> None:
         )
 
 
+def require_author(by: str, what: str) -> None:
+    """Raise NotPermitted where somebody who signed in has not written ``what``, which bears the
+    code or the name ``by``; the account may change everything that is in its files."""
+    acting = person()
+    of_code = _owner(by) == acting if _NAME.fullmatch(by) else by == acting.name != settings.user()
+    if not (of_code or acting.is_account):
+        raise NotPermitted(
+            f"{what} is another person's: its author alone may change or withdraw it"
+        )
+
+
 def take_code(code: str, file: Path | None = None) -> None:
     """Make a free code the acting person's; raises as :func:`require_own`."""
     with writing(_folder()), exclusive(_folder() / ".codes.lock"):

@@ -216,6 +216,31 @@ def test_without_the_list_of_codes_a_used_code_is_nobody_else_s(spec, used, lost
     ]
 
 
+@pytest.mark.parametrize("by", ["", "r1"])
+def test_a_question_is_changed_and_withdrawn_by_its_author_or_the_account_alone(spec, by):
+    data = spec["data"]
+    with acting_as(RUTH):
+        questions = [api.keep_question(data, "1", f"Which {one}?", by) for one in ("dose", "drug")]
+        sets = [api.save_question_set(data, one, [f"{one}?"], by) for one in ("first", "second")]
+    before = api.own_questions(data), api.question_sets(data)
+    for other in (RUBEN, OLGA, Person(account().name, "owner")):
+        with acting_as(other):
+            for code in ("", "r2"):
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.keep_question(data, "1", "Reworded?", code, id=questions[0])
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.withdraw_question(data, questions[0], code)
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.withdraw_question_set(data, sets[0], code)
+    assert (api.own_questions(data), api.question_sets(data)) == before
+    for number, author in enumerate((RUTH, person())):
+        with acting_as(author):
+            api.keep_question(data, "1", f"Reworded {number}?", id=questions[number])
+            api.withdraw_question(data, questions[number])
+            api.withdraw_question_set(data, sets[number])
+    assert (api.own_questions(data), api.question_sets(data)) == ([], [])
+
+
 def test_the_name_of_the_account_is_nobody_s_code(spec, monkeypatch):
     monkeypatch.setattr(settings, "user", lambda: "Midchart")
     with acting_as(RUBEN), pytest.raises(NotPermitted, match="belongs to another person"):
