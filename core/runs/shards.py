@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from midchart.core.egress import audit
 from midchart.core.errors import WorkFailed, reason_of
+from midchart.core.identity import resolve
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
 from midchart.core.readers import READERS
@@ -129,7 +130,7 @@ class ShardRows:
 
 
 class ShardWorker:
-    """One process of a run, on whatever machine has room.
+    """One process of a run, on whatever machine has room, in the name of who started it.
 
     ``sharing``: as of :func:`for_workers`.
     """
@@ -151,6 +152,8 @@ class ShardWorker:
 
     def _open(self) -> None:
         folder = find_run(self.run)
+        started_by = folder.started_by()
+        resolve(lambda: started_by)
         plan = for_workers(folder.plan(), self.sharing)
         self._kind = EXPERIMENTS.build(plan.kind)
         cohort = self._kind.cohort(open_source(plan.data), plan)

@@ -173,10 +173,10 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"{now()} refused: {error}", file=sys.stderr)
         return error.exit_status
-    started_by = folder.started_by()
-    resolve(lambda: started_by)
     print(f"{now()} started", flush=True)
     try:
+        started_by = folder.started_by()
+        resolve(lambda: started_by)
         outcome = do_run(folder)
         print(f"{now()} {outcome}", flush=True)
         return 0
