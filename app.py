@@ -15,8 +15,9 @@ if __name__ == "__main__":
         st.error(str(error))
         st.stop()
 
-    from midchart.pages.ui import navigation
+    from midchart.pages.ui import memory, navigation
 
+    memory.forget_widgets()
     navigation.declare().run()
 else:
     import sys
