@@ -12,8 +12,8 @@ the duration is measured anew every ten kills. A row for each has the quarters o
 of the changes on disk in which the kills came, the operations that ended before their kill (drawn
 again, not counted), and what was there after the next start: all of the operation, none of it, or
 of markings and reviews a part. Nothing that had returned is lost, and nothing hidden or removed is
-left. ``--read-only``: instead, one of the folders, drawn anew each time, cannot be written;
-``--full`` and ``--clock`` as above.
+left. ``--read-only``: instead, one of the folders in which the operation changes something, drawn
+anew each time, cannot be written; ``--full`` and ``--clock`` as above.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -321,6 +321,8 @@ class Workspace:
     clock: bool = False
     full: bool = False
     read_only: bool = False
+    changed: list[Path] = field(default_factory=list)
+    """Folders in which the last undisturbed attempt of an operation changed something."""
 
     def save(self) -> None:
         """Take the copy."""
@@ -333,6 +335,15 @@ class Workspace:
             shutil.rmtree(self.place / name)
             shutil.copytree(self.place / "saved" / name, self.place / name)
 
+    def folders(self) -> dict[Path, int]:
+        """Every folder, with its time of change in ns; a write to a file changes its folder's."""
+        times: dict[Path, int] = {}
+        for name in PLACES:
+            for one in (self.place / name, *(self.place / name).rglob("*")):
+                folder = one if one.is_dir() else one.parent
+                times[folder] = max(times.get(folder, 0), one.stat().st_mtime_ns)
+        return times
+
     def disturb(self) -> None:
         """What disturbs a process other than its kill."""
         if self.clock:
@@ -340,13 +351,13 @@ class Workspace:
         if self.full:
             refuse_beyond(self.draw.randrange(0, LARGEST))
         if self.read_only:
-            folders = [one for name in PLACES for one in (self.place / name).rglob("*")]
-            self.draw.choice([one for one in folders if one.is_dir()]).chmod(0o500)
+            self.draw.choice(self.changed).chmod(0o500)
             obey_modes()
 
     def attempt(self, operation: Operation, kill_after_s: float | None, disturbed: bool) -> Attempt:
         """Do it in a child, killed at a moment or not, and look at what is there after a start."""
         self.restore()
+        before = self.folders()
         counts, (heard, begun) = Counts(), os.pipe()
         self.draw.random()
 
@@ -371,6 +382,9 @@ class Workspace:
             os.kill(child, signal.SIGKILL)
         status = ended(child)
         seconds = time.monotonic() - start
+        if not disturbed:
+            now = self.folders()
+            self.changed = sorted(one for one in before if now.get(one) != before[one])
         os.close(begun)
         os.close(heard)
         changes, returned = counts.read()
