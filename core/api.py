@@ -168,7 +168,7 @@ if TYPE_CHECKING:
     )
     from midchart.core.services.import_cohort import cohort_name, import_cohort, remove_cohort
     from midchart.core.services.import_results import import_results
-    from midchart.core.services.objects import received_files
+    from midchart.core.services.objects import listed_path, received_files
     from midchart.core.services.other_values import RULE as OTHER_VALUES_RULE
     from midchart.core.services.other_values import OtherValue, other_values
     from midchart.core.services.permissions import may, role_needed

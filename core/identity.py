@@ -27,12 +27,13 @@ class Person:
 
     ``is_account``: the account that this process runs as, which may name any file that it can
     read; others reach what the installation knows, by name
-    (:mod:`midchart.core.services.objects`).
+    (:mod:`midchart.core.services.objects`). Two are equal where they are the same person, whatever
+    the role; nobody who signed in is the account, whatever the name.
     """
 
     name: str
-    role: str
-    is_account: bool = field(default=False, compare=False)
+    role: str = field(compare=False)
+    is_account: bool = False
 
     def may(self, role: str) -> bool:
         """Whether this person may do what ``role`` may."""
@@ -77,18 +78,26 @@ def by_name_alone() -> bool:
     return acting is None or not acting.is_account
 
 
-_PATH = re.compile(
-    r"(?<![\w.:/~\-\])}])/(?:[^\s/'\",;:()\[\]{}<>—]+/)*([^\s/'\",;:()\[\]{}<>—]+)/?"
+_ROOT = (
+    r"(?:file:)?(?<!https:)(?<!http:)(?<!ray:)(?<![\w./~-])(?!(?<=<)/\w+>)"
+    r"(?:~(?:[A-Za-z_][\w.-]*)?/++|(?:\.{1,2}/++)++|/++)"
 )
-_QUOTED = re.compile(r"(?<=')/[^'\n]*?([^/'\n]+)/?(?=')")
-_FIRST = re.compile(r"^/[^\n]*?([^/\n]+)/?(?=:\d+: |: )")
+"""Where a path begins: at the root, a home or the current folder; not in an address or a tag."""
+_NOT = r"/'\",;:()\[\]{}<>—~"
+_FOLDER = rf"[^\s/]*+/++|(?:[^\n{_NOT}]|\([^\n/()]*+\))*+(?<=\S)/++(?=\S)"
+_PATH = re.compile(rf"{_ROOT}(?=[^\s{_NOT}])(?:{_FOLDER})*+[^\s{_NOT}]*+")
+"""Folders may have blanks in their names; a last name ends at a blank."""
+_LONGEST = 4096
+"""Bytes of a path, on Linux."""
+_QUOTED = re.compile(rf"(?<=(['\"])){_ROOT}(?:\\.|(?!\1)[^\n\\]){{1,{_LONGEST}}}+(?=\1)")
+_FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: )", re.MULTILINE)
 
 
 def without_places(text: str) -> str:
     """A text in which no path of this machine is left, for people who sign in; else the text.
 
-    The installation's folders become ``data``, ``cache`` and ``models``, and another absolute path
-    its last name.
+    The installation's folders become ``data``, ``cache`` and ``models``, and another path, absolute
+    or from a home or the current folder, its last name.
     """
     if "/" not in text or not by_name_alone():
         return text
@@ -104,8 +113,12 @@ def without_places(text: str) -> str:
         text = text.replace(f"{folder}/", f"{names[folder]}/".removeprefix("/"))
         text = re.sub(rf"{re.escape(folder)}(?![\w.-])", names[folder] or "midchart", text)
     for pattern in (_FIRST, _QUOTED, _PATH):
-        text = pattern.sub(r"\1", text)
+        text = pattern.sub(_last_name, text)
     return text
+
+
+def _last_name(path: re.Match[str]) -> str:
+    return path[0].rstrip("/").rpartition("/")[2]
 
 
 read_messages_by(without_places)

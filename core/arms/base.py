@@ -64,6 +64,9 @@ class Candidates:
     withheld: int = 0
     lasting: bool = False
 
+    def __len__(self) -> int:
+        return len(self.sentences)
+
     def only(self, wanted: Sequence[bool], rule: str) -> Candidates:
         """The candidates for which ``wanted`` [n] is true; ``rule`` names the choice in the key."""
         chosen = np.flatnonzero(np.asarray(wanted, dtype=bool))
@@ -75,7 +78,7 @@ class Candidates:
         )
 
 
-_cache: LRU[Candidates] = LRU(32)
+_cache: LRU[Candidates] = LRU(32, len)
 
 
 def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> Candidates:
@@ -325,7 +328,7 @@ class ScoredArm(ABC):
 
 _NOTE = "The BM25 part of each word of the question that the sentence or its title holds; exact."
 
-_indexes: LRU[BM25Index] = LRU(32)
+_indexes: LRU[BM25Index] = LRU(32, lambda index: index.size)
 _STORED = Derived("bm25", ("bm25", "text", "types"))
 _LEAST_STORED = 200
 """Candidates whose index takes longer to make than to read."""

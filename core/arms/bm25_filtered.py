@@ -23,7 +23,7 @@ _OPENING = re.compile(
     re.IGNORECASE,
 )
 
-_pools: LRU[Candidates] = LRU(32)
+_pools: LRU[Candidates] = LRU(32, len)
 
 
 def dropped(text: str) -> bool:

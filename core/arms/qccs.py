@@ -17,7 +17,7 @@ from midchart.core.storage.lru import LRU
 from midchart.core.types import Explanation, Instruction, Record
 
 _scorers: LRU[Scorer] = LRU(8)
-_parts: LRU[Parts] = LRU(32)
+_parts: LRU[Parts] = LRU(32, lambda parts: len(parts.row_of))
 
 
 @ARMS.register("qccs")

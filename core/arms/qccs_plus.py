@@ -21,7 +21,7 @@ from midchart.core.types import Explanation, Instruction, Record
 
 CARD = f"{STEM}.json"
 _gates: LRU[Plus] = LRU(4)
-_records: LRU[PlusRecord] = LRU(32)
+_records: LRU[PlusRecord] = LRU(32, lambda record: record.words.sentences)
 
 
 @ARMS.register("qccs_plus")

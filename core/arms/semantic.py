@@ -34,7 +34,7 @@ class SentenceVectors:
     row_of: Positions
 
 
-_vectors: LRU[SentenceVectors] = LRU(8)
+_vectors: LRU[SentenceVectors] = LRU(8, lambda vectors: len(vectors.row_of))
 _cosines: LRU[Scores] = LRU(8)
 
 

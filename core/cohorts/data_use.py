@@ -25,6 +25,7 @@ from midchart.core.storage.files import (
     file_state_if_any,
     make_folder,
     open_regular,
+    read_regular,
     replacing,
 )
 from midchart.core.storage.jsonl import add_line, encode, read_lines
@@ -132,7 +133,7 @@ def _memory(root: Path) -> Path | None:
 
 def _remembered(memory: Path, seen: str) -> str:
     try:
-        known = read_json(memory.read_bytes(), memory.name)
+        known = read_json(read_regular(memory), memory.name)
     except (OSError, DataError):
         return ""
     right = isinstance(known, Mapping) and known.get("state") == seen

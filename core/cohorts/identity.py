@@ -146,16 +146,18 @@ MOST_TWINS = 20
 def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     """Name the ids that differ in nothing that a reader would see as another patient.
 
-    Case, Unicode's forms of one character (NFC, NFD, compatibility), invisible characters and
-    blanks: files of one patient, named by two programs, would else be two patients.
+    Case, Unicode's forms of one character (NFC, NFD, compatibility), dashes, quotes, control and
+    invisible characters and blanks: files of one patient, named by two programs, would else be two
+    patients.
     """
     groups: dict[str, list[str]] = {}
     for id in ids:
-        groups.setdefault(_seen(id), []).append(id)
-    twins = [sorted(group) for group in groups.values() if len(group) > 1]
+        for seen in _seen(id):
+            groups.setdefault(seen, []).append(id)
+    twins = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
     if not twins:
         return
-    named = "; ".join(" and ".join(map(ascii, group)) for group in sorted(twins)[:MOST_TWINS])
+    named = "; ".join(" and ".join(map(ascii, group)) for group in twins[:MOST_TWINS])
     more = f" and {len(twins) - MOST_TWINS:,} more" if len(twins) > MOST_TWINS else ""
     log.warn(
         f"ids that differ in case, blanks or forms of one character alone are different patients "
@@ -163,10 +165,30 @@ def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     )
 
 
-def _seen(id: str) -> str:
-    if id.isascii():
-        text = id.lower()
-    else:
-        form = unicodedata.normalize("NFKC", HIDDEN.sub("", id)).casefold()
-        text = unicodedata.normalize("NFKC", form)
-    return " ".join(text.split())
+_UNSEEN = re.compile(rf"{HIDDEN.pattern}|[\t\n\u2800\U0001d159]")
+"""Control and invisible characters, which show as nothing or as a blank."""
+_DASHES = (
+    "\u02d7\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796\u2e17\u2e1a"
+    "\u2e3a\u2e3b\u2e40\u2e5d\u301c\u3030\u30a0\ufe31\ufe32\ufe58\ufe63\uff0d\U00010ead"
+)
+"""Unicode's dashes (category Pd) and what looks like one."""
+_ALIKE = str.maketrans(
+    {
+        **dict.fromkeys(_DASHES, "-"),
+        **dict.fromkeys("`´‘’‚‛‹›′‵ʹʻʼʽˈˊˋ", "'"),
+        **dict.fromkeys("“”„‟«»″‶〝〞〟ʺ˝", '"'),
+        **dict.fromkeys("⁄∕", "/"),
+    }
+)
+
+
+def _seen(id: str) -> set[str]:
+    """What a reader may see of an id, folded: a hidden character as nothing, and as a blank."""
+    if id.isascii() and id.isprintable():
+        return {" ".join(id.lower().replace("`", "'").split())}
+    return {_folded(_UNSEEN.sub(instead, id)) for instead in ("", " ")}
+
+
+def _folded(text: str) -> str:
+    form = unicodedata.normalize("NFKC", text.translate(_ALIKE)).casefold()
+    return " ".join(unicodedata.normalize("NFKC", form).translate(_ALIKE).split())

@@ -18,26 +18,13 @@ from midchart.core import config as settings
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import refused
 from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
-from midchart.core.errors import DataError, DataUseError
+from midchart.core.errors import DataError
 from midchart.core.parsing import read_toml
-from midchart.core.types import Cohort, Manifest
+from midchart.core.types import Manifest
 
 FILE = "midchart.toml"
 FIELDS = ("external_services_allowed", "training_allowed")
 """What a tag permits; each change is audited."""
-
-
-def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
-    """Raise DataUseError where the cohort's tag forbids training on it.
-
-    ``permitted_by``: the agreement under which a user may allow it.
-    """
-    if not cohort.manifest.training_allowed:
-        raise DataUseError(
-            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
-            f"{permitted_by}allow it with a reason (page Data, or midchart data-use DATA "
-            "training_allowed yes --reason TEXT)"
-        )
 
 
 def read_manifest(path: Path, default: Manifest, log: LoadLog) -> Manifest:

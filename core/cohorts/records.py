@@ -63,7 +63,7 @@ class LazyRecords(Mapping[str, Record]):
         aliases: Mapping[str, str | None] | None = None,
     ) -> None:
         self._readers, self._log, self._aliases = readers, log, aliases or {}
-        self._cache: LRU[Record] = LRU(_CACHED)
+        self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
         self._failed: dict[str, DataError] = {}
         self._lock = threading.RLock()
 

@@ -5,12 +5,12 @@ it gets (:mod:`midchart.core.egress.owners_list`). Off this machine a call also 
 data-use tag (``external_services_allowed``), https, and the user's explicit permission: the host
 named in the run's spec (``allow_hosts``), or the cluster that is to do the work (``--on``). A port
 of this machine that is not listed gets no key, and text only where the account itself listens
-there. A run asks before its folder is made and again in its worker; a reader or judge cannot open a
-connection without the :class:`Permit` that this module gives, and every request on that connection
-is held to the permitted address, its methods, its key and a list of headers, so that no redirect or
-link that a server sends leads elsewhere, and no setting that a client's package reads by itself
-adds a key. What was permitted is written to the audit file
-(:mod:`midchart.core.egress.audit`).
+there. A run asks before its folder is made, again in its worker, and before each request whose text
+would leave this machine. A reader or judge cannot open a connection without the :class:`Permit`
+that this module gives, and every request on that connection is held to the permitted address, its
+methods, its key and a list of headers, so that no redirect or link that a server sends leads
+elsewhere, and no setting that a client's package reads by itself adds a key. What was permitted is
+written to the audit file (:mod:`midchart.core.egress.audit`).
 
 An address is read so strictly that no two parsers disagree on it. Local is what cannot leave the
 machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10.x, 192.168.x,
@@ -19,7 +19,7 @@ machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -83,10 +83,12 @@ class Permit:
     """Permission to call one address. Only :meth:`EgressCheck.permit` creates one.
 
     ``entry``: of the owner's list; None for a port of this machine that is not on it.
+    ``gate``: that which gave it; None for an address of this machine.
     """
 
     address: Address
     entry: Entry | None = None
+    gate: EgressCheck | None = None
 
     @property
     def local(self) -> bool:
@@ -106,8 +108,9 @@ class Permit:
             check_listener(self.address, connecting=True)
 
     def hold(self, request: Any) -> None:
-        """Refuse a request to any other address, or by another method, and take away each header
-        that is neither needed nor the permitted address's key; a client's hook before each request.
+        """Refuse a request to any other address, by another method, or once the cohort's tag no
+        longer allows it, and take away each header that is neither needed nor the permitted
+        address's key; a client's hook before each request.
 
         Packages of services read further headers and keys from the environment; none is sent.
         ``request``: ``method``, ``url`` and ``headers`` in httpx's form. Raises EgressRefused.
@@ -120,6 +123,8 @@ class Permit:
                 f"a request to another address than the permitted {self.address.host} was stopped; "
                 "redirects and links to other addresses are not followed"
             )
+        if self.gate is not None:
+            self.gate.ask_again(self.address.host)
         methods = self.entry.methods if self.entry is not None else METHODS
         if request.method not in methods:
             raise EgressRefused(
@@ -181,12 +186,14 @@ class EgressCheck:
     """What a cohort's tag and a run's spec allow together.
 
     cohort: its name, for messages. tagged: the tag's ``external_services_allowed``. hosts: those
-    the spec names in ``allow_hosts``.
+    the spec names in ``allow_hosts``. still_tagged: what the tag says now, of the files as they are
+    now; None where it cannot change.
     """
 
     cohort: str = ""
     tagged: bool = False
     hosts: frozenset[str] = frozenset()
+    still_tagged: Callable[[], bool] | None = None
 
     def permit(self, url: str, where: str = "url") -> Permit:
         """Leave to call ``url``, the option ``where`` of a member.
@@ -217,7 +224,7 @@ class EgressCheck:
                 f'that belongs to it ("{place}=MIDCHART_SERVED_KEY") or without one'
             )
         proxy_to(address)  # refuses one that is not listed
-        return Permit(address, entry)
+        return Permit(address, entry, self)
 
     def join(self, cluster: str) -> None:
         """Leave to have a run's work done by a cluster that the user named, which is their word.
@@ -226,7 +233,17 @@ class EgressCheck:
         cluster is local: on loopback, too, there may be the first of many machines.
         """
         self._asked_of_the_tag(f"the machines of {cluster}", "do the run here (--on here)")
+        self.ask_again(f"the machines of {cluster}")
         require_cluster(cluster)
+
+    def ask_again(self, where: str) -> None:
+        """Raise EgressRefused where the tag, or the files that it was confirmed for, changed."""
+        if self.still_tagged is not None and not self.still_tagged():
+            raise EgressRefused(
+                f"text of records may no longer go to {where}: the data-use tag of "
+                f"{self.cohort or 'the cohort'} was changed, or its files were; allow it again "
+                "with a reason (midchart data-use), then resume the run"
+            )
 
     def _asked_of_the_tag(self, where: str, instead: str) -> None:
         if not self.tagged:
@@ -241,6 +258,9 @@ CLOSED = EgressCheck()
 """Loopback alone: what holds wherever nobody gave a gate."""
 
 
-def gate_of(manifest: Manifest, hosts: Iterable[str]) -> EgressCheck:
+def gate_of(
+    manifest: Manifest, hosts: Iterable[str], still_tagged: Callable[[], bool] | None = None
+) -> EgressCheck:
     """The gate of a cohort's tag and of the hosts that a spec names."""
-    return EgressCheck(manifest.name, manifest.external_services_allowed, frozenset(hosts))
+    allowed = manifest.external_services_allowed
+    return EgressCheck(manifest.name, allowed, frozenset(hosts), still_tagged)

@@ -23,7 +23,7 @@ from pathlib import Path
 from midchart.core import config as settings
 from midchart.core.egress.addresses import Address, read_address
 from midchart.core.errors import EgressRefused, InputError
-from midchart.core.identity import account, person
+from midchart.core.identity import person
 
 METHODS = frozenset({"GET", "POST"})
 """Those of an entry that names none, and of an unlisted port of this machine."""
@@ -161,7 +161,7 @@ def check_listener(address: Address, connecting: bool = False) -> None:
     listens.
     """
     entry = f'"{address.scheme}://{address.host}:{address.port}" in {settings.HOSTS}'
-    if person() != account():
+    if not person().is_account:
         raise EgressRefused(
             f"port {address.port} of this machine is not listed, and with sign-in the owner lists "
             f"each: {entry}"

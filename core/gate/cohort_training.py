@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from midchart.core import config as settings
 from midchart.core.cohorts.gold import gold_under
-from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.embedding.embedder import cosines, shared
 from midchart.core.errors import DataError, InputError
 from midchart.core.format import finite
@@ -46,7 +45,7 @@ from midchart.core.gate.plus import (
     scores,
 )
 from midchart.core.gate.scoring import DECIMALS
-from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.loaders.open import content_digest, open_cohort, refuse_untrainable
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions
 from midchart.core.storage.files import make_folder
@@ -198,6 +197,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) 
         )
         for i, ids in enumerate((split.train, split.validation, split.test))
     ]
+    refuse_untrainable(cohort)  # its tag or its files may have changed meanwhile
     if not len(drawn[0]):
         raise InputError(
             f"{cohort.path}: no sentence {_POSITIVE[protocol.gate_positives]}; "
@@ -363,6 +363,7 @@ def train_plus_gate(
     unread, digests = set[str](), dict[str, str]()
     make_folder(folder)
     asked = questions_with_evidence(cohort, patients, protocol, unread, digests)
+    refuse_untrainable(cohort)  # its tag or its files may have changed meanwhile
     if not asked:
         raise InputError(
             f"{cohort.path}: no evidence was located; there is nothing to train on"

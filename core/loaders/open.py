@@ -39,12 +39,13 @@ from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
     column_settings,
+    read_manifest,
     unconfirmed,
     write_column_settings,
     write_manifest,
 )
 from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.errors import DataError, DataUseError, InputError, UnknownName
 from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
@@ -273,6 +274,39 @@ def read_cohort(path: str | Path) -> Cohort:
         return loader.load(str(path))
     except OSError as error:
         raise data_error(error, str(path)) from None
+
+
+def still_allows(cohort: Cohort, permission: str) -> bool:
+    """Whether an opened cohort's tag allows it still, for the files as they are now.
+
+    ``permission``: of :data:`midchart.core.cohorts.manifest.FIELDS`. A cohort that no files hold
+    allows what its manifest says. Raises DataError where its files cannot be read.
+    """
+    place = Path(cohort.path)
+    if not getattr(cohort.manifest, permission) or not place.exists():
+        return getattr(cohort.manifest, permission)
+    place = place.resolve()
+    with _lock:
+        held = _open.pop(place, None)
+        if held is not None and held.cohort.manifest == cohort.manifest and held.current(place):
+            _open[place] = held
+            return True
+    folder = cohort_folder(place)
+    default = dataclasses.replace(cohort.manifest, **dict.fromkeys(FIELDS, False))
+    return getattr(read_manifest(folder, default, LoadLog()), permission)
+
+
+def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
+    """Raise DataUseError where the cohort's tag forbids training on it, or does so by now.
+
+    ``permitted_by``: the agreement under which a user may allow it.
+    """
+    if not still_allows(cohort, "training_allowed"):
+        raise DataUseError(
+            f"{cohort.manifest.name or cohort.path}: its data-use tag does not allow training; "
+            f"{permitted_by}allow it with a reason (page Data, or midchart data-use DATA "
+            "training_allowed yes --reason TEXT)"
+        )
 
 
 def cohort_folder(path: str | Path) -> Path:

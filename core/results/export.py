@@ -28,6 +28,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import read_json, user_path
@@ -175,8 +176,11 @@ def reproduce(plan: Plan) -> tuple[str, str]:
 
 
 def cohort_name(plan: Plan) -> str:
-    """The name of a run's cohort's folder or file."""
-    return Path(plan.data).name
+    """The name of a run's cohort: of its folder or file, or of the part of a cohort that it is, as
+    ``ward/p1.txt``."""
+    place, cohorts = Path(plan.data), settings.cohorts_folder()
+    inside = place.is_relative_to(cohorts) and place != cohorts
+    return place.relative_to(cohorts).as_posix() if inside else place.name
 
 
 def _provenance(plan: Plan, problem: str) -> list[str]:

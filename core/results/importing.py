@@ -282,7 +282,8 @@ def _hash_of(opened: Opener) -> str:
 
 
 def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
-    """The cohort of this installation that has the run's cohort's name, held to its content.
+    """The cohort (or part of one) of this installation by the run's name of it, and whether it is
+    the same by its content.
 
     ``cohort``: "same", "other" (a name that holds something else here) or "absent"; ``data``: its
     place where it is the same, else "".
@@ -359,9 +360,9 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
 def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:
     """Hold a plan to the manifest's run, to itself and to the counts; raises InputError."""
     # It is looked for among this installation's cohorts.
-    named = (plan.data, plan.raw["spec"].get("data", plan.data))
-    if any(name in ("", ".", "..") or set(name) & set("/\\\0") for name in named):
-        raise InputError("spec.json: names no cohort")
+    named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
+    if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
+        raise InputError("spec.json: names no cohort, or part of one")
     families = ([arm.label for arm in plan.arms], plan.readers, plan.judges)
     if any(len(set(labels)) < len(labels) or not all(labels) for labels in families):
         raise InputError("spec.json: has an empty label or one twice")

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NotRequired
 
 import numpy as np
 from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from midchart.core import config as settings
-from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, NotPermitted, UnknownName
-from midchart.core.identity import person
+from midchart.core.identity import ROLES, Person, account, person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options, Whole
@@ -529,13 +529,15 @@ def _rows(
 
 
 # Whose a reviewer's code is: ``data/reviews/codes.jsonl``, which no export includes. Files of
-# verdicts name codes only. A code belongs to the person who first used it here; one that came with
-# an import, or was used before codes were registered, to the account of the installation.
+# verdicts name codes only. A code belongs to the person who first used it here. One that the file
+# does not name is the account's once something was written under it: it came with an import, or
+# the file was lost.
 
 
 class _ReviewEntry(TypedDict):
     code: str
     who: str
+    is_account: NotRequired[bool]
 
 
 _LINE = TypeAdapter(_ReviewEntry)
@@ -545,24 +547,62 @@ def _folder() -> Path:
     return settings.data_folder() / "reviews"
 
 
-def owner_of(code: str) -> str:
-    """Name of the person that a code belongs to, "" where it is free."""
+def _owner(code: str) -> Person | None:
+    """Who a code belongs to by the file of codes, and the account for its own name; None where
+    neither says so."""
+    if code == settings.user().lower():
+        return account()
     for line in read_lines(_folder() / "codes.jsonl", _LINE):
         if line["code"] == code:
-            return str(line["who"])
-    return settings.user() if any(_folder().glob(f"*/{code}.jsonl")) else ""
+            name = str(line["who"])
+            of_account = line.get("is_account", name == settings.user())  # absent: older version
+            return account() if of_account else Person(name, ROLES[-1])
+    return None
 
 
-def require_own(code: str) -> None:
-    """Raise NotPermitted where a code belongs to another person than the acting one."""
-    if owner_of(code) not in ("", person().name):
+def _is_used(code: str, file: Path | None) -> bool:
+    """Whether a verdict, or a line of people's questions, bears a code: in the installation's own
+    folders, and in ``file``."""
+    if any(_folder().glob(f"*/{code}.jsonl")):
+        return True
+    cohorts = settings.cohorts_folder()
+    files = [one for name in (QUESTIONS_FILE, SETS_FILE) for one in cohorts.glob(f"*/{name}")]
+    files += [] if file is None else [file]
+    return any(line.get("by") == code for one in files for line in read_lines(one))
+
+
+def require_own(code: str, file: Path | None = None) -> None:
+    """Raise NotPermitted where a code may belong to another person than the acting one.
+
+    ``file``: questions of a cohort to which something is added.
+    """
+    owner, acting = _owner(code), person()
+    if owner not in (None, acting):
         raise NotPermitted(f"the code {code!r} belongs to another person; choose your own")
+    if owner is None and not acting.is_account and _is_used(code, file):
+        raise NotPermitted(
+            f"the code {code!r} was used before, and data/reviews/codes.jsonl does not say by "
+            "whom; choose another code, or have the owner of this installation restore that file"
+        )
 
 
-def take_code(code: str) -> None:
-    """Make a free code the acting person's; raises NotPermitted where it is another's."""
+def require_author(by: str, what: str) -> None:
+    """Raise NotPermitted where somebody who signed in has not written ``what``, which bears the
+    code or the name ``by``; the account may change everything that is in its files."""
+    acting = person()
+    of_code = _owner(by) == acting if _NAME.fullmatch(by) else by == acting.name != settings.user()
+    if not (of_code or acting.is_account):
+        raise NotPermitted(
+            f"{what} is another person's: its author alone may change or withdraw it"
+        )
+
+
+def take_code(code: str, file: Path | None = None) -> None:
+    """Make a free code the acting person's; raises as :func:`require_own`."""
     with writing(_folder()), exclusive(_folder() / ".codes.lock"):
-        require_own(code)
-        if not owner_of(code):
-            line = {"time": now(), "code": code, "who": person().name}
+        require_own(code, file)
+        if _owner(code) is None:
+            acting = person()
+            who = {"who": acting.name, "is_account": acting.is_account}
+            line = {"time": now(), "code": code, **who}
             add_line(_folder() / "codes.jsonl", line, durable=True)

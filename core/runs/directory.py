@@ -46,7 +46,7 @@ from pydantic import TypeAdapter
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.identity import ROLES, Person, account, by_name_alone, person
+from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
 from midchart.core.provenance import now
@@ -213,17 +213,20 @@ class RunDirectory:
 
     def note_person(self, action: str) -> None:
         """Note in ``people.jsonl`` alone what the acting person did with the run."""
-        line = {"time": now(), "who": person().name, "action": action}
-        add_line(self.people, line, durable=True)
+        acting = person()
+        who = {"who": acting.name, "is_account": acting.is_account}
+        add_line(self.people, {"time": now(), **who, "action": action}, durable=True)
 
     def started_by(self) -> Person:
-        """Who started or last resumed it, in whose name its worker acts; the account for a run
-        without such a note."""
+        """Who started or last resumed it, in whose name its worker acts; raises DataError where
+        nothing says so."""
         asked = ("started", "resumed")
-        names = [line["who"] for line in read_lines(self.people, PERSON) if line["action"] in asked]
-        if not names or names[-1] == account().name:
-            return account()
-        return Person(names[-1], ROLES[-1])
+        lines = [line for line in read_lines(self.people, PERSON) if line["action"] in asked]
+        if not lines:
+            reason = "does not say who started the run"
+            raise DataError(f"run {self.id}: people.jsonl", None, reason, "resume the run")
+        who = lines[-1]
+        return Person(who["who"], ROLES[-1], who.get("is_account", False))
 
     def store(self, plan: Plan) -> RowStore:
         """The tables of the run with this plan, whose rows are held to it."""

@@ -438,7 +438,7 @@ def _refused(
 ) -> str:
     """Why text may not go to the destinations or the cluster; "" where it may."""
     try:
-        permit(listed, cohort.manifest, hosts, cluster)
+        permit(listed, cohort, hosts, cluster)
     except EgressRefused as error:
         return str(error)
     return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from midchart.core.errors import DataError
 from midchart.core.gate.cohort_training import split_of
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import resolve_position
-from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.loaders.open import content_digest, open_cohort, still_allows
 from midchart.core.parsing import user_path
 from midchart.core.provenance import versions
 from midchart.core.readers import READERS
@@ -66,13 +67,16 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
 
 
 def permit(
-    listed: Sequence[Destination], manifest: Manifest, hosts: Iterable[str], cluster: str = ""
+    listed: Sequence[Destination], cohort: Cohort, hosts: Iterable[str], cluster: str = ""
 ) -> EgressCheck:
     """The egress gate of a run, once all destinations and the ``cluster`` are permitted.
 
     Raises EgressRefused.
     """
-    gate = gate_of(manifest, hosts)
+    again = (
+        None if cohort.path == MADE else partial(still_allows, cohort, "external_services_allowed")
+    )
+    gate = gate_of(cohort.manifest, hosts, again)
     if cluster:
         gate.join(cluster)
     for destination in listed:
@@ -206,7 +210,7 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     cohort = kind.cohort(source, spec)
     instructions = chosen(cohort, spec)
     listed = destinations(spec, len(instructions))
-    egress = permit(listed, cohort.manifest, spec.allow_hosts, cluster)
+    egress = permit(listed, cohort, spec.allow_hosts, cluster)
     items = kind.planned(spec, cohort, instructions)
     if not cluster:  # its machines may reach servers that this one does not
         preflight(spec, egress)

@@ -306,7 +306,7 @@ def resume(
         require_divisible(started, place)
         receiver = named_cluster(place)
         if receiver:
-            permit((), open_source(started.data).manifest, (), receiver)
+            permit((), open_source(started.data), (), receiver)
         refuse_others(folder.path, started.arms, started.protocol)
         # Note it, and start the worker or queue the run.
         folder.note("resumed")

@@ -158,10 +158,11 @@ class EventLine(_RunDocument):
 
 
 class PersonLine(_RunDocument):
-    """A line of ``people.jsonl``."""
+    """A line of ``people.jsonl``; ``is_account``: as of :class:`midchart.core.identity.Person`."""
 
     who: str
     action: str
+    is_account: bool = False
 
 
 class _GateDocument(_RunDocument):

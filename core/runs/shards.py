@@ -21,6 +21,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from midchart.core.egress import audit
 from midchart.core.errors import WorkFailed, reason_of
+from midchart.core.identity import resolve
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
 from midchart.core.readers import READERS
@@ -129,7 +130,7 @@ class ShardRows:
 
 
 class ShardWorker:
-    """One process of a run, on whatever machine has room.
+    """One process of a run, on whatever machine has room, in the name of who started it.
 
     ``sharing``: as of :func:`for_workers`.
     """
@@ -151,6 +152,8 @@ class ShardWorker:
 
     def _open(self) -> None:
         folder = find_run(self.run)
+        started_by = folder.started_by()
+        resolve(lambda: started_by)
         plan = for_workers(folder.plan(), self.sharing)
         self._kind = EXPERIMENTS.build(plan.kind)
         cohort = self._kind.cohort(open_source(plan.data), plan)
@@ -165,7 +168,7 @@ class ShardWorker:
             lambda done, failed: not folder.cancel.exists(),
             folder.path,
             lambda text: self._box.put((NOTE, text, {})),
-            permit(leaving, cohort.manifest, plan.allow_hosts, named_cluster(folder.cluster())),
+            permit(leaving, cohort, plan.allow_hosts, named_cluster(folder.cluster())),
         )
 
     def work(self, shards: Sequence[str], there: Rows) -> Generator[list[Message]]:
@@ -325,10 +328,20 @@ class _PoolWorker(Generic[H]):
 
 
 class Pool(Generic[H]):
-    """One pass of a run's shards over the workers of a place."""
+    """One pass of a run's shards over the workers of a place.
 
-    def __init__(self, job: Job, kind: Experiment, run: str, starter: Starter[H]) -> None:
-        self.job, self.run, self.starter = job, run, starter
+    ``ask_again`` is called before a worker gets a batch, and raises where it may have none.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        kind: Experiment,
+        run: str,
+        starter: Starter[H],
+        ask_again: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.job, self.run, self.starter, self.ask_again = job, run, starter, ask_again
         self.started = Started(job, kind)
         self.todo = batches(kind.shards(job.cohort, job.plan), starter.room())
         self.workers: list[_PoolWorker[H]] = []
@@ -440,6 +453,7 @@ class Pool(Generic[H]):
         if not self.todo:
             self._release(worker)
             return
+        self.ask_again()
         batch = self.todo.popleft()
         rows = self.started.there(batch)
         worker.batch = batch

@@ -91,7 +91,7 @@ def do_run(folder: RunDirectory) -> str:
         asked = chosen(cohort, plan)
         listed = destinations(plan, len(asked))
         receiver = named_cluster(cluster)
-        egress = permit(listed, cohort.manifest, plan.allow_hosts, receiver)
+        egress = permit(listed, cohort, plan.allow_hosts, receiver)
         patients = kind.patients(cohort, asked)
         time_left = TimeLeft(plan.planned / max(patients, LEAST_ROUNDS))
         audit_destinations(folder.id, cohort.manifest.name, listed, patients)
@@ -148,8 +148,14 @@ def _divide(cluster: str, job: Job, kind: Experiment, run: str, gpu: bool) -> No
     if cluster == CORES:
         Pool(job, kind, run, Cores(most_workers(job.plan))).work()
         return
+    receiver = named_cluster(cluster)
+
+    def ask_again() -> None:
+        if receiver:
+            job.egress.ask_again(f"the machines of {receiver}")
+
     with connected(cluster, gpu) as session:
-        Pool(job, kind, run, session).work()
+        Pool(job, kind, run, session, ask_again).work()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -167,10 +173,10 @@ def main(arguments: list[str] | None = None) -> int:
     except InputError as error:
         print(f"{now()} refused: {error}", file=sys.stderr)
         return error.exit_status
-    started_by = folder.started_by()
-    resolve(lambda: started_by)
     print(f"{now()} started", flush=True)
     try:
+        started_by = folder.started_by()
+        resolve(lambda: started_by)
         outcome = do_run(folder)
         print(f"{now()} {outcome}", flush=True)
         return 0

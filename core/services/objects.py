@@ -17,14 +17,17 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any, cast
 
 from midchart.core import config as settings
 from midchart.core.errors import MidchartError, NotPermitted
-from midchart.core.identity import person
+from midchart.core.identity import by_name_alone, person
 from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
+from midchart.core.provenance import digest
+from midchart.core.types import Cohort
 
 RUN, SPEC, ENTRIES, RESULT, UPLOADS, PATH, VALUE = (
     "run", "spec", "entries", "result", "uploads", "path", "value"
@@ -54,6 +57,13 @@ KINDS: Mapping[str, str] = {
 of arms, readers and judges, results of a benchmark, received files, uploads, other paths, and
 values that no function opens. A person who signs in may leave out a path and never name one."""
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names.split()}
+PATHS = {
+    "cohorts": "path", "check": "path", "status": "data", "other_runs": "data",
+    "question_set_spec": "data", "replication_specs": "data", "step_specs": "data",
+}  # fmt: skip
+"""Functions of the interface whose result, or tables in it, have the path of a cohort, and its
+field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
+_ELSEWHERE = "elsewhere"
 TEXT = ("preflight",)
 """Functions that take a spec's text in TOML where others take its file's path."""
 RECEIVED_ROLE = "researcher"
@@ -71,6 +81,40 @@ _PLACE = re.compile(
 def kind_of(function: str, parameter: str) -> str:
     """The kind of a parameter of a function of the interface; "" where nobody has stated one."""
     return _KIND_OF.get(f"{function}.{parameter}") or _KIND_OF.get(parameter, "")
+
+
+def listed_path(cohort: Cohort) -> str:
+    """The path of a cohort as lists of cohorts and runs give it to who acts."""
+    return _shown(cohort.path) if by_name_alone() else cohort.path
+
+
+def without_paths(name: str, result: Any) -> Any:
+    """The result of a function for a person who signed in: paths of cohorts as names."""
+    return _with_names(result, PATHS[name]) if name in PATHS else result
+
+
+def _with_names(value: Any, field: str) -> Any:
+    if isinstance(value, list):
+        return [_with_names(one, field) for one in cast("list[Any]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field: _shown(getattr(value, field))})
+    if not isinstance(value, Mapping):
+        return value
+    table = cast("Mapping[str, Any]", value)
+    if isinstance(table.get(field), str):
+        return {**table, field: _shown(table[field])}
+    return {key: _with_names(one, field) for key, one in table.items()}
+
+
+def _shown(path: str) -> str:
+    """The name of a cohort's path: ``data/cohorts/NAME``; of one that the account has elsewhere,
+    a hash of its folder and its last name."""
+    if not PurePath(path).is_absolute():
+        return path
+    for folder in (settings.cohorts_folder(), settings.cohorts_folder().resolve()):
+        if PurePath(path).is_relative_to(folder):
+            return f"data/cohorts/{PurePath(path).relative_to(folder).as_posix()}"
+    return f"{_ELSEWHERE}/{digest(path)[:8]}/{PurePath(path).name}"
 
 
 def known_arguments(
@@ -132,10 +176,12 @@ class _Objects:
         place = _entry(settings.cohorts_folder(), written, "data/cohorts/")
         if place is not None:
             return str(place)
-        if Path(written).is_absolute() and written in _data_of_runs():
-            inside = Path(written).is_relative_to(settings.cohorts_folder().resolve())
-            if not inside and os.path.realpath(written) == written:
-                return written
+        if Path(written).is_absolute() or written.startswith(f"{_ELSEWHERE}/"):
+            for path in _data_of_runs():
+                if Path(path).is_absolute() and written in (path, _shown(path)):
+                    inside = Path(path).is_relative_to(settings.cohorts_folder().resolve())
+                    if not inside and os.path.realpath(path) == path:
+                        return path
         raise self.refusal()
 
     def run(self, value: Any) -> Any:

@@ -99,7 +99,7 @@ class _ValueIndex:
         return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, _MOST_COMMON * n))
 
 
-_indexes: LRU[_ValueIndex] = LRU(8)
+_indexes: LRU[_ValueIndex] = LRU(8, lambda index: len(index.units))
 
 
 def other_values(

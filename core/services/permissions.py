@@ -29,7 +29,8 @@ FUNCTIONS = {
         context_lines curve curve_bin curve_choices curve_locations
         damaged_runs default_reader different_only disagreements download error_rates estimate
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
-        gate_cards gold_under instruction_for item judge kinds log_tail marking_agreement members
+        gate_cards gold_under instruction_for item judge kinds listed_path log_tail
+        marking_agreement members
         methods models needle_items open_data other_runs other_values outcomes own_question
         own_questions paper_claims paper_comparison paper_runs preflight presets published_curve
         published_summary question_set_spec question_sets questions_table read_benchmark
@@ -68,7 +69,7 @@ def may(function: str) -> bool:
 
 def guarded(name: str, value: Any) -> Any:
     """A function that checks, at each call, the acting person's role and the objects that a person
-    who signed in names; other values as they are.
+    who signed in names, and tells such a person no path; other values as they are.
 
     The function raises NotPermitted.
     """
@@ -81,10 +82,10 @@ def guarded(name: str, value: Any) -> Any:
     def call(*arguments: Any, **named: Any) -> Any:
         require(role, name)
         if by_name_alone():
-            from midchart.core.services.objects import known_arguments
+            from midchart.core.services.objects import known_arguments, without_paths
 
             known, known_named = known_arguments(name, function, arguments, named)
-            return function(*known, **known_named)
+            return without_paths(name, function(*known, **known_named))
         return function(*arguments, **named)
 
     return call

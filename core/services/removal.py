@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -95,21 +94,40 @@ def remove(removal: Removal) -> None:
 
 def linked_caches() -> list[str]:
     """The links in the folders of caches, which lead elsewhere: a removal leaves what is there."""
-    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
+    cache = settings.cache_folder()
     if not cache.is_dir():
         return []
-    folders = [one for one in sorted(cache.iterdir()) if one not in others]
-    within = [path for one in folders if not one.is_symlink() for path in one.rglob("*")]
-    links = [one for one in (*folders, *within) if one.is_symlink()]
+    others = settings.models_folder(), temporary_root()
+    within = [path for one in _caches() for path in one.rglob("*")]
+    links = [one for one in (*cache.iterdir(), *within) if one.is_symlink() and one not in others]
     outside = [one for one in links if not one.resolve().is_relative_to(cache.resolve())]
-    return [f"cache/{one.relative_to(cache).as_posix()}" for one in outside]
+    return sorted(f"cache/{one.relative_to(cache).as_posix()}" for one in outside)
 
 
 def _caches() -> list[Path]:
-    """The folders of caches that may hold text of records."""
-    cache, others = settings.cache_folder(), (settings.models_folder(), temporary_root())
-    folders = [one for one in cache.iterdir() if one.is_dir()] if cache.is_dir() else []
-    return [one for one in folders if one not in others and not one.is_symlink()]
+    """The folders of caches that may hold text of records: neither those of weights, of temporary
+    files and of what the program remembers, nor one that any of these is in."""
+    others = [
+        one.resolve()
+        for one in (
+            settings.models_folder(),
+            temporary_root(),
+            settings.state_folder(),
+            settings.data_folder(),
+        )
+    ]
+
+    def below(folder: Path) -> Iterator[Path]:
+        for one in sorted(folder.iterdir()) if folder.is_dir() else ():
+            place = one.resolve()
+            if one.is_symlink() or not one.is_dir() or place in others:
+                continue
+            if any(other.is_relative_to(place) for other in others):
+                yield from below(one)
+            else:
+                yield one
+
+    return list(below(settings.cache_folder()))
 
 
 def _hidden(place: Path, number: str) -> Path:
@@ -128,15 +146,23 @@ def _hide(places: Sequence[Path], number: str) -> None:
 
 
 def _take_back(places: Sequence[Path], number: str) -> None:
-    """Give the folders of a removal that has not begun their names again; one whose name was taken
-    meanwhile is deleted."""
+    """Give the folders of a removal that has not begun their names again; raises InputError for
+    those whose name was taken meanwhile, which stay hidden."""
+    taken: list[str] = []
     for place in places:
-        with suppress(FileNotFoundError):
-            if place.exists():
-                delete_tree(_hidden(place, number))
-            else:
-                _hidden(place, number).rename(place)
-                sync_folder(place.parent)
+        hidden = _hidden(place, number)
+        if not hidden.exists():
+            continue
+        if place.exists():
+            taken.append(f"{place.parent.name}/{place.name} (now {hidden.name})")
+            continue
+        hidden.rename(place)
+        sync_folder(place.parent)
+    if taken:
+        raise InputError(
+            f"the names of {', '.join(taken)} were taken since; rename what has them now, then "
+            "start again, or delete the hidden folder and the note"
+        )
 
 
 def _carry_out(removal: Removal, note: Path) -> None:

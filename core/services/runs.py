@@ -220,10 +220,10 @@ def unassigned_runs() -> list[str]:
 
 def made_on(folder: RunDirectory, cohort: Path) -> bool:
     """Whether a run was made on the cohort in this folder or on a part of it, is a log of it, or
-    was imported with text and names it."""
+    was imported with text and names it or a part of it."""
     path = _cohort_of(folder)
     try:
-        if path == cohort.name and folder.imported.is_file():
+        if path.split("/")[0] == cohort.name and folder.imported.is_file():
             return bool(read_json(folder.read(folder.imported), folder.id)["with_text"])
         return bool(path) and Path(path).resolve().is_relative_to(cohort.resolve())
     except (DataError, LookupError, OSError, ValueError):

@@ -35,7 +35,7 @@ from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
 from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
-from midchart.core.results.reviews import reviewer_name, take_code
+from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.status import status
@@ -56,7 +56,7 @@ def _folder_of(data: str | Path) -> Path:
 
 def _add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
     """Append what a person did to a file of questions; ``by``: as in :func:`_annotator`."""
-    line = {"action": action, "id": id, "by": _annotator(by), "time": now(), **content}
+    line = {"action": action, "id": id, "by": _annotator(by, file), "time": now(), **content}
     add_line(file, line, durable=True)
 
 
@@ -64,13 +64,13 @@ def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> Non
     _add_action(_folder_of(data) / QUESTIONS_FILE, action, id, by, **content)
 
 
-def _annotator(by: str) -> str:
+def _annotator(by: str, file: Path) -> str:
     """The annotator's code ``by``, which becomes the acting person's if it is free, else the
-    person's name; raises NotPermitted for another's code."""
+    person's name; raises NotPermitted for another's code, by ``file`` too, to which it is added."""
     if not by:
         return person().name
     code = reviewer_name(by)
-    take_code(code)
+    take_code(code, file)
     return code
 
 
@@ -91,7 +91,8 @@ def keep_question(data: str | Path, record: str, question: str, by: str = "", id
     """Keep a question about a record, or reword the kept question ``id``; gives its id.
 
     ``by``: the annotator's code (default: the account). Raises InputError for an empty or too long
-    question, UnknownName for an unknown record or id.
+    question, UnknownName for an unknown record or id, NotPermitted where the question to reword is
+    another person's.
     """
     text = " ".join(question.split())
     if not text or len(text) > LONGEST_QUESTION:
@@ -101,7 +102,7 @@ def keep_question(data: str | Path, record: str, question: str, by: str = "", id
     cohort = open_data(data)
     record = cohort.records[record].id
     if id:
-        own_question(data, id)
+        require_author(own_question(data, id).by, f"the question {id}")
     same = [i for i in cohort.instructions if i.record_id == record and i.question == text]
     if same and same[0].id != id:
         raise InputError(f"the record has this question already ({same[0].id})")
@@ -111,8 +112,11 @@ def keep_question(data: str | Path, record: str, question: str, by: str = "", id
 
 
 def withdraw_question(data: str | Path, id: str, by: str = "") -> None:
-    """Take a kept question out of the cohort; its lines stay in the file. Raises UnknownName."""
-    own_question(data, id)
+    """Take a kept question out of the cohort; its lines stay in the file.
+
+    Raises UnknownName, and NotPermitted where it is another person's.
+    """
+    require_author(own_question(data, id).by, f"the question {id}")
     _add(data, "withdrawn", id, by)
 
 
@@ -272,11 +276,15 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
 
 
 def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
-    """Take a question set out of the list; its lines and its runs stay. Raises UnknownName."""
+    """Take a question set out of the list; its lines and its runs stay.
+
+    Raises UnknownName, and NotPermitted where it is another person's.
+    """
     folder = _folder_of(data)
     known = sets_in(folder)
     if id not in known:
         raise UnknownName("question set", id, known)
+    require_author(known[id].by, f"the question set {id}")
     _add_action(folder / SETS_FILE, "withdrawn", id, by)
 
 

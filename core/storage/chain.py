@@ -3,7 +3,8 @@
 Each line holds the SHA-256 of the line before it (field ``previous``, the last of the line). The
 anchor, a small file in another folder, holds the log's size, number of lines and the SHA-256 of the
 last one, so that a removed newest line shows too. The anchor gets a line before the log does
-(``intent``): after a kill in between, the next writer completes exactly that line.
+(``intent``): after a kill in between, the next writer completes exactly that line. After an error,
+on a full disk say, the log and the anchor are as before, and the line is refused.
 
 A log that does not end as its anchor says is broken, and stays so until :meth:`ChainedLog.accept`
 writes a line with the SHA-256 of all bytes before it. Lines are appended meanwhile; each is linked
@@ -27,7 +28,7 @@ from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import read_json
-from midchart.core.storage.files import replacing, sync_folder
+from midchart.core.storage.files import open_private, read_regular, replacing, sync_folder
 from midchart.core.storage.jsonl import encode
 
 PREVIOUS = "previous"
@@ -39,6 +40,11 @@ _LINK_BYTES = 90
 _ACCEPTS = b'"event":"accepted"'
 _RETRIES = 50
 _FOREIGN = "is no line of the log: it was added or damaged"
+_NO_ANCHOR = "the log was moved, restored or begun by an earlier version"
+_NO_PLACE = frozenset(
+    (errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP)
+)
+"""Errors of a state folder that cannot be written, today or tomorrow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,21 +144,24 @@ class ChainedLog:
         self.path, self.anchor = path, anchor
 
     def append(self, line: Mapping[str, Any], anchored: bool = False) -> None:
-        """Append one line that survives a power cut.
+        """Append one line that survives a power cut, or nothing; raises WorkFailed.
 
-        ``anchored``: refuse where the anchor cannot be written; another line is then chained to the
-        last one without it, and the log's end is unknown. Raises WorkFailed.
+        Where there is no place for an anchor, the line is chained to the last one without it, and
+        the log's end is unknown; ``anchored``: it is refused. Where the place is full or failed, it
+        is refused in any case: one line without the anchor would break the log.
         """
         with self._locked() as file:
             try:
-                anchor = self._current(file, line)
+                anchor = self._current(file)
                 self._add(file, anchor, {**line, PREVIOUS: anchor.last})
             except OSError as error:
+                if error.errno not in _NO_PLACE:
+                    raise self._unwritten(error, "free space there") from None
                 if anchored:
-                    raise WorkFailed(
-                        f"{self.anchor}: cannot be written ({error.strerror}), so the end of the "
-                        "audit log would be known to nobody; set MIDCHART_STATE to a folder that "
-                        "can be written, outside of the data"
+                    raise self._unwritten(
+                        error,
+                        "without it nobody would know where the audit log ends; set MIDCHART_STATE "
+                        "to a folder that can be written, outside of the data",
                     ) from None
                 data = encode({**line, PREVIOUS: _scan(_lines(file, _size(file))).last})
                 self._write(file, data)
@@ -163,8 +172,7 @@ class ChainedLog:
             try:
                 self._accept(file, line)
             except OSError as error:
-                reason = f"cannot be written ({error.strerror})"
-                raise WorkFailed(f"{self.anchor}: {reason}") from None
+                raise self._unwritten(error, "make it writable") from None
 
     def verify(self) -> Scan:
         """The log as it is, compared with its anchor. Raises WorkFailed where it cannot be read."""
@@ -218,28 +226,35 @@ class ChainedLog:
             self._write(file, b"\n")  # terminate an incomplete line
             size += 1
         try:
-            written = os.write(file, data)
+            _write_all(file, data)
+            if not size:
+                sync_folder(self.path.parent)
         except OSError as error:
-            raise WorkFailed(f"{self.path}: cannot be written ({error.strerror})") from None
-        if written < len(data):
-            os.ftruncate(file, size)
-            raise WorkFailed(f"{self.path}: the disk took only part of a line (is it full?)")
-        os.fsync(file)
-        if not size:
-            sync_folder(self.path.parent)
+            with suppress(OSError):  # what stays is an incomplete line, or the line of the intent
+                os.ftruncate(file, size)
+            reason = f"cannot be written ({error.strerror}); nothing was entered"
+            raise WorkFailed(f"{self.path}: {reason}") from None
 
     def _add(self, file: int, anchor: Anchor, line: Mapping[str, Any]) -> None:
         """Append a line: to the anchor as an intent, to the log, to the anchor as its end.
 
-        Raises OSError where the anchor cannot be written, and then the log has no new line.
+        Raises OSError where the anchor cannot be written, WorkFailed where the log cannot; then the
+        log has no new line, and the anchor no intent.
         """
         data = encode(line)
         size = _size(file)
         if size and os.pread(file, 1, size - 1) != b"\n":
             self._write(file, b"\n")
             size += 1
-        self._keep(replace(anchor, size=size, intent=data.decode()))
-        self._write(file, data)
+        before = self._known()
+        try:
+            self._keep(replace(anchor, size=size, intent=data.decode()))
+            self._write(file, data)
+        except (OSError, WorkFailed):
+            if _size(file) == size:
+                with suppress(OSError):  # the next writer completes the line instead
+                    self._put_back(before)
+            raise
         with suppress(OSError):  # the intent and the line in the log are the same evidence
             self._keep(anchor.after(size + len(data), data))
 
@@ -254,10 +269,14 @@ class ChainedLog:
 
     # The anchor.
 
+    def _unwritten(self, error: OSError, remedy: str) -> WorkFailed:
+        reason = f"cannot be written ({error.strerror})"
+        return WorkFailed(f"{self.anchor}: {reason}, and nothing was entered: {remedy}")
+
     def _known(self) -> Anchor | None:
         """What the anchor says; None where it is missing or cannot be read."""
         try:
-            values = read_json(self.anchor.read_bytes(), self.anchor.name, 1)
+            values = read_json(read_regular(self.anchor), self.anchor.name, 1)
             anchor = Anchor(**values)
         except (OSError, DataError, TypeError):
             return None
@@ -269,34 +288,37 @@ class ChainedLog:
         with replacing(self.anchor) as fresh:
             fresh.write_bytes(encode(asdict(anchor)))
 
-    def _current(self, file: int, line: Mapping[str, Any]) -> Anchor:
-        """The anchor with which the next line is written; an intent is carried out first.
+    def _put_back(self, anchor: Anchor | None) -> None:
+        """Make the anchor what it was before an intent that is given up, on a full disk too."""
+        if self._known() == anchor:
+            return
+        if anchor is None:
+            self.anchor.unlink(missing_ok=True)
+            return
+        try:
+            self._keep(anchor)
+        except OSError:  # shorter than what it has the place of
+            handle = open_private(self.anchor, os.O_RDWR)
+            try:
+                data = encode(asdict(anchor))
+                os.pwrite(handle, data, 0)
+                os.ftruncate(handle, len(data))
+                os.fsync(handle)
+            finally:
+                os.close(handle)
 
-        A log from before there were anchors is accepted where it ends as its ``.head`` says.
-        """
+    def _current(self, file: int) -> Anchor:
+        """The anchor with which the next line is written; an intent is carried out first."""
         anchor = self._known()
         if anchor is None:
-            head = self.path.with_suffix(".head")
-            if _size(file) and head.is_file():
-                scan = _scan(_lines(file, _size(file)))
-                if scan.broken is None and scan.last in head.read_text("ascii").split("\n")[:2]:
-                    reason = "from before the end of the log was kept outside of its folder"
-                    facts = {name: line[name] for name in ("when", "who") if name in line}
-                    self._accept(file, {**facts, "reason": reason})
-                    head.unlink()
-            return self._known() or Anchor(str(self.path))
+            return Anchor(str(self.path))
         intent = anchor.intent.encode()
         begun = _begun(file, anchor)
         if begun is None:
             return anchor
         if begun < len(intent):
-            self._write_rest(file, intent[begun:])
+            _write_all(file, intent[begun:])
         return anchor.after(anchor.size + len(intent), intent)
-
-    def _write_rest(self, file: int, data: bytes) -> None:
-        if os.write(file, data) < len(data):
-            raise WorkFailed(f"{self.path}: the disk took only part of a line (is it full?)")
-        os.fsync(file)
 
     def _compared(self, anchor: Anchor | None) -> Scan:
         if not os.path.lexists(self.path):
@@ -316,7 +338,7 @@ class ChainedLog:
         if ends == (scan.size, scan.last):
             return scan
         if anchor is None:
-            scan.break_at(scan.lines, f"has no anchor {self.anchor}: the log was moved or restored")
+            scan.break_at(scan.lines, f"has no anchor {self.anchor}: {_NO_ANCHOR}")
         else:
             scan.break_at(
                 scan.lines,
@@ -325,6 +347,13 @@ class ChainedLog:
             )
         scan.vouched = None
         return scan
+
+
+def _write_all(file: int, data: bytes) -> None:
+    """Append bytes durably; raises OSError, and then some of them may be there."""
+    if os.write(file, data) < len(data):
+        raise OSError(errno.ENOSPC, "the disk took only part of a line: is it full?")
+    os.fsync(file)
 
 
 def _size(file: int) -> int:

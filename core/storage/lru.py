@@ -14,12 +14,22 @@ from typing import Generic, TypeVar
 V = TypeVar("V")
 
 
-class LRU(Generic[V]):
-    """At most ``size`` values by key; the least recently used one is dropped."""
+MOST_PARTS = 200_000
+"""Events or sentences in all values of a cache together: a few records of a million tokens, or as
+many records of the usual length as the cache takes."""
 
-    def __init__(self, size: int) -> None:
-        self.size = size
+
+class LRU(Generic[V]):
+    """At most ``size`` values by key; the least recently used one is dropped.
+
+    ``parts``: of how many events or sentences a value is made. Of values that have more than
+    :data:`MOST_PARTS` together the least recently used are dropped too, all but the newest.
+    """
+
+    def __init__(self, size: int, parts: Callable[[V], int] | None = None) -> None:
+        self.size, self._parts = size, parts
         self._items: OrderedDict[Hashable, V] = OrderedDict()
+        self._total = 0
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
@@ -33,16 +43,27 @@ class LRU(Generic[V]):
                 return self._items[key]
         value = make()
         with self._lock:
+            if key in self._items:
+                self._drop(key)
             self._items[key] = value
-            self._items.move_to_end(key)
-            while len(self._items) > self.size:
-                self._items.popitem(last=False)
+            self._total += self._of(value)
+            while len(self._items) > self.size or (
+                self._total > MOST_PARTS and len(self._items) > 1
+            ):
+                self._drop(next(iter(self._items)))
         return value
+
+    def _of(self, value: V) -> int:
+        return self._parts(value) if self._parts is not None else 0
+
+    def _drop(self, key: Hashable) -> None:
+        self._total -= self._of(self._items.pop(key))
 
     def clear(self) -> None:
         """Drop all values."""
         with self._lock:
             self._items.clear()
+            self._total = 0
 
     def __len__(self) -> int:
         return len(self._items)

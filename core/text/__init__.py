@@ -274,7 +274,7 @@ def _title(name: str, text: str, *lines: tuple[int, int] | None) -> str:
     return " · ".join(parts.values())
 
 
-_recent: LRU[tuple[Sentence, ...]] = LRU(32)
+_recent: LRU[tuple[Sentence, ...]] = LRU(32, len)
 """Cached, so that all arms share one record's sentences."""
 
 

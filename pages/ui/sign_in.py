@@ -42,6 +42,8 @@ CLOCKS = 60
 """Seconds by which the provider's clock may be ahead of this machine's."""
 ROLES_REMEDY = "its owner assigns roles in [roles] of .streamlit/secrets.toml"
 
+_ISSUER = re.compile(r"https?://[^/]+(/.*)?|[^/]+\.[^/]+")
+"""An address, which one large provider writes without its scheme."""
 _state = {"required": False}
 _ended: set[tuple[Any, ...]] = set()
 """Sign-ins that a person ended in this process: their cookies are worth nothing any more."""
@@ -115,6 +117,16 @@ def _is_email(key: str) -> bool:
     return key.isascii() and key.isprintable() and " " not in key and key.count("@") == 1
 
 
+def _no_person(key: str) -> str:
+    """Why a name in ``[roles]`` is no signed-in person's, "" where it may be one's."""
+    if _is_email(key):
+        same = key.lower() == api.account().name.lower()
+        return "is also the name of the account that runs Midchart" if same else ""
+    issuer, _, subject = key.partition(" ")
+    named = _ISSUER.fullmatch(issuer) and subject.strip() and key.isprintable()
+    return "" if named else "is neither an email nor an issuer and a subject"
+
+
 def person_of(claims: Mapping[str, Any]) -> api.Person | None:
     """The signed-in person with a role; None where nobody is signed in or the person has none.
 
@@ -122,7 +134,11 @@ def person_of(claims: Mapping[str, Any]) -> api.Person | None:
     """
     names = names_of(claims)
     listed = st.secrets.get("roles", {}) if names and st.secrets.load_if_toml_exists() else {}
-    roles = {key.lower() if _is_email(key) else key: role for key, role in listed.items()}
+    roles = {
+        key.lower() if _is_email(key) else key: role
+        for key, role in listed.items()
+        if not _no_person(key)
+    }
     for name in names:
         if roles.get(name) in api.ROLES:
             return api.Person(name, roles[name])
@@ -224,6 +240,12 @@ def refusal() -> str:
             "[auth] in the secrets file needs [roles]: all people who are not listed there "
             "have no access"
         )
+    for name in roles:
+        if problem := _no_person(name):
+            return (
+                f"[roles] names {name!r}, which {problem}; name people by email, or as "
+                '"https://ISSUER SUBJECT" (the page shows it to a person without a role)'
+            )
     unknown = [name for name, role in roles.items() if role not in api.ROLES]
     if unknown:
         return f"[roles] gives {unknown[0]!r} no known role; the roles are {', '.join(api.ROLES)}"

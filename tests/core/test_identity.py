@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,26 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
-from midchart.core.errors import InputError, MidchartError, NotPermitted
-from midchart.core.identity import ROLES, Person, acting_as, person, resolve
+from midchart.core.egress.addresses import read_address
+from midchart.core.egress.owners_list import check_listener
+from midchart.core.errors import (
+    DataError,
+    EgressRefused,
+    InputError,
+    MidchartError,
+    NotPermitted,
+    one_line,
+)
+from midchart.core.identity import (
+    ROLES,
+    Person,
+    account,
+    acting_as,
+    person,
+    resolve,
+    without_places,
+)
+from midchart.core.runs import shards
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -89,7 +109,36 @@ def test_where_nobody_is_signed_in_nothing_may_be_called():
 
 
 def test_the_command_line_acts_as_the_account():
-    assert person() == Person(settings.user(), "owner")
+    assert person() == Person(settings.user(), "owner", is_account=True)
+
+
+def test_a_signed_in_person_of_the_account_s_name_is_not_the_account(spec, monkeypatch):
+    namesake = Person(account().name, "owner")
+    assert namesake != account() and namesake == Person(account().name, "viewer")
+    run = finished_run(spec)
+    people = find_run(run).people
+    for acting in (namesake, account()):
+        with acting_as(acting):
+            find_run(run).note("resumed")
+            assert find_run(run).started_by().is_account is acting.is_account
+    with acting_as(account()):
+        card = api.review_cards(run, "r1")[0].key
+        api.add_review(run, "r1", card, "correct")
+    with acting_as(namesake):
+        with pytest.raises(NotPermitted, match="another person"):
+            api.add_review(run, "r1", card, "incorrect")
+        with pytest.raises(EgressRefused, match="with sign-in"):
+            check_listener(read_address("http://127.0.0.1:9", "test"))
+    resolved: list[Callable[[], Person]] = []
+    monkeypatch.setattr(shards, "resolve", resolved.append)
+    for acting in (namesake, account()):
+        with acting_as(acting):
+            find_run(run).note("resumed")
+        assert not shards.ShardWorker(run).ready()["problem"]
+        assert resolved[-1]() == acting
+    people.write_text("")
+    with pytest.raises(DataError, match="does not say who started the run — resume the run"):
+        find_run(run).started_by()
 
 
 @pytest.mark.slow
@@ -157,6 +206,66 @@ def test_a_code_used_before_codes_were_registered_is_the_accounts(spec):
     api.add_review(run, "r1", card.key, "incorrect")
 
 
+@pytest.mark.parametrize("lost", ["file", "line"])
+@pytest.mark.parametrize("used", ["question", "answer", "question set", "verdict"])
+def test_without_the_list_of_codes_a_used_code_is_nobody_else_s(spec, used, lost):
+    data, codes = spec["data"], settings.data_folder() / "reviews" / "codes.jsonl"
+    id = api.keep_question(data, "1", "Which dose?")
+    run = finished_run(spec) if used == "verdict" else ""
+    with acting_as(RUTH):
+        if used == "question":
+            api.withdraw_question(data, api.keep_question(data, "1", "Which drug?", "r1"), "r1")
+        elif used == "answer":
+            api.answer_question(data, id, "5 mg", by="r1")
+        elif used == "question set":
+            api.save_question_set(data, "doses", ["Which dose?"], by="r1")
+        else:
+            api.add_review(run, "r1", api.review_cards(run, "r1")[0].key, "correct")
+    codes.unlink() if lost == "file" else codes.write_text("")
+    for somebody in (RUBEN, OLGA):
+        with acting_as(somebody), pytest.raises(NotPermitted, match="'r1' was used before"):
+            api.answer_question(data, id, "7 mg", by="r1")
+    with acting_as(RUBEN):
+        api.answer_question(data, id, "7 mg", by="r2")
+    assert "7 mg" not in [
+        one.answer for by, one in api.own_question(data, id).annotations.items() if by != "r2"
+    ]
+
+
+@pytest.mark.parametrize("by", ["", "r1"])
+def test_a_question_is_changed_and_withdrawn_by_its_author_or_the_account_alone(spec, by):
+    data = spec["data"]
+    with acting_as(RUTH):
+        questions = [api.keep_question(data, "1", f"Which {one}?", by) for one in ("dose", "drug")]
+        sets = [api.save_question_set(data, one, [f"{one}?"], by) for one in ("first", "second")]
+    before = api.own_questions(data), api.question_sets(data)
+    for other in (RUBEN, OLGA, Person(account().name, "owner")):
+        with acting_as(other):
+            for code in ("", "r2"):
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.keep_question(data, "1", "Reworded?", code, id=questions[0])
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.withdraw_question(data, questions[0], code)
+                with pytest.raises(NotPermitted, match="its author alone"):
+                    api.withdraw_question_set(data, sets[0], code)
+    assert (api.own_questions(data), api.question_sets(data)) == before
+    for number, author in enumerate((RUTH, person())):
+        with acting_as(author):
+            api.keep_question(data, "1", f"Reworded {number}?", id=questions[number])
+            api.withdraw_question(data, questions[number])
+            api.withdraw_question_set(data, sets[number])
+    assert (api.own_questions(data), api.question_sets(data)) == ([], [])
+
+
+def test_the_name_of_the_account_is_nobody_s_code(spec, monkeypatch):
+    monkeypatch.setattr(settings, "user", lambda: "Midchart")
+    with acting_as(RUBEN), pytest.raises(NotPermitted, match="belongs to another person"):
+        api.keep_question(spec["data"], "1", "Which dose?", by="midchart")
+    with acting_as(account()):
+        id = api.keep_question(spec["data"], "1", "Which dose?", by="midchart")
+    assert api.own_question(spec["data"], id).by == "midchart"
+
+
 @pytest.mark.slow
 def test_no_export_names_a_person(spec, place):
     with acting_as(RITA):
@@ -197,6 +306,18 @@ PLACES = [
     ("log=/srv/a/b.jsonl", "log=b.jsonl"),
     ("{root}/docs/demo.toml", "docs/demo.toml"),
     ("{home}/x/y", "x/y"),
+    ("x.csv:/srv/a/b: bad", "x.csv:b: bad"),
+    ("see file:/srv/a/b, file:///srv/a%20b/c and //srv/a/d.", "see b, c and d."),
+    ("file:{data}/x and //{data}/y", "file:data/x and y"),
+    ("see /srv/my ward (7)/x now", "see x now"),
+    ("/srv/o'brien/x.csv is", "x.csv is"),
+    ("'/srv/o\\'brien/x\"y' is", "'x\"y' is"),
+    ('"/srv/o\'brien/my x" is', '"my x" is'),
+    ("see ~/x/y and ~bob/z", "see y and z"),
+    ("see ../../etc/x, ./y: no", "see x, y: no"),
+    ("a\n/srv/my a/b.csv:3: bad\n /srv/c", "a\nb.csv:3: bad\n c"),
+    ("http://127.0.0.1:80/v1, ray://10.0.0.5:6379", "http://127.0.0.1:80/v1, ray://10.0.0.5:6379"),
+    ("yes / no, ~5/6, <p>x</p>", "yes / no, ~5/6, <p>x</p>"),
     ("https://llm.ward.org/v1/x and 3/4 of and/or", "https://llm.ward.org/v1/x and 3/4 of and/or"),
     ("google/gemini-2.5-pro in a run", "google/gemini-2.5-pro in a run"),
 ]
@@ -212,10 +333,19 @@ def test_a_person_who_signed_in_reads_no_place_of_the_server(template, read):
     }
     message = template.format_map(places)
     error = InputError(message)
-    assert str(error) == message
+    assert without_places(message) == message and str(error) == one_line(message)
     for acting in (VERA, RUTH, RITA, OLGA):
         with acting_as(acting):
-            assert str(error) == read
+            assert without_places(message) == read
+            assert "\n" in message or str(error) == read
+
+
+@pytest.mark.parametrize("part", ["'/a\\", "../", "/a b", "/a (b", "/a: ", "~", "/", "'/"])
+def test_places_in_a_long_text_take_little_time(part):
+    with acting_as(VERA):
+        start = time.process_time()
+        without_places(part * (20_000 // len(part)))
+        assert time.process_time() - start < 3
 
 
 def test_errors_lists_and_logs_of_calls_hold_no_place_of_the_server(spec, place):

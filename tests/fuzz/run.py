@@ -20,6 +20,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -129,31 +130,51 @@ Result = tuple[int, str, float, int]
 
 
 def _results(target: str, seed: int, first: int, step: int, stop: int) -> list[Result]:
-    """Results of cases ``first``, ``first + step``, …; a hung or killed process is replaced."""
+    """Results of cases ``first``, ``first + step``, …; a hung or killed process is replaced.
+
+    A case that took too long or too much, or ended its process, is repeated once in a new process:
+    one that does not do so again is named with both.
+    """
     results: list[Result] = []
-    context, number = multiprocessing.get_context("spawn"), first
-    while number < stop:
-        receive, send = context.Pipe(duplex=False)
-        arguments = (target, seed, number, step, stop, send)
-        process = context.Process(target=work, args=arguments, daemon=True)
-        process.start()
-        send.close()
-        seconds = 0.0
-        with contextlib.suppress(EOFError):  # the process ended
-            while receive.poll(PATIENCE_S):
-                results.append(receive.recv())
-                number += step
-            seconds = PATIENCE_S
-            process.kill()
-        process.join()
-        if number < stop:
-            if process.exitcode == -signal.SIGXCPU:
-                seconds = float(ENDED_S)
-            late = f"ran for more than {seconds:.0f} s"
-            how = late if seconds else f"ended its process ({process.exitcode})"
-            results.append((number, how, seconds, 0))
-            number += step
+    begun = first
+    while first < stop:
+        for number, fault, seconds, peak in _in_process(target, seed, first, step, stop):
+            if fault.startswith(_OF_THE_PROCESS):
+                _, again, *_ = next(_in_process(target, seed, number, 1, number + 1))
+                if again != fault:
+                    fault = f"{fault}; in a new process: {again or 'no fault'}"
+            if fault:
+                print(f"{target} --only {number}: {fault}", file=sys.stderr, flush=True)
+            results.append((number, fault, seconds, peak))
+        first = begun + step * len(results)
     return results
+
+
+_OF_THE_PROCESS = ("took ", "ran for ", "ended its process")
+"""How faults begin that a process's age or the machine's other work may cause."""
+
+
+def _in_process(target: str, seed: int, first: int, step: int, stop: int) -> Iterator[Result]:
+    """Results of one process up to the case that ended it, included."""
+    context, number = multiprocessing.get_context("spawn"), first
+    receive, send = context.Pipe(duplex=False)
+    arguments = (target, seed, first, step, stop, send)
+    process = context.Process(target=work, args=arguments, daemon=True)
+    process.start()
+    send.close()
+    seconds = 0.0
+    with contextlib.suppress(EOFError):  # the process ended
+        while receive.poll(PATIENCE_S):
+            yield receive.recv()
+            number += step
+        seconds = PATIENCE_S
+        process.kill()
+    process.join()
+    if number < stop:
+        if process.exitcode == -signal.SIGXCPU:
+            seconds = float(ENDED_S)
+        late = f"ran for more than {seconds:.0f} s"
+        yield number, late if seconds else f"ended its process ({process.exitcode})", seconds, 0
 
 
 class Summary:

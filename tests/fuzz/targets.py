@@ -9,7 +9,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress.owners_list import owners_list
 from midchart.core.runs.spec import read_spec
+from midchart.core.storage.chain import Anchor
+from midchart.core.storage.jsonl import encode
 from tests.fuzz import seeds, structure
 from tests.fuzz.call import Fault, check_report, command, safely
 from tests.fuzz.mutate import (
@@ -410,8 +412,10 @@ def settings_files(rng: Rng, folder: Path) -> None:
     audit = settings.audit_file()
     audit.parent.mkdir(parents=True, exist_ok=True)
     audit.write_bytes(change(rng, "a.jsonl", AUDIT))
+    anchor = settings.audit_anchor()
     if rng.random() < 0.5:
-        audit.with_suffix(".head").write_bytes(of_bytes(rng, b"0" * 64 + b"\n" + b"1" * 64 + b"\n"))
+        anchor.parent.mkdir(parents=True, exist_ok=True)
+        anchor.write_bytes(change(rng, "a.json", encode(asdict(Anchor(str(audit), len(AUDIT), 2)))))
     try:
         safely(settings.secret, "ANTHROPIC_API_KEY")
         safely(owners_list)
@@ -419,7 +423,7 @@ def settings_files(rng: Rng, folder: Path) -> None:
         command("audit", "--verify", "--json")
         command("audit")
     finally:
-        for path in (secrets, audit, audit.with_suffix(".head")):
+        for path in (secrets, audit, anchor):
             path.unlink(missing_ok=True)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.fuzz import run
 from tests.fuzz.mutate import MOST_BYTES
 from tests.fuzz.run import MOST_S, case
 from tests.fuzz.targets import TARGETS, change
@@ -51,3 +52,24 @@ def test_a_damaged_file_is_changed_too_and_no_input_is_larger_than_the_suite_say
     for seed in range(40):
         data = rows if seed % 2 else b"a\tb\n" + b"x" * 40_000 + b"\ty\n"
         assert len(change(np.random.default_rng(seed), name, data)) <= MOST_BYTES
+
+
+def test_a_case_that_was_slow_once_is_repeated_in_a_new_process(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    processes = iter([
+        [(0, "", 0.1, 1), (2, "took 9 s", 9.0, 1), (4, "raised", 0.1, 1),
+         (6, "ran for more than 20 s", 20.0, 0)],
+        [(2, "took 8 s", 8.0, 1)], [(6, "", 0.1, 1)], [(8, "", 0.1, 1)],
+    ])  # fmt: skip
+    started = []
+    monkeypatch.setattr(
+        run, "_in_process", lambda *place: started.append(place[2:]) or iter(next(processes))
+    )
+    faults = {number: fault for number, fault, *_ in run._results("x", 1, 0, 2, 10)}
+    assert started == [(0, 2, 10), (2, 1, 3), (6, 1, 7), (8, 2, 10)]
+    assert faults == {
+        0: "", 2: "took 9 s; in a new process: took 8 s", 4: "raised",
+        6: "ran for more than 20 s; in a new process: no fault", 8: "",
+    }  # fmt: skip
+    assert len(capsys.readouterr().err.splitlines()) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import streamlit as st
 from streamlit import config
 from streamlit.runtime.secrets import Secrets
 
+from midchart.core import config as settings
 from midchart.pages.ui import sign_in
 from tests.browser.conftest import serve
 
@@ -214,6 +216,34 @@ def test_another_provider_s_person_has_no_other_person_s_role(at_now, claims):
 def test_a_person_who_is_listed_twice_in_other_case_is_refused_at_the_start(at_now):
     twice = at_now(AUTH + ROLES + '"A@ward.org" = "owner"\n')
     assert "'a@ward.org' more than once" in twice
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        *(
+            (name, "neither an email nor an issuer and a subject")
+            for name in (
+                "anna", "root", "7", "anna smith", "https://a.org", "https://a.org ", " 7", "a@w@o",
+                "a b@ward.org", "a@ward.org\u200b", "https:// 7", "https://a.org 7\u202e",
+            )
+        ),
+        ("a@WARD.org", "also the name of the account"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_no_signed_in_person_s_is_refused_and_has_no_role(
+    at_now, monkeypatch, name, words
+):
+    monkeypatch.setattr(settings, "user", lambda: "A@ward.org")
+    refusal = at_now(f'{AUTH}client_id = "1"\n[roles]\n{json.dumps(name)} = "owner"\n')
+    assert words in refusal and '"https://ISSUER SUBJECT"' in refusal and "\n" not in refusal
+    for subject in ("7", name, name.partition(" ")[2]):
+        assert sign_in.person_of(CLAIMS | {"sub": subject}) is None
+
+
+def test_an_issuer_may_be_written_as_its_tokens_write_it(at_now):
+    at_now(AUTH + 'client_id = "1"\n[roles]\n"accounts.ward.org 7" = "viewer"\n')
+    assert sign_in.person_of(CLAIMS | {"iss": "accounts.ward.org"}).role == "viewer"
 
 
 def test_with_two_providers_an_email_gives_no_role_and_the_app_says_so(at_now):

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.cohorts.labelled import labelled
-from midchart.core.cohorts.manifest import refuse_untrainable
 from midchart.core.errors import UnknownName
 from midchart.core.format import about_left, finite
+from midchart.core.loaders.open import refuse_untrainable
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
@@ -114,6 +114,7 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
         self, one: ForecastItem, row: Row, checkpoint: Path, later: Sequence[ForecastItem]
     ) -> None:
         data = self._load(one.task, one.variant["split"] if one.variant else "official")
+        refuse_untrainable(self.job.cohort, PERMITTED)  # the tag or the files may have changed
         row["tokens"] = data.vocabulary.size
         row["splits"] = [
             {
@@ -275,8 +276,7 @@ class ForecastRun(Experiment):
         return [one.name for one in items(plan.options, cohort)]
 
     def execute(self, job: Job) -> None:
-        # The tag may have changed since the run was planned.
-        refuse_untrainable(job.cohort, PERMITTED)
+        refuse_untrainable(job.cohort, PERMITTED)  # the tag may have changed since it was planned
         ForecastJobs(job).run()
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:

@@ -84,7 +84,7 @@ def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
     titles = {name: title for name, title, _ in state.members("reader")}
     readers = {("", name): title for name, title in reader_rates.installed().items()}
     for run in state.runs(("answers",)):
-        if run["status"] == "done" and run["data"] == cohort.path:
+        if run["status"] == "done" and run["data"] == api.listed_path(cohort):
             for label in api.answered_by(run["run"]):
                 name, _, options = label.partition(" ")
                 words = (titles.get(name, name), options, f"of run {run['name']}")

@@ -52,7 +52,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     known = {one.id for one in cohort.instructions}
     arms = tuple(name for name in cached.DEFAULT_ARMS if harm.is_method(name))
     for run in state.runs(("answers",)):
-        if run["status"] != "done" or run["data"] != cohort.path:
+        if run["status"] != "done" or run["data"] != api.listed_path(cohort):
             continue
         answered = api.answered_by(run["run"])
         # Of a slow reader the run's own answers are shown, which are there at once.

@@ -36,7 +36,7 @@ def _asked(run: dict[str, Any]) -> tuple[str, ...]:
 
 def runs_of(cohort: str) -> list[dict[str, Any]]:
     """The runs that ask a question set of this cohort's patients, newest first."""
-    path = api.open_data(cohort).path
+    path = api.listed_path(api.open_data(cohort))
     return [run for run in state.runs(("answers",)) if run["data"] == path and _asked(run)]
 
 

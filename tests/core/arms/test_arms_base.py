@@ -277,6 +277,26 @@ def test_the_cache_drops_the_least_recently_used_entry():
     assert computed == ["a", "b", "c", "b"] and len(cache) == 2
 
 
+def test_long_records_displace_each_other_before_many_short_ones_do(monkeypatch):
+    monkeypatch.setattr("midchart.core.storage.lru.MOST_PARTS", 10)
+    cache: LRU[str] = LRU(5, len)
+    computed: list[str] = []
+
+    def get(text: str) -> None:
+        cache.get(text, lambda: computed.append(text) or text)
+
+    for text in ("a" * 4, "b" * 4, "a" * 4, "c" * 4, "a" * 4, "b" * 4, "d" * 99, "d" * 99):
+        get(text)
+    assert [text[0] for text in computed] == ["a", "b", "c", "b", "d"] and len(cache) == 1
+    for text in ("e", "f", "g", "h", "i"):
+        get(text)
+    assert len(cache) == 5
+    cache.clear()
+    for text in ("j" * 5, "k" * 5):
+        get(text)
+    assert len(cache) == 2
+
+
 word = st.sampled_from(["a", "b", "c", "d", "e", "fever", "glucose"])
 corpora = st.lists(st.lists(word, max_size=9), max_size=12)
 queries = st.lists(st.one_of(word, st.just("unseen")), max_size=6)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -20,7 +22,7 @@ from midchart.core.egress import audit, gate_of
 from midchart.core.errors import EgressRefused, InputError, WorkFailed
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.services import cohorts
-from midchart.core.storage import chain
+from midchart.core.storage import chain, files
 from midchart.core.storage.chain import ChainedLog
 from midchart.core.synthetic.cohort import make_clinical
 from tests.support.run_helpers import write_cohort
@@ -173,7 +175,7 @@ def test_data_folders_do_not_share_an_anchor_and_a_moved_one_is_named(data, monk
     monkeypatch.setenv("MIDCHART_DATA", str(moved))
     assert settings.audit_anchor() != first
     reason = audit.verify()["broken"]["reason"]
-    assert "moved or restored" in reason and not allowed(data / "ward")
+    assert "moved, restored" in reason and not allowed(data / "ward")
     audit.accept("the data folder has a new disk")
     assert broken_line() is None
     monkeypatch.setenv("MIDCHART_DATA", str(data / "data"))
@@ -231,30 +233,77 @@ def test_an_intent_excuses_its_own_line_alone(data, monkeypatch):
     assert broken_line() == 2
 
 
-def test_a_log_from_before_anchors_is_taken_over_where_its_head_knows_its_end(data):
+def test_a_log_from_before_anchors_waits_for_a_person_whatever_its_head_says(data):
     file = settings.audit_file()
     file.parent.mkdir(parents=True)
-
-    def old_log(lines: int) -> None:
-        written, last = b"", ""
-        for n in range(lines):
-            line = json.dumps({"event": "left", "n": n, "previous": last}, separators=(",", ":"))
-            written, last = (
-                written + line.encode() + b"\n",
-                hashlib.sha256(line.encode()).hexdigest(),
-            )
-        file.write_bytes(written)
-        file.with_suffix(".head").write_text(f"-\n{last}\n")
-        settings.audit_anchor().unlink(missing_ok=True)
-
-    old_log(3)
+    written, last = b"", ""
+    for n in range(3):
+        line = json.dumps({"event": "left", "n": n, "previous": last}, separators=(",", ":"))
+        written, last = written + line.encode() + b"\n", hashlib.sha256(line.encode()).hexdigest()
+    file.write_bytes(written)
+    file.with_suffix(".head").write_text(f"-\n{last}\n")
     audit.run_action("started", run="r1")
-    assert broken_line() is None and audit.verify()["accepted"] == 3
-    assert not file.with_suffix(".head").exists()
-    old_log(3)
-    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:2]))
-    audit.run_action("started", run="r1")
-    assert broken_line() == 3
+    assert broken_line() is not None
+    audit.accept("begun by the version of last year")
+    assert broken_line() is None and len(audit.lines()) == 5
+
+
+def refused_by(patch: pytest.MonkeyPatch, place: str) -> None:
+    """A full or failing disk: at the anchor, after its rename, at the log, or as it is synced."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    if place == "anchor":
+        patch.setattr(chain, "replacing", full)
+    elif place == "anchor's folder":
+        patch.setattr(files, "sync_folder", full)
+    elif place == "log, and the anchor's second file":
+        replacing = chain.replacing
+        left = iter([replacing])
+        patch.setattr(chain, "replacing", lambda path: next(left, full)(path))
+        patch.setattr(os, "write", full)
+    elif place == "half of a line":
+        write = os.write
+        patch.setattr(os, "write", lambda file, content: write(file, content[:20]))
+    else:
+        sync = os.fsync
+
+        def sync_all_but(file: int) -> None:
+            if Path(f"/proc/self/fd/{file}").readlink().name == "audit.jsonl":
+                raise OSError(errno.EIO, "Input/output error")
+            sync(file)
+
+        patch.setattr(os, "fsync", sync_all_but)
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["anchor", "anchor's folder", "log, and the anchor's second file", "half of a line", "sync"],
+)
+def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypatch, place):
+    file = audited(data)
+    before = file.read_bytes()
+    for act in (
+        lambda: audit.run_action("started", run="r1"),
+        lambda: audit.left(
+            run="r", cohort="c", host="h", encrypted=True, purpose="p", records=1, items=1
+        ),
+    ):
+        with monkeypatch.context() as patch, pytest.raises(WorkFailed, match="nothing was entered"):
+            refused_by(patch, place)
+            act()
+        assert file.read_bytes() == before and broken_line() is None and allowed(data / "ward")
+    audit.run_action("cancelled", run="r2")
+    assert [line["event"] for line in audit.lines()[3:]] == ["cancelled"] and broken_line() is None
+
+
+def test_a_pipe_or_a_device_in_place_of_the_anchor_is_no_anchor(data):
+    audited(data)
+    anchor = settings.audit_anchor()
+    anchor.unlink()
+    os.mkfifo(anchor)
+    assert broken_line() == 3 and not allowed(data / "ward")
 
 
 def test_without_a_place_for_the_anchor_work_goes_on_and_nothing_may_leave(data, monkeypatch):

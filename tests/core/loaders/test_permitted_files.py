@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 import pytest
 
 from midchart.core import api
+from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
-from midchart.core.errors import InputError, NotPermitted
-from midchart.core.loaders.open import content_digest, files_state, read_cohort
+from midchart.core.errors import DataUseError, InputError, NotPermitted
+from midchart.core.loaders.open import (
+    content_digest,
+    files_state,
+    open_cohort,
+    read_cohort,
+    refuse_untrainable,
+    set_data_use,
+)
 from midchart.core.services import objects
+from tests.support.run_helpers import write_cohort
 
 _FHIR = (
     '{"resourceType":"Patient","id":"p9"}\n{"resourceType":"Condition","id":"c9","subject":'
@@ -87,3 +97,34 @@ def test_a_run_opens_no_linked_folder_by_its_path(
     assert checks.cohort(str(folder)) == str(folder)
     with pytest.raises(NotPermitted):
         checks.cohort(str(link))
+
+
+@pytest.mark.parametrize("change", ["tag", "files", "log"])
+def test_a_cohort_that_is_held_open_loses_a_permission_as_it_ends(
+    workspace: Path, change: str
+) -> None:
+    cohort = write_cohort(workspace / "ward", records=1)
+    set_data_use(cohort, "training_allowed", True, "agreement number 12")
+    held = open_cohort(cohort)
+    refuse_untrainable(held)
+    if change == "tag":
+        set_data_use(cohort, "training_allowed", False, "the agreement has ended")
+    elif change == "files":
+        (cohort / "later.txt").write_text("A note of somebody else.")
+    else:
+        settings.audit_file().unlink()
+    for _ in range(2):
+        with pytest.raises(DataUseError, match="does not allow training"):
+            refuse_untrainable(held)
+
+
+def test_a_pipe_in_place_of_a_remembered_digest_is_not_waited_for(workspace: Path) -> None:
+    cohort = write_cohort(workspace / "ward", records=1)
+    for path in cohort.rglob("*"):
+        os.utime(path, (1, 1))
+    time.sleep(2.1)  # until the files count as settled
+    permitted = files_digest(cohort)
+    (memory,) = (workspace / "state" / "digests").iterdir()
+    memory.unlink()
+    os.mkfifo(memory)
+    assert files_digest(cohort) == permitted

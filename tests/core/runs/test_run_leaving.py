@@ -11,7 +11,7 @@ import pytest
 
 from midchart.core import config as settings
 from midchart.core.cli import main
-from midchart.core.egress import Address, audit
+from midchart.core.egress import Address, Permit, audit
 from midchart.core.errors import EgressRefused, InputError, MissingKey, SpecError, UnknownName
 from midchart.core.loaders.open import set_data_use
 from midchart.core.results.items import item, rows
@@ -276,6 +276,38 @@ def test_a_worker_repeats_the_egress_check(place, cohort, claude, far):
     assert claude.requests == [] and status(folder.id)["status"] == "crashed"
     assert "external_services_allowed = false" in status(folder.id)["reason"]
     assert [line["event"] for line in audit.lines()] == ["tag", "started", "tag"]
+
+
+@pytest.mark.parametrize("change", ["tag", "files", "log"])
+def test_a_permission_that_ends_while_a_run_works_stops_its_next_request(
+    place, cohort, claude, site, far, monkeypatch, change
+):
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    wanted = spec(cohort, site, allow_hosts=["127.0.0.1"], readers=[
+        {"name": "served", "url": f"{site.url}/v1", "model": "tiny", "concurrency": 1}
+    ])  # fmt: skip
+    folder = make_run(plan(read_spec(wanted)))
+    seen: list[int] = []
+    hold = Permit.hold
+
+    def end_the_permission_after_the_third(permit, request):
+        hold(permit, request)
+        seen.append(1)
+        if len(seen) == 3 and change == "tag":
+            set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
+        elif len(seen) == 3 and change == "files":
+            (cohort / "later.txt").write_text("text that nobody has seen\n")
+        elif len(seen) == 3:
+            settings.audit_file().unlink()
+
+    monkeypatch.setattr(Permit, "hold", end_the_permission_after_the_third)
+    lock = take_lock(folder)
+    do_run(folder)
+    lock.release()
+    answers = rows(folder.id, "answers")
+    reasons = {one["reason"] for one in answers if one["status"] == "failed"}
+    assert len(seen) == 3 and 1 <= sum(one["status"] == "ok" for one in answers) <= 3
+    assert len(reasons) == 1 and "may no longer go" in reasons.pop()
 
 
 def everything(folder: Path) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import inspect
+import io
 import json
 import os
+import re
 import shutil
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -216,11 +220,88 @@ def test_a_run_that_the_account_began_elsewhere_is_open_to_all(site):
     run = finished_run(spec_on(str(site / CANARY)))
     data = api.status(run)["data"]
     with acting_as(Person("vera@ward.org", "viewer")):
+        listed = api.status(run)["data"]
+        assert re.fullmatch(rf"elsewhere/[0-9a-f]{{8}}/{CANARY}", listed)
+        assert api.listed_path(api.open_data(listed)) == listed
+        with pytest.raises(NotPermitted):
+            api.open_data(listed.replace("elsewhere/", "elsewhere/0"))
         assert len(api.open_data(data).records) == 3
         assert len(api.asked_of(run).records) == 3
         with pytest.raises(NotPermitted):
             api.open_data(f"{data}/")
     shutil.rmtree(settings.runs_folder() / run)
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text in a result; of an opened cohort none, which is an argument of other calls."""
+    if isinstance(value, str | os.PathLike):
+        yield os.fspath(value)
+    elif isinstance(value, bytes):
+        with zipfile.ZipFile(io.BytesIO(value)) as archive:
+            yield from (
+                archive.read(name).decode("utf-8", "replace") for name in archive.namelist()
+            )
+    elif isinstance(value, dict):
+        yield from texts_in([*value, *value.values()])
+    elif isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from texts_in(one)
+    elif dataclasses.is_dataclass(value) and not isinstance(value, api.Cohort | api.Record):
+        yield from texts_in([getattr(value, one.name) for one in dataclasses.fields(value)])
+
+
+def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
+    ward = api.open_data("ward")
+    instruction, protocol = ward.instructions[0], api.Protocol()
+    record = ward.records[instruction.record_id]
+    selection = api.select(ward, record, instruction, "bm25", protocol, 1)
+    outside = finished_run(spec_on(str(site / CANARY)))
+    asking = finished_run(spec_on("ward", questions=["Which dose?"]))
+    (settings.cohorts_folder() / "broken").mkdir()
+    run = next(row["run"] for row in api.status(None) if row["run"] < outside)
+    values = {
+        "answer": "x", "arm": "bm25", "arms": ["bm25"], "baseline": run, "bin": 0, "card": "x",
+        "cells": [], "cohort": ward, "content": "question,evidence\n", "corrected": run, "cards": 3,
+        "data": "ward", "family": "arm", "file": "x.csv", "first": "exact", "id": "x", "index": 0,
+        "instruction": instruction, "instruction_id": instruction.id, "judge": "exact", "k": 1,
+        "judges": [], "key": "x", "label": "bm25", "make": str, "name": "bm25", "number": 1,
+        "outcome": "correct", "protocol": protocol, "published": run, "question": "Which dose?",
+        "questions": ["Which dose?"], "reader": "extractive", "record": record, "run": run,
+        "record_id": record.id, "reviewer": "r1", "runs": [run], "second": "exact", "seed": 1,
+        "selection": selection, "sentence_id": "0", "source": spec_on("ward"), "spans": [],
+        "table": "answers", "task": "x", "text": "x",
+    }  # fmt: skip
+    forms = [
+        {}, {"run": outside, "runs": [outside], "data": str(site / CANARY)}, {"run": asking},
+        {"data": "broken"}, {"family": "reader", "instruction": instruction.id},
+    ]  # fmt: skip
+    named = (str(site), str(settings.ROOT), str(Path.home()) + "/")
+    leaking, answered = set(), set()
+    for name in [one for one in ROLE_NAMES if role_needed(one) in ("viewer", "reviewer")]:
+        function = getattr(api, name)
+        parameters = inspect.signature(function).parameters
+        for form in forms:
+            arguments = {
+                one.name: {**values, **form}[one.name]
+                for one in parameters.values()
+                if one.name in values and (one.default is one.empty or one.name in form)
+            }
+            with acting_as(Person("ruth@ward.org", "reviewer")):
+                try:
+                    result = function(**arguments)
+                    answered.add(name)
+                except (MidchartError, TypeError, AttributeError) as error:
+                    result = str(error)
+                if any(place in text for text in texts_in(result) for place in named):
+                    leaking.add(name)
+    assert not leaking
+    assert len(answered) > 60
+    with acting_as(Person("rita@ward.org", "researcher")):
+        exported = list(texts_in(api.export_bytes(run)))
+        assert exported and not [t for t in exported if any(place in t for place in named)]
+    (settings.cohorts_folder() / "broken").rmdir()
+    for one in (outside, asking):
+        shutil.rmtree(settings.runs_folder() / one)
 
 
 def test_the_account_names_any_path(site):

@@ -549,8 +549,26 @@ def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
     (cache / "texts").symlink_to(outside)
     (cache / "models").symlink_to(outside)
     removed = api.remove_cohort("ward")
-    assert removed["linked_caches"] == ["cache/texts", "cache/kept/part"]
+    assert removed["linked_caches"] == ["cache/kept/part", "cache/texts"]
     assert (outside / "text").exists() and not (cache / "kept").exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_weights_and_the_state_folder_inside_the_caches_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache = config.cache_folder()
+    for name, inside in (("MIDCHART_MODELS", "a/b/models"), ("MIDCHART_STATE", "a/state")):
+        (cache / inside).mkdir(parents=True)
+        (cache / inside / "file").write_text("weights, or the end of a log")
+        monkeypatch.setenv(name, str(cache / inside))
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    for folder in ("a/texts", "a/b/texts", "texts"):
+        (cache / folder).mkdir()
+        (cache / folder / "text").write_text(CANARY)
+    api.remove_cohort("ward")
+    assert holding(CANARY) == [] and api.verify_audit()["broken"] is None
+    assert (cache / "a/b/models/file").exists() and (cache / "a/state/file").exists()
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -568,6 +586,48 @@ def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
     assert api.import_run(tmp_path / "run.zip")["cohort"] == "other"
     assert api.remove_cohort("ward", runs=True)["runs"] == with_text
     assert len(api.status()) == (not with_text)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_imported_run_on_a_part_of_a_cohort_goes_with_the_cohort(tmp_path: Path) -> None:
+    def ward() -> None:
+        files = [(f"{one}/p1.txt", io.BytesIO(CANARY.encode())) for one in ("first", "second")]
+        tag = {"external_services_allowed": True}
+        api.import_cohort("ward", files, allowed=tag, reason="agreement number 12")
+
+    ward()
+    part = config.cohorts_folder() / "ward" / "first"
+    (part / "midchart.toml").write_text("external_services_allowed = true\n")
+    api.set_data_use(str(part), "external_services_allowed", True, "agreement number 12")
+    table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
+    run = finished_run({**table, "questions": ["Was it seen?"], "data": str(part)})
+    api.export_run(run, tmp_path / "part.zip", True)
+    api.remove_cohort("ward", runs=True)
+    assert not api.status()
+    assert api.import_run(tmp_path / "part.zip")["cohort"] == "absent"
+    assert holding(CANARY)
+    ward()
+    api.remove_cohort("ward", runs=True)
+    assert not api.status() and holding(CANARY) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_removal_that_is_taken_back_deletes_nothing_of_a_name_that_was_taken(
+    tmp_path: Path,
+) -> None:
+    prepare(tmp_path / "place")
+    (run,) = [row["run"] for row in api.status()]
+    removal = Removal("ward", [run], {"cohort": "ward"})
+    note = config.data_folder() / ".removal-0.json"
+    note.write_text(json.dumps(asdict(removal)))
+    reviews = reviews_folder(run)
+    reviews.rename(reviews.with_name(f".outgoing-0-{run}"))
+    reviews.mkdir()
+    (problem,) = recover()
+    assert f"reviews/{run}" in problem and "taken since" in problem and "\n" not in problem
+    assert len(holding(CANARY)) > 1 and note.exists() and api.open_data("ward").records
+    reviews.rmdir()
+    assert recover() == [] and not note.exists() and (reviews / "ann.jsonl").exists()
 
 
 @pytest.mark.usefixtures("elsewhere")
