@@ -329,7 +329,8 @@ def content_digest(data: str | Path) -> str:
     """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out,
     and of how the tag says that columns are read.
 
-    Raises DataError where a file cannot be read.
+    Of a part of a cohort's folder, also of the files next to it that are read with it. Raises
+    DataError where a file cannot be read.
     """
     root = Path(data)
     inside = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
@@ -338,14 +339,37 @@ def content_digest(data: str | Path) -> str:
         name = path.name if root.is_file() else shown(path, root)
         if path.name not in _NOT_CONTENT and not any(p.startswith(".") for p in name.split("/")):
             files[name] = path
+    folder, companions = _around(root)
+    for path in companions:
+        if path.is_file():
+            files[os.path.relpath(path, root if root.is_dir() else root.parent)] = path
     total = blake2b(digest_size=20)
     for name, content in zip(files, _contents(files), strict=True):
         if content:
             add_hashed(total, name, bytes.fromhex(content))
-    folder = root if root.is_dir() else root.parent
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):
         total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
+
+
+def _around(place: Path) -> tuple[Path, list[Path]]:
+    """The folder of the cohort at a path, and the files outside of the path that are read with it;
+    those of a path that no loader reads are none."""
+    folder = place if place.is_dir() else place.parent
+    formats = (LOADERS.get(name) for name in LOADERS.names())
+    if place.is_dir() and all(place.name not in _record_folders(one) for one in formats):
+        return folder, []  # not by its files, which takes time
+    try:
+        loader = find_loader(place)
+    except DataError:
+        return folder, []
+    if not isinstance(loader, CohortLoader) or loader.root(place) == place:
+        return folder, []
+    return loader.root(place), [*loader.companions(place), loader.root(place) / QUESTIONS_FILE]
+
+
+def _record_folders(loader: Any) -> tuple[str, ...]:
+    return getattr(loader, "record_folders", ())
 
 
 _CONTENTS = Derived("contents", ("loaders/open", "cohorts/files", "provenance", "storage"))
