@@ -18,7 +18,14 @@ from midchart.core.cohorts.labelled import labelled
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.errors import DataError, InputError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.open import cohort_folder, content_digest, read_cohort
+from midchart.core.loaders.open import (
+    cohort_folder,
+    content_digest,
+    open_cohort,
+    read_cohort,
+    set_data_use,
+    still_allows,
+)
 from midchart.core.types import Cohort
 from tests.core.storage import test_swapped_files as swapped
 from tests.fuzz import seeds
@@ -122,6 +129,37 @@ def test_every_format_of_the_program_is_among_them(folder: Path) -> None:
         for number, make in enumerate(FORMATS.values())
     }
     assert formats == set(LOADERS.names()) - set(LOADERS.of_packages())
+
+
+def held_to(folder: Path, place: Path) -> tuple[bool, bool]:
+    """Whether a part of a cohort, opened while its folder was permitted for training, is so still,
+    by itself and opened again: once a person says no, and once a table next to it changed."""
+    outcomes: list[bool] = []
+    for end in ("no", "change"):
+        set_data_use(folder, "training_allowed", True, "allowed by the agreement")
+        cohort = open_cohort(place)
+        assert cohort.manifest.training_allowed and still_allows(cohort, "training_allowed")
+        if end == "no":
+            set_data_use(folder, "training_allowed", False, "the agreement has ended")
+        else:
+            (companion,) = folder.rglob("person_id_map.csv" if place.is_file() else "*-instr*.tsv")
+            companion.write_bytes(companion.read_bytes() + b"\n")
+        again = open_cohort(place).manifest.training_allowed
+        outcomes.append(again or still_allows(cohort, "training_allowed"))
+    return outcomes[0], outcomes[1]
+
+
+@pytest.mark.parametrize("inner_tag", [False, True])
+def test_a_part_that_is_held_open_loses_the_permission_of_its_folder(
+    folder: Path, inner_tag: bool
+) -> None:
+    swapped.written(folder / "records", seeds.medalign())
+    swapped.written(folder / "events", seeds.ehrshot())
+    if inner_tag:
+        (folder / "records" / "ehrs" / FILE).write_text('name = "inner"\n')
+    assets = folder / "events" / "EHRSHOT_ASSETS"
+    assert held_to(folder / "records", folder / "records" / "ehrs") == (False, False)
+    assert held_to(assets, assets / "data" / "ehrshot.csv") == (False, False)
 
 
 def test_a_companion_that_comes_or_goes_changes_the_digest_of_a_part(folder: Path) -> None:
