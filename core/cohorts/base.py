@@ -51,6 +51,10 @@ class CohortLoader(ABC):
         folder = place if place.is_dir() else place.parent
         return folder.parent if folder.name in self.record_folders else folder
 
+    def companions(self, place: Path) -> list[Path]:
+        """The files outside of an accepted path that are read with it, where they are there."""
+        return []
+
     def _cohort(self, place: Path, log: LoadLog, **parts: Any) -> Cohort:
         root = self.root(place)
         default = Manifest(

@@ -117,6 +117,10 @@ class ArchEhrQa(RecordLoader):
     suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
     by_time, unit = False, "case"
 
+    def companions(self, place: Path) -> list[Path]:
+        """The key of a file of cases."""
+        return [_key_file(place)] if place.is_file() else []
+
     def read_file(
         self, file: Path, name: str, patients: PatientEntries, questions: Questions
     ) -> None:
@@ -143,9 +147,13 @@ class ArchEhrQa(RecordLoader):
             questions.ask(f"case-{id}", id, asked, gold)
 
 
+def _key_file(file: Path) -> Path:
+    return file.with_name(f"{file.stem}_key.json")
+
+
 def _key(file: Path, name: str, log: LoadLog) -> dict[str, _ArchehrCase]:
     """The key of a file's cases, by their ids; none where it is not there or cannot be read."""
-    path = file.with_name(f"{file.stem}_key.json")
+    path = _key_file(file)
     if not path.is_file():
         log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
         return {}

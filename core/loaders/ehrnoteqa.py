@@ -96,6 +96,10 @@ class EhrNoteQa(RecordLoader):
     suffix, marks = ".jsonl", (b'"choice_A"', b'"patient_id"')
     sniffed, marks_in_line = 1 << 20, True
 
+    def companions(self, place: Path) -> list[Path]:
+        """MIMIC's discharge summaries, for a file of questions."""
+        return [place.with_name(name) for name in NOTES] if place.is_file() else []
+
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The patients asked about who have notes, and their questions."""
         # Questions, line by line.

@@ -41,6 +41,7 @@ from midchart.core.storage.rows import literal
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"
+_SPLITS = "splits/person_id_map.csv"
 
 
 def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str], str]:
@@ -117,6 +118,10 @@ def _assets(place: Path) -> Path | None:
     return place / ASSETS if (place / ASSETS).is_dir() else None
 
 
+def _label_files(assets: Path) -> list[Path]:
+    return sorted(without_hidden(assets, assets.glob("benchmark/*/labeled_patients.csv")))
+
+
 def _is_pickle(place: Path) -> bool:
     return place.is_file() and place.suffix.lower() in (".pkl", ".pickle")
 
@@ -139,6 +144,13 @@ class Ehrshot(EventLoader):
         """The folder named, or EHRSHOT_ASSETS for its CSV."""
         return place if place.is_dir() else _assets(place) or place.parent
 
+    def companions(self, place: Path) -> list[Path]:
+        """Splits and labels, for the file of events."""
+        assets = _assets(place)
+        if assets is None or not place.is_file():
+            return []
+        return [assets / _SPLITS, *_label_files(assets)]
+
     def open_files(self, place: Path, log: LoadLog) -> EventFiles:
         """Raises DataError for a pickle and where there are no events."""
         if _is_pickle(place):
@@ -149,19 +161,14 @@ class Ehrshot(EventLoader):
         assets, root = _assets(place), self.root(place)
         if assets is None:
             raise DataError(str(place), None, f"holds no {EVENTS}", "name EHRSHOT_ASSETS")
-        tasks = {
-            file.parent.name: partial(_labels, file, root)
-            for file in sorted(
-                without_hidden(assets, assets.glob("benchmark/*/labeled_patients.csv"))
-            )
-        }
+        tasks = {file.parent.name: partial(_labels, file, root) for file in _label_files(assets)}
         if not tasks:
             log.warn("benchmark holds no labeled_patients.csv — there are no labels")
         warn_of_pickles(root, assets, log)
         return EventFiles(
             root,
             _events(assets / EVENTS, root),
-            partial(_splits, assets / "splits" / "person_id_map.csv", root),
+            partial(_splits, assets / _SPLITS, root),
             with_findings(tasks),
             names=lambda log: {},
         )

@@ -386,6 +386,12 @@ class MedAlign(RecordLoader):
             return place.suffix.lower() == ".xml"
         return place.is_dir() and bool(self.record_files(place))
 
+    def companions(self, place: Path) -> list[Path]:
+        """The tables of questions and responses, for the folder of the records."""
+        if not place.is_dir() or (root := self.root(place)) == place:
+            return []
+        return [root / _QUESTION_FILE, root / _RESPONSE_FILE]
+
     def record_files(self, path: Path) -> list[Path]:
         """The record files of a cohort folder, or the one file itself."""
         if path.is_file():

@@ -901,6 +901,10 @@ class Omop(RecordLoader):
             return True
         return _duckdb_at(place) is not None or _zip_at(place) is not None
 
+    def companions(self, place: Path) -> list[Path]:
+        """The log of a DuckDB file, with what is not written into it yet."""
+        return [place.with_name(f"{place.name}.wal")] if place.suffix.lower() == ".duckdb" else []
+
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
         """The persons of the tables."""
         try:

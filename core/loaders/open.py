@@ -15,7 +15,7 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -117,18 +117,20 @@ def _why_not(path: Path) -> tuple[str, str]:
 
 @dataclasses.dataclass(slots=True)
 class _Opened:
-    """A cohort that is kept open: the state of its files, what they hold, its folder, the state of
-    the evidence of its permissions, and the permissions that wait for confirmation."""
+    """A cohort that is kept open: the state of its files, what they hold, its folder, the files
+    outside of its path that are read with it, the state of the evidence of its permissions, and the
+    permissions that wait for confirmation."""
 
     files: FilesState
     cohort: Cohort
     folder: Path
+    companions: Sequence[Path]
     evidence: tuple[Any, ...]
     waiting: list[str]
 
     def current(self, place: Path) -> bool:
         """Whether files and permissions are as they were when the cohort was read."""
-        files = _state(place, self.folder)
+        files = _state(place, self.folder, self.companions)
         if files is not self.files:  # of thousands, mostly the same object
             if files != self.files:
                 return False
@@ -162,10 +164,11 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     with _lock:
         held = _open.pop(place, None)
         if held is None or not held.current(place):
-            folder = cohort_folder(place)
-            files, evidence = _state(place, folder), evidence_state()
+            folder, (_, companions) = cohort_folder(place), _around(place)
+            files, evidence = _state(place, folder, companions), evidence_state()
             cohort = read_cohort(place)
-            held = _Opened(files, cohort, folder, evidence, unconfirmed(folder, cohort.manifest))
+            waiting = unconfirmed(folder, cohort.manifest)
+            held = _Opened(files, cohort, folder, companions, evidence, waiting)
         _open[place] = held
         while len(_open) > OPEN_AT_ONCE:
             _open.popitem(last=False)
@@ -179,10 +182,11 @@ def close_cohorts() -> None:
     forget_texts()
 
 
-def _state(path: Path, folder: Path) -> FilesState:
+def _state(path: Path, folder: Path, companions: Sequence[Path]) -> FilesState:
     """The state of a cohort's files and, where the path is a part of its folder, of the files next
-    to it: the data-use tag and the questions are among them."""
-    neighbours = () if folder == path else (file for file in folder.glob("*") if file.is_file())
+    to it and of its ``companions``: the data-use tag and the questions are among them."""
+    inside = () if folder == path else folder.glob("*")
+    neighbours = sorted(file for file in {*inside, *companions} if file.is_file())
     return files_state(path) + tuple(
         one for file in neighbours if file.name not in _QUESTION_FILES for one in files_state(file)
     )
@@ -312,7 +316,7 @@ def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
 def cohort_folder(path: str | Path) -> Path:
     """The folder of the cohort at a path, where its manifest is; raises as :func:`find_loader`."""
     place = Path(path)
-    if (place / FILE).is_file():
+    if (place / FILE).is_file() and not _may_be_a_part(place):
         return place
     loader = find_loader(path)
     if isinstance(loader, CohortLoader):
@@ -329,7 +333,8 @@ def content_digest(data: str | Path) -> str:
     """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out,
     and of how the tag says that columns are read.
 
-    Raises DataError where a file cannot be read.
+    Of a part of a cohort's folder, also of the files next to it that are read with it. Raises
+    DataError where a file cannot be read.
     """
     root = Path(data)
     inside = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
@@ -338,14 +343,41 @@ def content_digest(data: str | Path) -> str:
         name = path.name if root.is_file() else shown(path, root)
         if path.name not in _NOT_CONTENT and not any(p.startswith(".") for p in name.split("/")):
             files[name] = path
+    folder, companions = _around(root)
+    for path in companions:
+        if path.is_file():
+            files[os.path.relpath(path, root if root.is_dir() else root.parent)] = path
     total = blake2b(digest_size=20)
     for name, content in zip(files, _contents(files), strict=True):
         if content:
             add_hashed(total, name, bytes.fromhex(content))
-    folder = root if root.is_dir() else root.parent
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):
         total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
+
+
+def _around(place: Path) -> tuple[Path, list[Path]]:
+    """The folder of the cohort at a path, and the files outside of the path that are read with it;
+    those of a path that no loader reads are none."""
+    folder = place if place.is_dir() else place.parent
+    if not _may_be_a_part(place):
+        return folder, []
+    try:
+        loader = find_loader(place)
+    except DataError:
+        return folder, []
+    if not isinstance(loader, CohortLoader) or loader.root(place) == place:
+        return folder, []
+    return loader.root(place), [*loader.companions(place), loader.root(place) / QUESTIONS_FILE]
+
+
+def _may_be_a_part(place: Path) -> bool:
+    """Whether a path may be a part of a cohort's folder, by its name alone, which takes no time: a
+    file, or a folder with the name of one for records."""
+    formats = (LOADERS.get(name) for name in LOADERS.names())
+    return not place.is_dir() or any(
+        place.name in getattr(one, "record_folders", ()) for one in formats
+    )
 
 
 _CONTENTS = Derived("contents", ("loaders/open", "cohorts/files", "provenance", "storage"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 
 import pytest
@@ -84,6 +85,15 @@ def test_a_key_that_the_server_sends_back_is_not_stored(server):
     built = reader(server)
     ((_, answer),) = built.read_many(prompts(built, 1))
     assert answer.text == "20 ••• milligram" and KEY not in repr(answer)
+
+
+def test_debug_logging_of_the_client_stays_silent(server, caplog):
+    for name in ("anthropic", "httpx2", "httpcore2"):
+        caplog.set_level(logging.DEBUG, name)
+    assert reader(server).read(prompts(reader(server), 1)[0]).status == "ok"
+    server.fault("500")
+    assert reader(server).read(prompts(reader(server), 1)[0]).status == "failed"
+    assert SECRET_TEXT not in caplog.text and KEY not in caplog.text and not caplog.records
 
 
 def test_prompts_on_one_record_share_the_cache(server):

@@ -10,15 +10,26 @@ from pathlib import Path
 
 import pytest
 
+from midchart.core import regular_files
 from midchart.core.cohorts.files import hold_root, open_file, read_text
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.regular_files import open_regular
 from midchart.core.samples.files import document, head_of, objects, parquet_columns
-from tests.support.run_helpers import write_cohort
+from tests.support.run_helpers import in_time, write_cohort
 
 SECRET = "planted-secret"
+DIRECTLY, BY_FOLDERS = "directly", "by folders"
+
+
+@pytest.fixture(autouse=True, params=[DIRECTLY, BY_FOLDERS])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """How files are opened: at once, or folder by folder, as where a link is on the way or where
+    the system does not say what was opened."""
+    if request.param == BY_FOLDERS:
+        monkeypatch.setattr(regular_files, "_open_directly", lambda place: None)
+    return request.param
 
 
 @pytest.fixture
@@ -124,31 +135,52 @@ SWAPS = {
 }
 
 
-@pytest.mark.parametrize("swap", SWAPS)
-@pytest.mark.parametrize("where", ["file", "folder"])
-def test_a_swap_between_check_and_open_reads_nothing(folder, tmp_path, monkeypatch, swap, where):
-    """The swap happens after every check by name, right before the file is opened."""
-    if where == "folder" and swap != "link":
-        pytest.skip("a folder is swapped for a link")
-    file = folder / "a.json"
+def content_or_none(file: Path, root: Path) -> bytes | None:
+    """What a file is read as; None where it is refused."""
+    try:
+        with open_regular(file, root=root) as one:
+            return one.read()
+    except OSError:
+        return None
+
+
+SWAPPED = [("a.json", "file", swap) for swap in SWAPS] + [
+    ("a.json", "folder", "link"),
+    ("notes", "folder", "link"),
+]
+"""The name at whose opening something is swapped, what is, and for what."""
+
+
+@pytest.mark.parametrize(("name", "what", "swap"), SWAPPED)
+def test_a_swap_between_check_and_open_reads_nothing(
+    folder, tmp_path, monkeypatch, name, what, swap, way
+):
+    """The swap happens after every check by name, right before the file or folder is opened."""
+    file, swaps = folder / "a.json", []
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "a.json").write_text(SECRET)
-    opening = os.open
+    opening, content = os.open, file.read_bytes()
 
     def swapped(path, flags, *arguments, **named):
-        if isinstance(path, Path) and path.name == "a.json" and not file.is_symlink():
-            if where == "folder":
+        if Path(path).name == name and not swaps:
+            swaps.append(path)
+            if what == "folder":
                 folder.rename(tmp_path / "moved")
                 folder.symlink_to(outside)
-            elif file.exists():
+            else:
                 file.unlink()
                 SWAPS[swap](file)
         return opening(path, flags, *arguments, **named)
 
     monkeypatch.setattr(os, "open", swapped)
-    with pytest.raises(OSError, match=r"."):
-        open_regular(file, root=folder.parent)
+    read = in_time(lambda: content_or_none(file, folder.parent), 10.0)
+    if way == DIRECTLY and name == "notes":
+        assert read == content and not swaps  # no folder is opened
+    elif way == BY_FOLDERS and what == "folder" and name == "a.json":
+        assert read == content and swaps  # by its folder, which was open, wherever it is now
+    else:
+        assert read is None and swaps
 
 
 def test_swaps_by_another_thread_never_read_the_link(folder, tmp_path):
