@@ -34,6 +34,7 @@ from midchart.core.errors import (
     SpecError,
     UnknownName,
 )
+from midchart.core.format import HIDDEN
 from midchart.core.judges import JUDGES
 from midchart.core.options import (
     CheckpointPath,
@@ -41,6 +42,7 @@ from midchart.core.options import (
     CohortPath,
     Count,
     Options,
+    RunName,
     Schema,
     Several,
     SpecSchema,
@@ -91,9 +93,9 @@ def _host(value: str) -> str:
 class SpecFields(Options):
     """Fields of a spec of any kind."""
 
-    name: Words | SkipJsonSchema[None] = Field(None, title="Name")
+    name: RunName | SkipJsonSchema[None] = Field(None, title="Name")
     """Name of the run in lists; default: the file's name."""
-    group: Words | SkipJsonSchema[None] = Field(None, title="Group")
+    group: RunName | SkipJsonSchema[None] = Field(None, title="Group")
     """Runs of one cohort with the same group are listed as one entry; default: none."""
     kind: Text = Field(title="Kind")
     """The experiment."""
@@ -576,8 +578,10 @@ def value_toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML's basic strings are JSON's, but for the escapes of characters above U+FFFF.
+        return HIDDEN.sub(
+            lambda match: f"\\U{ord(match.group()):08x}", json.dumps(value, ensure_ascii=False)
+        )
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):
