@@ -361,6 +361,18 @@ def _component(
     return ComponentSpec(name, changed, _label(name, changed))
 
 
+def component_options(
+    registry: Registry[Any], name: str, options: Any, protocol: Protocol
+) -> Mapping[str, Any]:
+    """Options of a reader or judge that is asked outside of a run, held to what a spec may say;
+    raises SpecError, or UnknownName for an option that it does not have."""
+    if not isinstance(options, Mapping) or "name" in options:
+        of = f"the {registry.family} {name!r}"
+        raise SpecError(f"the options of {of} are {options!r}; they take a table of its options")
+    table = {**cast("Mapping[str, Any]", options), "name": name}
+    return _component(Component(registry).check(table), registry, protocol).options
+
+
 def _label(name: str, options: Mapping[str, Any]) -> str:
     return " ".join([name, *(f"{key}={option}" for key, option in sorted(options.items()))])
 
