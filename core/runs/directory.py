@@ -63,7 +63,7 @@ from midchart.core.storage.files import (
     writing,
 )
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.storage.lock import Lock
+from midchart.core.storage.lock import Lock, exclusive
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore
 from midchart.core.storage.staging import incoming
@@ -351,8 +351,9 @@ def make_run(
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
     ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done;
-    ``complete`` adds what the folder holds besides, before any list shows it. Raises InputError
-    where the folder cannot be written, and leaves nothing of it.
+    ``complete`` adds what the folder holds besides, and takes its lock where the run is to start at
+    once, before any list shows it. Raises InputError where the folder cannot be written or the
+    cohort was removed meanwhile, and leaves nothing of it.
     """
     runs = settings.runs_folder()
     with writing(runs):
@@ -376,10 +377,17 @@ def make_run(
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))
             complete(fresh)
-            audit.run_action("started", run=id, cohort=Path(document["cohort"]["path"]).name)
             sync_folder(fresh.path)
-            fresh.path.rename(final)
-            sync_folder(runs)
+            with exclusive(settings.imports_lock()):  # a removal that begins after sees the run
+                data = Path(document["cohort"]["path"])
+                if data.is_absolute() and not data.exists():
+                    raise InputError(
+                        f"cohort {data.name!r} was removed while the run was planned; choose "
+                        "another one"
+                    )
+                audit.run_action("started", run=id, cohort=data.name)
+                fresh.path.rename(final)
+                sync_folder(runs)
         return RunDirectory(final)
 
 
