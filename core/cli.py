@@ -1017,6 +1017,13 @@ def _components(family: str, **_: Any) -> list[str]:
     return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
 
 
+def _offered(candidate: str, typed: str) -> bool:
+    """Whether a shell is offered a candidate: one without hidden characters, since made visible it
+    would be another name, and the shell would insert that one."""
+    seen = candidate.isprintable() and visible(candidate) == candidate
+    return seen and candidate.startswith(typed)
+
+
 COMPLETED: dict[str, Callable[..., list[str]]] = {
     "data": _cohorts_and_files,
     **dict.fromkeys(("run", "runs"), _runs),
@@ -1085,7 +1092,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if completing():
             import argcomplete
 
-            argcomplete.autocomplete(parser)  # prints what may follow, and ends the process
+            # Prints what may follow, and ends the process.
+            argcomplete.autocomplete(parser, validator=_offered)
         call = parser.parse_args(arguments)
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)

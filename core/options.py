@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, Strict, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+    ValidationError,
+)
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import PydanticCustomError, core_schema
 
@@ -115,6 +123,22 @@ CheckpointPath = Annotated[str, Field(json_schema_extra={FORMAT: CHECKPOINT})]
 """The path of a trained gate's folder or of a calibration; "" where there is none."""
 Words = Annotated[Text, Field(json_schema_extra={FORMAT: WORDS})]
 """A text that is not blank and that no program opens."""
+LONGEST_RUN_NAME = 200
+
+
+def _printable(text: str) -> str:
+    if not text.isprintable() or len(text) > LONGEST_RUN_NAME:
+        rule = f"takes printable text of at most {LONGEST_RUN_NAME} characters"
+        raise PydanticCustomError("unprintable", "{rule}", {"rule": rule})
+    return text
+
+
+RunName = Annotated[
+    Words,
+    StringConstraints(strip_whitespace=True),
+    AfterValidator(_printable),
+]
+"""The name of a run, or of a group of runs, in lists: blanks at its ends are left out."""
 Several = Annotated[tuple[T, ...], Strict(False)]
 """A list."""
 Chosen = Annotated[Several[T], Field(min_length=1)]
@@ -152,7 +176,7 @@ def refusal(error: ValidationError, schema: Schema, of: str = SPEC) -> InputErro
         valid = [name for one in forms(schema, node) for name in one.get("properties", ())]
         return UnknownName(f"field of {table}", str(place[-1]), valid)
     node, path = _walk(schema, place)
-    if kind == "twice":
+    if kind in ("twice", "unprintable"):
         return SpecError(f"{path!r} of {of} {worst['msg']}")
     if "enum" in node and isinstance(value, str):
         what = f"value of {path!r}" if of == SPEC else f"value of {path!r} of {of}"

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError
+from midchart.core.format import visible
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import read_json, user_path
 from midchart.core.provenance import now
@@ -204,7 +205,7 @@ def _provenance(plan: Plan, problem: str) -> list[str]:
 
 def _table(plan: Plan) -> dict[str, Any]:
     table: dict[str, Any] = {
-        "name": plan.name,
+        "name": visible(plan.name),  # of an older version or another program it may hold anything
         "kind": plan.kind,
         "data": cohort_name(plan),
         "seed": plan.protocol.seed,
@@ -215,7 +216,7 @@ def _table(plan: Plan) -> dict[str, Any]:
     if plan.part:
         table["part"] = plan.part
     if plan.group:
-        table["group"] = plan.group
+        table["group"] = visible(plan.group)
     if plan.allow_hosts:
         table["allow_hosts"] = list(plan.allow_hosts)
     arms = [_arm(entry, plan) for entry in _own_arms(plan)]

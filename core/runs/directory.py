@@ -46,6 +46,7 @@ from pydantic import TypeAdapter
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.format import visible_json
 from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
@@ -62,7 +63,7 @@ from midchart.core.storage.files import (
     writing,
 )
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.storage.lock import Lock
+from midchart.core.storage.lock import Lock, exclusive
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore
 from midchart.core.storage.staging import incoming
@@ -244,10 +245,10 @@ def _with_later_fields(
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a document atomically."""
+    """Write a document atomically, hidden characters in it as escapes."""
     with replacing(path) as fresh:
         text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
-        fresh.write_text(text, encoding="utf-8")
+        fresh.write_text(visible_json(text), encoding="utf-8")
 
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
@@ -350,8 +351,9 @@ def make_run(
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
     ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done;
-    ``complete`` adds what the folder holds besides, before any list shows it. Raises InputError
-    where the folder cannot be written, and leaves nothing of it.
+    ``complete`` adds what the folder holds besides, and takes its lock where the run is to start at
+    once, before any list shows it. Raises InputError where the folder cannot be written or the
+    cohort was removed meanwhile, and leaves nothing of it.
     """
     runs = settings.runs_folder()
     with writing(runs):
@@ -375,10 +377,17 @@ def make_run(
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))
             complete(fresh)
-            audit.run_action("started", run=id, cohort=Path(document["cohort"]["path"]).name)
             sync_folder(fresh.path)
-            fresh.path.rename(final)
-            sync_folder(runs)
+            with exclusive(settings.imports_lock()):  # a removal that begins after sees the run
+                data = Path(document["cohort"]["path"])
+                if data.is_absolute() and not data.exists():
+                    raise InputError(
+                        f"cohort {data.name!r} was removed while the run was planned; choose "
+                        "another one"
+                    )
+                audit.run_action("started", run=id, cohort=data.name)
+                fresh.path.rename(final)
+                sync_folder(runs)
         return RunDirectory(final)
 
 

@@ -16,6 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, overload
 
@@ -255,8 +256,16 @@ def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
     cluster = read_cluster(on)
-    folder = make_run(_planned(spec, cluster), cluster=cluster)
-    launch(folder, take_lock(folder))
+    document = _planned(spec, cluster)
+    with ExitStack() as stack:
+        locks: list[Lock] = []
+
+        def hold(fresh: RunDirectory) -> None:
+            locks.append(take_lock(fresh))
+            stack.callback(locks[0].release)
+
+        folder = make_run(document, cluster=cluster, complete=hold)
+        launch(folder, locks[0])
     tick()
     return folder.id
 
@@ -282,6 +291,8 @@ def resume(
         )
     lock = take_lock(folder)
     try:
+        with exclusive(settings.imports_lock()):  # a removal that has begun ends, and any other
+            find_run(run)  # sees that the run is at work
         if folder.queued.exists():
             raise InputError(f"run {run} is queued already; cancel it to remove it")
         now = state.status(run)

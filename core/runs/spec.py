@@ -34,6 +34,7 @@ from midchart.core.errors import (
     SpecError,
     UnknownName,
 )
+from midchart.core.format import HIDDEN
 from midchart.core.judges import JUDGES
 from midchart.core.options import (
     CheckpointPath,
@@ -41,6 +42,7 @@ from midchart.core.options import (
     CohortPath,
     Count,
     Options,
+    RunName,
     Schema,
     Several,
     SpecSchema,
@@ -92,9 +94,9 @@ def _host(value: str) -> str:
 class SpecFields(Options):
     """Fields of a spec of any kind."""
 
-    name: Words | SkipJsonSchema[None] = Field(None, title="Name")
+    name: RunName | SkipJsonSchema[None] = Field(None, title="Name")
     """Name of the run in lists; default: the file's name."""
-    group: Words | SkipJsonSchema[None] = Field(None, title="Group")
+    group: RunName | SkipJsonSchema[None] = Field(None, title="Group")
     """Runs of one cohort with the same group are listed as one entry; default: none."""
     kind: Text = Field(title="Kind")
     """The experiment."""
@@ -364,6 +366,18 @@ def _component(
     return ComponentSpec(name, changed, _label(name, changed))
 
 
+def component_options(
+    registry: Registry[Any], name: str, options: Any, protocol: Protocol
+) -> Mapping[str, Any]:
+    """Options of a reader or judge that is asked outside of a run, held to what a spec may say;
+    raises SpecError, or UnknownName for an option that it does not have."""
+    if not isinstance(options, Mapping) or "name" in options:
+        of = f"the {registry.family} {name!r}"
+        raise SpecError(f"the options of {of} are {options!r}; they take a table of its options")
+    table = {**cast("Mapping[str, Any]", options), "name": name}
+    return _component(Component(registry).check(table), registry, protocol).options
+
+
 def _label(name: str, options: Mapping[str, Any]) -> str:
     return " ".join([name, *(f"{key}={option}" for key, option in sorted(options.items()))])
 
@@ -581,8 +595,10 @@ def value_toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # TOML's basic strings are JSON's, but for DEL, which TOML wants escaped.
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        # TOML's basic strings are JSON's, but for the escapes of characters above U+FFFF.
+        return HIDDEN.sub(
+            lambda match: f"\\U{ord(match.group()):08x}", json.dumps(value, ensure_ascii=False)
+        )
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):

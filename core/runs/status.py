@@ -13,14 +13,15 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import exp
-from typing import Annotated, Any, overload
+from typing import Any, Literal, overload
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from midchart.core.config import runs_folder
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import by_name_alone, without_places
+from midchart.core.options import LONGEST_RUN_NAME, RunName
 from midchart.core.parsing import read_document
 from midchart.core.runs.directory import (
     RESTORE,
@@ -374,21 +375,12 @@ def progress(rows: Iterable[Row]) -> Row:
 # imported runs can be named too; an export leaves the name out.
 
 
-LONGEST_NAME = 200
-
-
-def _printable(text: str) -> str:
-    if not text.isprintable() or text != text.strip():
-        raise ValueError("has characters that cannot be printed, or blanks at an end")
-    return text
-
-
 @with_config(ConfigDict(strict=True))
 class RunLabels(TypedDict):
     """``name``: shown in place of the spec's, "" for the spec's own. Other keys, which earlier
     versions wrote, are ignored."""
 
-    name: Annotated[str, Field(max_length=LONGEST_NAME), AfterValidator(_printable)]
+    name: RunName | Literal[""]
 
 
 _LABELS = TypeAdapter(RunLabels)
@@ -412,7 +404,7 @@ def label_run(run: str, name: str) -> None:
         labels = _LABELS.validate_python({"name": name.strip()})
     except ValidationError:
         raise InputError(
-            f"run {run}: name: printable text of {LONGEST_NAME} characters at most"
+            f"run {run}: name: printable text of {LONGEST_RUN_NAME} characters at most"
         ) from None
     if labels["name"] != label_of(folder):
         folder.note("labelled", fields=["name"])

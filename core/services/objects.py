@@ -29,14 +29,15 @@ from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
 from midchart.core.provenance import digest
 from midchart.core.types import Cohort
 
-RUN, SPEC, ENTRIES, RESULT, UPLOADS, PATH, VALUE = (
-    "run", "spec", "entries", "result", "uploads", "path", "value"
+RUN, SPEC, ENTRIES, OPTIONS, RESULT, UPLOADS, PATH, VALUE = (
+    "run", "spec", "entries", "options", "result", "uploads", "path", "value"
 )  # fmt: skip
 KINDS: Mapping[str, str] = {
     COHORT: "data cohort",
     RUN: "run runs baseline published corrected others",
     SPEC: "spec source",
     ENTRIES: "arms judges reader changes",
+    OPTIONS: "ask.options",
     RESULT: "read_benchmark.data",
     RECEIVED: "path import_run.file",
     UPLOADS: "files",
@@ -49,13 +50,14 @@ KINDS: Mapping[str, str] = {
         questions queued reading readings reason record record_id resamples reviewer rows_only
         sample_format score second seconds seed selection sentence_id snippets spans stratum table
         tables task text to validate validation value with_text
-        ask.options ask.reader answer_cells.reader check_claims.run disagreements.reader
+        ask.reader answer_cells.reader check_claims.run disagreements.reader
         download.file open_examples.folder outcomes.reader paper_runs.reader remove_cohort.runs
         scores.arms wrong_in_the_middle.arms wrong_in_the_middle.reader""",
 }
 """Kind → parameters of the interface, where needed with their function: cohorts, runs, specs, lists
-of arms, readers and judges, results of a benchmark, received files, uploads, other paths, and
-values that no function opens. A person who signs in may leave out a path and never name one."""
+of arms, readers and judges, options of a reader, results of a benchmark, received files, uploads,
+other paths, and values that no function opens. A person who signs in may leave out a path and never
+name one."""
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names.split()}
 PATHS = {
     "cohorts": "path", "check": "path", "status": "data", "other_runs": "data",
@@ -219,6 +221,14 @@ class _Objects:
         several = {name: {"items": form} for name, form in forms.items()}
         fields = {"properties": {**several, "reader": forms["readers"]}}
         return self._checked(_schema(), {"anyOf": [*forms.values(), fields]}, value)
+
+    def options(self, value: Any) -> Any:
+        """A reader's options, whichever reader."""
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self.refusal()
+        return self._checked(_schema(), {"$ref": "#/$defs/readers"}, value)
 
     def result(self, value: Any) -> Any:
         """The bytes of a benchmark's result, or one of those that are listed."""

@@ -120,14 +120,13 @@ def ask(
     protocol: Protocol,
     options: Mapping[str, Any] | None = None,
 ) -> tuple[Prompt, Answer]:
-    """The prompt for a selection, and the reader's answer; ``options``: the reader's own. Raises
-    SpecError for options that it does not take."""
+    """The prompt for a selection, and the reader's answer; ``options``: the reader's own, as in a
+    spec. Raises SpecError or UnknownName for options that it does not take."""
     from midchart.core.readers.twice import as_protocol_reads
-    from midchart.core.runs.spec import try_options
+    from midchart.core.runs.spec import component_options
 
-    if options:
-        try_options(READERS.get(reader), "reader", reader, protocol, options)
-    built = as_protocol_reads(READERS.build(reader, protocol, **(options or {})), protocol)
+    checked = {} if options is None else component_options(READERS, reader, options, protocol)
+    built = as_protocol_reads(READERS.build(reader, protocol, **checked), protocol)
     prompt = build_prompt(
         instruction.question,
         selection,

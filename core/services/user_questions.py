@@ -265,8 +265,8 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
     :func:`midchart.core.cohorts.kept_questions.checked_questions`.
     """
     folder, title = _folder_of(data), " ".join(name.split())
-    if not 1 <= len(title) <= LONGEST_NAME:
-        raise InputError(f"the name of a question set has 1 to {LONGEST_NAME} characters")
+    if not 1 <= len(title) <= LONGEST_NAME or not title.isprintable():
+        raise InputError(f"the name of a question set has 1 to {LONGEST_NAME} printable characters")
     if any(one.name == title for one in sets_in(folder).values()):
         raise InputError("the cohort has a question set of this name; choose another name")
     id = f"set-{secrets.token_hex(6)}"

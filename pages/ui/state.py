@@ -14,7 +14,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.pickers import known_in_url
+from midchart.pages.ui.shared.pickers import known_in_url, pick_listed
 
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files do not change."""
@@ -75,7 +75,7 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
         names = [name for name, _, problem in cohorts() if not problem]
     present = {*names, st.session_state.get("cohort")}  # one that was just removed is no mistake
     known_in_url("cohort", present, "cohort for this page named", "page Data lists them.")
-    return st.selectbox(label, names, key="cohort", bind="query-params", width=420)
+    return pick_listed(label, names, "cohort")
 
 
 @cached(lambda family: (family, *_folders("models")), seconds=60)

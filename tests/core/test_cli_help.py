@@ -69,7 +69,12 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
     ],
 )
 def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offered: set[str]):
-    for folder in ("cohorts/demo", "cohorts/demo-letters", "runs/20260101-000000-abcdef"):
+    """Names with hidden characters are not offered: visible, they would be other names."""
+    characters = ("\x1b[31m", "\x9b", "\u202ex", "\u200b", "\n", "\u3164")
+    hidden = [f"cohorts/demo{one}" for one in characters]
+    hidden += [f"runs/2026{one}" for one in ("\x07", "\u2066")]
+    shown = ("cohorts/demo", "cohorts/demo-letters", "runs/20260101-000000-abcdef")
+    for folder in (*shown, *hidden):
         (tmp_path / "data" / folder).mkdir(parents=True)
     program = tmp_path / "bin" / "midchart"
     program.parent.mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,17 @@ from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 pytestmark = pytest.mark.slow
 
 HIDDEN = ("\u200b", "\u202e", "\u2066", "\ufeff", "\U000e0041")
+COHORT = f"hid{''.join(HIDDEN)}den"
 VIEWS = ("Overall", "Evidence", "Judges", "Failures", "Questions")
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """A workspace whose facts, questions and reference answers hold hidden characters; its run."""
+    """A workspace whose cohort's name, facts, questions and reference answers hold hidden
+    characters; its run."""
     with workspace_at(tmp_path_factory.mktemp("hidden")) as home:
-        cohort = write_cohort(home / "data" / "cohorts" / "hidden", 1, 12)
+        cohort = write_cohort(home / "data" / "cohorts" / COHORT, 1, 12)
+        write_cohort(home / "data" / "cohorts" / "other", 1, 12)
         for file in (*cohort.rglob("*.xml"), *cohort.rglob("*.tsv")):
             text = file.read_text(encoding="utf-8")
             for word in ("takes", "dose", "milligram"):
@@ -62,10 +66,11 @@ def shown_as_they_are(app: AppTest) -> list[str]:
     for element in elements(app._tree):
         proto = getattr(element, "proto", None)
         content = proto.SerializeToString() if hasattr(proto, "SerializeToString") else b""
+        content = content.replace(str(getattr(element, "key", "")).encode(), b"")  # is not shown
         sent += [
-            f"U+{ord(one):04X} in {type(element).__name__}"
+            f"U+{ord(one):04X} in {type(element).__name__} {getattr(element, 'label', '')}"
             for one in HIDDEN
-            if one.encode() in content or f"\\u{ord(one):04x}".encode() in content
+            if one.encode() in content or re.search(rf"(?<!\\)\\u{ord(one):04x}".encode(), content)
         ]
     return sent
 
@@ -79,7 +84,7 @@ PAGES = sorted(f.stem for f in (Path(__file__).parents[2] / "pages").glob("[a-z]
 def test_no_page_sends_a_hidden_character(opened: str, page: str, view: str) -> None:
     query = {"view": view} if view else {}
     query |= {"run": opened} if page in ("arms", "review") else {}
-    query |= {"cohort": "hidden"} if page in ("patient", "data") else {}
+    query |= {"cohort": COHORT} if page in ("patient", "data") else {}
     app = open_page(page, **query)
     if page == "review" and app.text_input:
         app.text_input[0].set_value("ada").run()
@@ -92,7 +97,7 @@ def test_no_page_sends_a_hidden_character(opened: str, page: str, view: str) -> 
 
 
 def test_the_texts_do_hold_them(opened: str) -> None:
-    question = api.open_data("hidden").instructions[0].question
+    question = api.open_data(COHORT).instructions[0].question
     answers = [row["answer"] for row in api.rows(opened, "answers")]
     assert all(one in question for one in HIDDEN)
     assert any(HIDDEN[0] in answer or "\ufffd" in answer for answer in answers if answer)

@@ -9,6 +9,7 @@ import streamlit as st
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared.pickers import pick_listed
 
 KIND = "forecast"
 SPEC = "forecast.toml"
@@ -46,7 +47,7 @@ def start() -> None:
             "place EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
         st.code("midchart demo --laboratory ehrshot", language=None, wrap_lines=True)
         return
-    cohort = st.selectbox("Cohort", cohorts, key="cohort", bind="query-params", width=420)
+    cohort = pick_listed("Cohort", cohorts, "cohort")
     if cohort:
         presets.button(spec(cohort), "Train and compare the attentions", KIND, file=SPEC)
 

@@ -11,7 +11,7 @@ from midchart.core import api
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import empty, formats, results, tables
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import plain, visible
 
 KIND = "gate"
 SPEC = "gate.toml"
@@ -117,8 +117,9 @@ def checkpoints() -> None:
         return
     by_name = {_name(card): card for card in cards}
     name = st.selectbox(
-        "Checkpoint", list(by_name), key="checkpoint", persist_state="page", width=420
-    )
+        "Checkpoint", list(by_name), key="checkpoint", persist_state="page", width=420,
+        format_func=visible,
+    )  # fmt: skip
     card = by_name[name]
     if card["problem"]:
         st.error(plain(card["problem"]), title="This gate cannot be used")

@@ -17,7 +17,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared.formats import counted, listed
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import plain, visible
 
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
@@ -317,7 +317,9 @@ def _cohort(field: Schema, spec: Mapping[str, Any], key: str, place: Any) -> str
     if chosen and chosen not in names:
         names.append(chosen)
     index = names.index(chosen) if chosen else 0
-    return place.selectbox("Patients", names, index, key=key, help=field["description"])
+    return place.selectbox(
+        "Patients", names, index, key=key, help=field["description"], format_func=visible
+    )
 
 
 def _protocol(schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> Any:

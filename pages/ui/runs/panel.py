@@ -138,7 +138,7 @@ def line(run: dict[str, Any], report: dict[str, Any]) -> None:
     ]
     if report["position"]:
         parts.append(f"position: {plain(report['position']['words'])}")
-    parts += filter(None, [report["origin"], example(run["run"])])
+    parts += filter(None, [plain(report["origin"]), example(run["run"])])
     st.caption(" · ".join(parts))
 
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui.shared.marks import safe
+from midchart.pages.ui.shared.marks import safe, visible
 from midchart.pages.ui.sign_in import later
 
 FORMATS = {"SVG": "image/svg+xml", "PDF": "application/pdf", "PNG": "image/png"}
@@ -45,7 +45,7 @@ def set_cohort(cohort: api.Cohort) -> None:
 
 def source() -> str:
     """What the page's figures and tables show, in a sentence; "" where it is not known."""
-    return str(st.session_state.get(SOURCE, ""))
+    return visible(str(st.session_state.get(SOURCE, "")))
 
 
 def forget_source() -> None:

@@ -73,6 +73,17 @@ def segments(label: str, titles: Mapping[Any, str] | Sequence[str], key: str, **
     )  # fmt: skip
 
 
+def pick_listed(label: str, names: Sequence[str], key: str, **extra: Any) -> str:
+    """One of some names of folders in a list, the first by default; in the URL as ``key``, as the
+    list shows it: with its invisible characters visible."""
+    asked = st.query_params.get(key)
+    if asked in names and visible(asked) != asked:  # a link names it as it is
+        st.session_state[key] = asked
+    return st.selectbox(
+        label, names, key=key, bind="query-params", format_func=visible, width=420, **extra
+    )
+
+
 def pick_component(family: str, labels: Sequence[str]) -> str:
     """One of a run's arms, readers or judges by its title; its label is in the URL."""
     titles = {label: api.title(family, label) for label in labels}
@@ -186,7 +197,8 @@ def known_in_url(name: str, options: Collection[str], what: str, present: str) -
     """Stop the page with one line where the URL asks for an option that does not exist: ``what`` it
     would be, and what is ``present`` in its place."""
     wanted = new_in_url(name) or []
-    unknown = [value for value in wanted if value not in options]
+    known = {*options, *map(visible, filter(None, options))}
+    unknown = [value for value in wanted if value not in known]
     if unknown:
         st.error(f"There is no {what} {plain(unknown[0])}: {plain(present)}")
         st.stop()

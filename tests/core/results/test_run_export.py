@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from midchart.core.cli import main
 from midchart.core.egress import audit
 from midchart.core.errors import DataUseError, InputError
+from midchart.core.format import HIDDEN
 from midchart.core.loaders.open import set_data_use
 from midchart.core.results import importing
 from midchart.core.results.export import (
@@ -28,8 +29,10 @@ from midchart.core.results.export import (
 from midchart.core.results.importing import import_run
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
+from midchart.core.runs.directory import find_run
 from midchart.core.runs.process import cancel, resume, status
 from midchart.core.runs.schemas import ANSWERS, SELECTIONS, VERDICTS
+from midchart.core.runs.spec import read_spec
 from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
 from tests.support.run_helpers import DRUGS, finished_run
 
@@ -155,6 +158,26 @@ def test_only_finished_runs_are_exported(place: Exported, tmp_path: Path):
 
 
 # Import on another installation, and the zips it refuses.
+
+
+def test_an_export_shows_what_a_run_s_name_of_an_older_version_hides(
+    place: Exported, tmp_path: Path
+):
+    name = "a\x1b[31m\x9b\u202e\U000e0041b"
+    spec = find_run(place.run).spec
+    before = spec.read_text()
+    document = json.loads(before)
+    document["spec"] |= {"name": name, "group": name}
+    spec.write_text(json.dumps(document))
+    try:
+        export_run(place.run, tmp_path / "out")
+    finally:
+        spec.write_text(before)
+    for file in ("spec.json", "report.json", "REPRODUCE.toml", "report.html", "manifest.json"):
+        text = (tmp_path / "out" / file).read_text()
+        assert not HIDDEN.search(text), file
+    assert json.loads((tmp_path / "out" / "spec.json").read_text())["spec"]["name"] == name
+    assert read_spec(tmp_path / "out" / "REPRODUCE.toml").name.startswith("a\ufffd[31m")
 
 
 def test_another_installation_gets_the_same_tables_read_only(

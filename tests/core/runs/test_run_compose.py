@@ -50,6 +50,12 @@ def small(cohort, **changes):
     }
 
 
+def test_hidden_characters_are_escapes_in_toml():
+    table = {"name": "a\x1b\x7f\x9b\u202e\ufeff\U000e0041b"}
+    assert write_toml(table).strip().isprintable() and write_toml(table).count("\\") == 6
+    assert read_toml(write_toml(table)) == table
+
+
 @given(some.dictionaries(some.text("abc-_é ", min_size=1), VALUES, max_size=4))
 def test_a_spec_is_the_same_after_toml(table):
     assert read_toml(write_toml(table)) == table

@@ -15,7 +15,14 @@ from midchart.core.options import type_text
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.planner import find_data
 from midchart.core.runs.process import start, status
-from midchart.core.runs.spec import LARGEST_SPEC, parse_spec, read_spec, read_toml, spec_schema
+from midchart.core.runs.spec import (
+    LARGEST_SPEC,
+    parse_spec,
+    read_spec,
+    read_toml,
+    spec_schema,
+    write_toml,
+)
 from tests.support.run_helpers import ROOT, write_cohort
 
 GOOD = {
@@ -106,6 +113,15 @@ def test_readers_with_options_are_distinguished_by_what_differs():
         ({"seed": "x"}, ["'seed'"]),
         ({"limit": 0}, ["'limit'", "from 1"]),
         ({"name": ""}, ["'name'"]),
+        *(
+            (
+                {field: f"a{character}b"},
+                [f"'{field}' of the spec takes printable text of at most 200"],
+            )
+            for field in ("name", "group")
+            for character in "\n\x1b\x85\x9b\u200b\u202e\U000e0041"
+        ),
+        ({"group": "x" * 201}, ["'group' of the spec takes printable text of at most 200"]),
         ({"semantic": "yes"}, ["'semantic'", "'yes'", "answer, evidence"]),
         ({"semantic": 1.5}, ["'semantic'", "1.5"]),
         ({"token_matched": 0}, ["'token_matched'", "0", "from 1"]),
@@ -153,6 +169,16 @@ def test_the_schema_has_title_description_limits_and_default_of_each_field(capsy
     assert "limit" not in table["properties"], "the kind refuses it"
     assert main(["schema", "nedles"]) == 2
     assert "Did you mean needles?" in capsys.readouterr().err
+
+
+def test_the_name_of_a_file_is_held_to_the_same_rule(workspace: Path):
+    write_cohort(workspace / "data" / "cohorts" / "demo", records=1)
+    file = workspace / "a\u202eb.toml"
+    file.write_text(write_toml(GOOD))
+    with pytest.raises(InputError, match="'name' of the spec takes printable text"):
+        read_spec(file)
+    file.write_text(write_toml({**GOOD, "name": " Ward round, é ❤️ "}))
+    assert read_spec(file).name == "Ward round, é ❤️"
 
 
 def test_a_missing_field_is_named():

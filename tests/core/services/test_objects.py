@@ -350,6 +350,39 @@ def _components_with(schema: Any, of: str, field: str) -> list[str]:
     return [t["properties"]["name"]["const"] for t in tables if field in t["properties"]]
 
 
+@pytest.mark.parametrize("reader", ["extractive", "abstaining", "small"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"embedder": "x"}, {"protocol": 1}, {"no_option": 1}, {"name": "small"}, {"": 1}, {1: 2},
+        {"window": "x"}, {"window": [9]}, {"window": True}, {"window": -1}, "x", ["x"], 5,
+        [("window", 9)],
+    ],
+)  # fmt: skip
+def test_options_of_a_reader_are_held_to_what_a_spec_may_say(site, reader, options):
+    ward = api.open_data("ward")
+    instruction, protocol = ward.instructions[0], api.Protocol()
+    record = ward.records[instruction.record_id]
+    selection = api.select(ward, record, instruction, "bm25", protocol, 1)
+    with pytest.raises(InputError) as refused:
+        api.ask(instruction, selection, reader, protocol, options)
+    assert "\n" not in str(refused.value) and "the reader " in str(refused.value)
+
+
+def test_options_of_a_reader_take_no_path_of_people_who_sign_in(site):
+    ward = api.open_data("ward")
+    instruction, protocol = ward.instructions[0], api.Protocol()
+    record = ward.records[instruction.record_id]
+    selection = api.select(ward, record, instruction, "bm25", protocol, 1)
+    with acting_as(Person("vera@ward.org", "viewer")):
+        prompt, _ = api.ask(instruction, selection, "extractive", protocol, {"window": 4096})
+        assert prompt.text
+        for written in (str(site / CANARY), f"../{CANARY}", "~/x", {"deep": "/etc"}, ["/etc"]):
+            for option in ("model", "path", "no_option"):
+                with pytest.raises(NotPermitted, match="that this installation knows"):
+                    api.ask(instruction, selection, "local", protocol, {option: written})
+
+
 def test_a_spec_s_unknown_fields_and_nested_tables_take_no_path(site):
     for more in (
         {"unknown": str(site / CANARY)},

@@ -83,6 +83,8 @@ def test_a_set_is_saved_privately_and_leaves_the_cohort_as_it_is(cohort: Path) -
     assert not api.open_data(cohort).instructions
     with pytest.raises(InputError, match="another name"):
         api.save_question_set(cohort, "Ward round", QUESTIONS)
+    with pytest.raises(InputError, match="printable"):
+        api.save_question_set(cohort, "Ward\x1b[31m", QUESTIONS)
     with (cohort / SETS_FILE).open("a") as file:
         file.write('{"action": "set", "id": "x"}\nnot json\n{"action": "later"}\n')
     api.withdraw_question_set(cohort, id)

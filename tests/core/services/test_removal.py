@@ -24,7 +24,8 @@ from midchart.core.errors import DataError, InputError, MidchartError, WorkFaile
 from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.results import importing
 from midchart.core.results.reviews import reviews_folder
-from midchart.core.runs.directory import find_run, make_run
+from midchart.core.runs import process
+from midchart.core.runs.directory import RunDirectory, find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.services.removal import Removal, recover
@@ -496,7 +497,51 @@ def test_a_run_on_a_part_of_a_cohort_goes_with_it() -> None:
     assert holding(CANARY) == []
 
 
+def spec_on_imported_ward() -> dict[str, Any]:
+    api.import_cohort("ward", [("p1.txt", io.BytesIO(CANARY.encode()))])
+    table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
+    return {**table, "questions": ["Was it seen?"], "data": "ward"}
+
+
 @pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("begin", ["start", "enqueue"])
+def test_a_run_that_starts_while_its_cohort_is_removed_is_refused_and_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, begin: str
+) -> None:
+    plan_run = process.plan
+
+    def plan_then_remove(*arguments: Any) -> dict[str, Any]:
+        document = plan_run(*arguments)
+        api.remove_cohort("ward", runs=True)
+        return document
+
+    monkeypatch.setattr(process, "plan", plan_then_remove)
+    spec = spec_on_imported_ward()
+    with pytest.raises(InputError, match="'ward' was removed while the run was planned"):
+        getattr(api, begin)(spec)
+    assert {one.name for one in config.runs_folder().iterdir()} <= {".queue.lock"}
+    assert [line["event"] for line in audit.lines()] == ["imported", "removed"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_cohort_is_not_removed_from_under_a_run_that_is_about_to_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    refused: list[str] = []
+
+    def make_then_remove(*arguments: Any, **named: Any) -> RunDirectory:
+        folder = make_run(*arguments, **named)
+        with pytest.raises(InputError, match="is active") as error:
+            api.remove_cohort("ward", runs=True)
+        refused.append(str(error.value))
+        return folder
+
+    monkeypatch.setattr(process, "make_run", make_then_remove)
+    monkeypatch.setattr(process, "launch", lambda *_: None)
+    api.start(spec_on_imported_ward())
+    assert len(refused) == 1 and (config.cohorts_folder() / "ward").is_dir()
+
+
 def test_a_removal_with_another_cache_folder_waits_and_leaves_its_caches_to_its_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
