@@ -124,7 +124,7 @@ class Permit:
                 "redirects and links to other addresses are not followed"
             )
         if self.gate is not None:
-            self.gate.ask_again(self.address.host)
+            self.gate.ask_again()
         methods = self.entry.methods if self.entry is not None else METHODS
         if request.method not in methods:
             raise EgressRefused(
@@ -233,14 +233,14 @@ class EgressCheck:
         cluster is local: on loopback, too, there may be the first of many machines.
         """
         self._asked_of_the_tag(f"the machines of {cluster}", "do the run here (--on here)")
-        self.ask_again(f"the machines of {cluster}")
+        self.ask_again()
         require_cluster(cluster)
 
-    def ask_again(self, where: str) -> None:
+    def ask_again(self) -> None:
         """Raise EgressRefused where the tag, or the files that it was confirmed for, changed."""
         if self.still_tagged is not None and not self.still_tagged():
             raise EgressRefused(
-                f"text of records may no longer go to {where}: the data-use tag of "
+                "text of records may no longer leave this machine: the data-use tag of "
                 f"{self.cohort or 'the cohort'} was changed, or its files were; allow it again "
                 "with a reason (midchart data-use), then resume the run"
             )

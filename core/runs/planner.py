@@ -73,10 +73,9 @@ def permit(
 
     Raises EgressRefused.
     """
-    again = (
-        None if cohort.path == MADE else partial(still_allows, cohort, "external_services_allowed")
-    )
-    gate = gate_of(cohort.manifest, hosts, again)
+    leaves = cluster or not all(destination.local for destination in listed)
+    asks = partial(still_allows, cohort, "external_services_allowed")
+    gate = gate_of(cohort.manifest, hosts, asks if leaves and cohort.path != MADE else None)
     if cluster:
         gate.join(cluster)
     for destination in listed:

@@ -328,20 +328,10 @@ class _PoolWorker(Generic[H]):
 
 
 class Pool(Generic[H]):
-    """One pass of a run's shards over the workers of a place.
+    """One pass of a run's shards over the workers of a place."""
 
-    ``ask_again`` is called before a worker gets a batch, and raises where it may have none.
-    """
-
-    def __init__(
-        self,
-        job: Job,
-        kind: Experiment,
-        run: str,
-        starter: Starter[H],
-        ask_again: Callable[[], None] = lambda: None,
-    ) -> None:
-        self.job, self.run, self.starter, self.ask_again = job, run, starter, ask_again
+    def __init__(self, job: Job, kind: Experiment, run: str, starter: Starter[H]) -> None:
+        self.job, self.run, self.starter = job, run, starter
         self.started = Started(job, kind)
         self.todo = batches(kind.shards(job.cohort, job.plan), starter.room())
         self.workers: list[_PoolWorker[H]] = []
@@ -453,7 +443,7 @@ class Pool(Generic[H]):
         if not self.todo:
             self._release(worker)
             return
-        self.ask_again()
+        self.job.egress.ask_again()
         batch = self.todo.popleft()
         rows = self.started.there(batch)
         worker.batch = batch

@@ -148,14 +148,8 @@ def _divide(cluster: str, job: Job, kind: Experiment, run: str, gpu: bool) -> No
     if cluster == CORES:
         Pool(job, kind, run, Cores(most_workers(job.plan))).work()
         return
-    receiver = named_cluster(cluster)
-
-    def ask_again() -> None:
-        if receiver:
-            job.egress.ask_again(f"the machines of {receiver}")
-
     with connected(cluster, gpu) as session:
-        Pool(job, kind, run, session, ask_again).work()
+        Pool(job, kind, run, session).work()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -307,7 +307,7 @@ def test_a_permission_that_ends_while_a_run_works_stops_its_next_request(
     answers = rows(folder.id, "answers")
     reasons = {one["reason"] for one in answers if one["status"] == "failed"}
     assert len(seen) == 3 and 1 <= sum(one["status"] == "ok" for one in answers) <= 3
-    assert len(reasons) == 1 and "may no longer go" in reasons.pop()
+    assert len(reasons) == 1 and "may no longer leave" in reasons.pop()
 
 
 def everything(folder: Path) -> str:
