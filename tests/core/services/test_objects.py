@@ -250,6 +250,7 @@ def texts_in(value: Any) -> Iterator[str]:
         yield from texts_in([getattr(value, one.name) for one in dataclasses.fields(value)])
 
 
+@pytest.mark.slow
 def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
     ward = api.open_data("ward")
     instruction, protocol = ward.instructions[0], api.Protocol()
