@@ -24,7 +24,7 @@ from typing import Any, cast
 
 from midchart.core import config as settings
 from midchart.core.errors import MidchartError, NotPermitted
-from midchart.core.identity import by_name_alone, person
+from midchart.core.identity import by_name_alone, person, without_places
 from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
 from midchart.core.provenance import digest
 from midchart.core.types import Cohort
@@ -60,11 +60,18 @@ other paths, and values that no function opens. A person who signs in may leave 
 name one."""
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names.split()}
 PATHS = {
-    "cohorts": "path", "check": "path", "status": "data", "other_runs": "data",
+    "cohorts": "path", "check": "path", "import_cohort": "path", "status": "data",
+    "import_run": "data", "open_shipped": "data", "other_runs": "data",
     "question_set_spec": "data", "replication_specs": "data", "step_specs": "data",
 }  # fmt: skip
 """Functions of the interface whose result, or tables in it, have the path of a cohort, and its
 field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
+PLACES = {
+    "export_run": "file", "export_to": "folder", "import_results": "folder",
+    "import_run": "folder", "make_calibration": "file", "make_gate": "folder",
+    "open_shipped": "folder",
+}  # fmt: skip
+"""The same of other files and folders."""
 _ELSEWHERE = "elsewhere"
 TEXT = ("preflight",)
 """Functions that take a spec's text in TOML where others take its file's path."""
@@ -91,21 +98,23 @@ def listed_path(cohort: Cohort) -> str:
 
 
 def without_paths(name: str, result: Any) -> Any:
-    """The result of a function for a person who signed in: paths of cohorts as names."""
-    return _with_names(result, PATHS[name]) if name in PATHS else result
+    """The result of a function for a person who signed in: paths as names."""
+    if name in PATHS:
+        result = _with_names(result, PATHS[name], _shown)
+    return _with_names(result, PLACES[name], without_places) if name in PLACES else result
 
 
-def _with_names(value: Any, field: str) -> Any:
+def _with_names(value: Any, field: str, named: Callable[[str], str]) -> Any:
     if isinstance(value, list):
-        return [_with_names(one, field) for one in cast("list[Any]", value)]
+        return [_with_names(one, field, named) for one in cast("list[Any]", value)]
     if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field: _shown(getattr(value, field))})
+        return replace(value, **{field: named(getattr(value, field))})
     if not isinstance(value, Mapping):
         return value
     table = cast("Mapping[str, Any]", value)
     if isinstance(table.get(field), str):
-        return {**table, field: _shown(table[field])}
-    return {key: _with_names(one, field) for key, one in table.items()}
+        return {**table, field: named(table[field])}
+    return {key: _with_names(one, field, named) for key, one in table.items()}
 
 
 def _shown(path: str) -> str:

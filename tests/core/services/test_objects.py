@@ -250,6 +250,7 @@ def texts_in(value: Any) -> Iterator[str]:
         yield from texts_in([getattr(value, one.name) for one in dataclasses.fields(value)])
 
 
+@pytest.mark.slow
 def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
     ward = api.open_data("ward")
     instruction, protocol = ward.instructions[0], api.Protocol()
@@ -299,8 +300,23 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
     with acting_as(Person("rita@ward.org", "researcher")):
         exported = list(texts_in(api.export_bytes(run)))
         assert exported and not [t for t in exported if any(place in t for place in named)]
+        zipped = settings.received_folder() / "run.zip"
+        zipped.write_bytes(api.export_bytes(asking))
+        shutil.rmtree(settings.runs_folder() / asking)
+        log = settings.received_folder() / "log.jsonl"
+        log.write_text('{"id": "1", "patient": "1", "question": "Which?", "answer": "x"}\n')
+        results = [api.import_run("run.zip"), api.import_results("log.jsonl")]
+        with contextlib.chdir(site):
+            results.append(api.export_run(run))
+        assert not [t for t in texts_in(results) if any(place in t for place in named)]
+    with acting_as(Person("olga@ward.org", "owner")):
+        uploads = [("p1.txt", io.BytesIO(b"Seen in clinic."))]
+        assert api.import_cohort("taken", uploads)["path"] == "data/cohorts/taken"
+        assert api.remove_cohort("taken")["files"]
+    zipped.unlink()
+    log.unlink()
     (settings.cohorts_folder() / "broken").rmdir()
-    for one in (outside, asking):
+    for one in (outside, asking, results[1]["run"]):
         shutil.rmtree(settings.runs_folder() / one)
 
 
