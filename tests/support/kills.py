@@ -27,6 +27,7 @@ import random
 import resource
 import shutil
 import signal
+import stat
 import statistics
 import struct
 import sys
@@ -321,8 +322,10 @@ class Workspace:
     clock: bool = False
     full: bool = False
     read_only: bool = False
-    changed: list[Path] = field(default_factory=list)
-    """Folders in which the last undisturbed attempt of an operation changed something."""
+    folders: list[Path] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    """Folders in which the last undisturbed attempt of an operation changed something, and the
+    bytes of the files that it wrote."""
 
     def save(self) -> None:
         """Take the copy."""
@@ -335,29 +338,37 @@ class Workspace:
             shutil.rmtree(self.place / name)
             shutil.copytree(self.place / "saved" / name, self.place / name)
 
-    def folders(self) -> dict[Path, int]:
-        """Every folder, with its time of change in ns; a write to a file changes its folder's."""
-        times: dict[Path, int] = {}
-        for name in PLACES:
-            for one in (self.place / name, *(self.place / name).rglob("*")):
-                folder = one if one.is_dir() else one.parent
-                times[folder] = max(times.get(folder, 0), one.stat().st_mtime_ns)
-        return times
+    def states(self) -> dict[Path, os.stat_result]:
+        """Every file and folder."""
+        places = [self.place / name for name in PLACES]
+        return {one: one.stat() for place in places for one in (place, *place.rglob("*"))}
+
+    def note_changes(self, before: dict[Path, os.stat_result]) -> None:
+        """Note which folders that were there an operation wrote to, and the sizes of its files."""
+        now, folders, self.sizes = self.states(), set[Path](), []
+        for one in {*before, *now}:
+            old, new = before.get(one), now.get(one)
+            if old is not None and new is not None and old.st_mtime_ns == new.st_mtime_ns:
+                continue
+            is_folder = stat.S_ISDIR((new or before[one]).st_mode)
+            folders.add(one if is_folder else one.parent)
+            self.sizes += [new.st_size] if new is not None and not is_folder else []
+        self.folders = sorted(folders & before.keys())
 
     def disturb(self) -> None:
         """What disturbs a process other than its kill."""
         if self.clock:
             turn_back(self.draw)
         if self.full:
-            refuse_beyond(self.draw.randrange(0, LARGEST))
+            refuse_beyond(self.draw.randrange(0, max(1, self.draw.choice(self.sizes))))
         if self.read_only:
-            self.draw.choice(self.changed).chmod(0o500)
+            self.draw.choice(self.folders).chmod(0o500)
             obey_modes()
 
     def attempt(self, operation: Operation, kill_after_s: float | None, disturbed: bool) -> Attempt:
         """Do it in a child, killed at a moment or not, and look at what is there after a start."""
         self.restore()
-        before = self.folders()
+        before = self.states()
         counts, (heard, begun) = Counts(), os.pipe()
         self.draw.random()
 
@@ -383,8 +394,7 @@ class Workspace:
         status = ended(child)
         seconds = time.monotonic() - start
         if not disturbed:
-            now = self.folders()
-            self.changed = sorted(one for one in before if now.get(one) != before[one])
+            self.note_changes(before)
         os.close(begun)
         os.close(heard)
         changes, returned = counts.read()
