@@ -26,6 +26,7 @@ from midchart.core.arms import ARMS
 from midchart.core.arms.map_reduce import FILL, FOLD, SUMMARISE
 from midchart.core.errors import DataError, EgressRefused, MidchartError
 from midchart.core.format import count
+from midchart.core.identity import without_places
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_json
@@ -517,7 +518,8 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     runs = settings.runs_folder()
     folder = next(path for path in (runs, *runs.parents) if path.exists())
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
-        problems.append(f"{folder} cannot be written to by this account, which a run needs")
+        place = without_places(str(folder))
+        problems.append(f"{place} cannot be written to by this account, which a run needs")
     return {
         "problems": list(dict.fromkeys(problems)),
         "estimate": estimated,

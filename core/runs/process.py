@@ -23,7 +23,7 @@ from typing import Any, overload
 from midchart.core import config as settings
 from midchart.core.client.claude import Work, call_log
 from midchart.core.errors import InputError, WorkFailed
-from midchart.core.identity import person
+from midchart.core.identity import person, without_places
 from midchart.core.provenance import now
 from midchart.core.runs import status as state
 from midchart.core.runs.directory import (
@@ -183,7 +183,8 @@ def tick() -> str:
             _start_queued()
     except (OSError, InputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return f"nothing can be started from here: {settings.runs_folder()} ({why})"
+        place = without_places(str(settings.runs_folder()))
+        return f"nothing can be started from here: {place} ({why})"
     return ""
 
 

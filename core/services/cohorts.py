@@ -12,7 +12,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.identity import by_name_alone
+from midchart.core.identity import by_name_alone, without_places
 from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.storage.files import writing
@@ -166,7 +166,7 @@ def unread(data: str | Path) -> str:
 
     records = open_data(data).records
     if isinstance(records, StoredRecords) and not records.data.small():
-        return f"midchart check {records.data.files.root}"
+        return without_places(f"midchart check {records.data.files.root}")
     return ""
 
 

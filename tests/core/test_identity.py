@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +34,7 @@ from midchart.core.identity import (
     resolve,
     without_places,
 )
-from midchart.core.runs import shards
+from midchart.core.runs import process, shards
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -346,6 +348,22 @@ def test_places_in_a_long_text_take_little_time(part):
         start = time.process_time()
         without_places(part * (20_000 // len(part)))
         assert time.process_time() - start < 3
+
+
+def test_reasons_why_no_run_starts_hold_no_place_of_the_server(spec, place, monkeypatch):
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    finished_run(spec)
+    monkeypatch.setattr(process, "waiting", full)
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)
+    with acting_as(RITA):
+        reasons = [process.tick(), *api.preflight({**spec, "data": "ward"})["problems"]]
+    assert [reason.split(": ")[-1] for reason in reasons] == [
+        "data/runs (No space left on device)",
+        "data/runs cannot be written to by this account, which a run needs",
+    ]
+    assert str(place) in process.tick()
 
 
 def test_errors_lists_and_logs_of_calls_hold_no_place_of_the_server(spec, place):
