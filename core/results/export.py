@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from midchart.core import config as settings
-from midchart.core.errors import DataError, DataUseError, InputError, MidchartError
+from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, NotPermitted
 from midchart.core.format import visible
+from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import read_json, user_path
 from midchart.core.provenance import now
@@ -346,14 +347,16 @@ def export_run(
 ) -> dict[str, Any]:
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
-    ``out`` None: ``<run>.zip`` here. ``with_text``: None takes the text of records along only
-    where the cohort is synthetic or its tag allows external services; True elsewhere raises
-    DataUseError. ``rows_only``: without the report and its tables, which the program that opens it
+    ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
+    takes the text of records along only where the cohort is synthetic or its tag allows external
+    services; True elsewhere raises DataUseError. ``rows_only``: without the report and its tables, which the program that opens it
     makes of the rows. Raises InputError for a run that is not finished or a place that cannot be
     written. Gives ``file``, ``with_text`` and ``dropped`` columns; it is noted in
     the audit file before it is written. ``warnings``: a line where the rows were changed after the
     run finished.
     """
+    if out is None and by_name_alone():
+        raise NotPermitted("without a place a run is exported to the account's current folder")
     folder = find_run(run)
     plan = finished_plan(folder)
     if with_text:

@@ -518,8 +518,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     runs = settings.runs_folder()
     folder = next(path for path in (runs, *runs.parents) if path.exists())
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
-        place = without_places(str(folder))
-        problems.append(f"{place} cannot be written to by this account, which a run needs")
+        problems.append(without_places(f"{folder} cannot be written to, which a run needs"))
     return {
         "problems": list(dict.fromkeys(problems)),
         "estimate": estimated,

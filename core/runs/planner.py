@@ -73,7 +73,7 @@ def permit(
 
     Raises EgressRefused.
     """
-    leaves = cluster or not all(destination.local for destination in listed)
+    leaves = cluster or any(not one.local for one in listed)
     asks = partial(still_allows, cohort, "external_services_allowed")
     gate = gate_of(cohort.manifest, hosts, asks if leaves and cohort.path != MADE else None)
     if cluster:

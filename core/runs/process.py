@@ -183,8 +183,7 @@ def tick() -> str:
             _start_queued()
     except (OSError, InputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        place = without_places(str(settings.runs_folder()))
-        return f"nothing can be started from here: {place} ({why})"
+        return without_places(f"nothing can be started from here: {settings.runs_folder()} ({why})")
     return ""
 
 

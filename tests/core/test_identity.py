@@ -361,7 +361,7 @@ def test_reasons_why_no_run_starts_hold_no_place_of_the_server(spec, place, monk
         reasons = [process.tick(), *api.preflight({**spec, "data": "ward"})["problems"]]
     assert [reason.split(": ")[-1] for reason in reasons] == [
         "data/runs (No space left on device)",
-        "data/runs cannot be written to by this account, which a run needs",
+        "data/runs cannot be written to, which a run needs",
     ]
     assert str(place) in process.tick()
 
