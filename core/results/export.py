@@ -349,9 +349,10 @@ def export_run(
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
     takes the text of records along only where the cohort is synthetic or its tag allows external
-    services; True elsewhere raises DataUseError. ``rows_only``: without the report and its tables, which the program that opens it
-    makes of the rows. Raises InputError for a run that is not finished or a place that cannot be
-    written. Gives ``file``, ``with_text`` and ``dropped`` columns; it is noted in
+    services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
+    tables, which the program that opens it makes of the rows. Raises InputError for a run that
+    is not finished or a place that cannot be written. Gives ``file``, ``with_text`` and
+    ``dropped`` columns; it is noted in
     the audit file before it is written. ``warnings``: a line where the rows were changed after the
     run finished.
     """
