@@ -283,12 +283,15 @@ def read_cohort(path: str | Path) -> Cohort:
 def still_allows(cohort: Cohort, permission: str) -> bool:
     """Whether an opened cohort's tag allows it still, for the files as they are now.
 
-    ``permission``: of :data:`midchart.core.cohorts.manifest.FIELDS`. A cohort that no files hold
-    allows what its manifest says. Raises DataError where its files cannot be read.
+    ``permission``: of :data:`midchart.core.cohorts.manifest.FIELDS`. A cohort whose files are gone
+    allows nothing; one that is made in memory, what its manifest says. Raises DataError where its
+    files cannot be read.
     """
     place = Path(cohort.path)
-    if not getattr(cohort.manifest, permission) or not place.exists():
-        return getattr(cohort.manifest, permission)
+    if not getattr(cohort.manifest, permission):
+        return False
+    if not place.exists():
+        return not place.is_absolute()  # those of files have an absolute path
     place = place.resolve()
     with _lock:
         held = _open.pop(place, None)

@@ -99,7 +99,7 @@ def test_a_run_opens_no_linked_folder_by_its_path(
         checks.cohort(str(link))
 
 
-@pytest.mark.parametrize("change", ["tag", "files", "log"])
+@pytest.mark.parametrize("change", ["tag", "files", "log", "folder"])
 def test_a_cohort_that_is_held_open_loses_a_permission_as_it_ends(
     workspace: Path, change: str
 ) -> None:
@@ -111,6 +111,8 @@ def test_a_cohort_that_is_held_open_loses_a_permission_as_it_ends(
         set_data_use(cohort, "training_allowed", False, "the agreement has ended")
     elif change == "files":
         (cohort / "later.txt").write_text("A note of somebody else.")
+    elif change == "folder":
+        cohort.rename(workspace / "moved")
     else:
         settings.audit_file().unlink()
     for _ in range(2):
