@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from midchart.core.errors import DataError, InputError
+from midchart.core.format import HIDDEN
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -162,6 +163,16 @@ def _without_surrogates(value: Any) -> Any:
 def valid_unicode(text: str) -> str:
     """A text with each lone surrogate replaced by U+FFFD, so that it can be written as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def toml_string(text: str) -> str:
+    """A text as TOML, which :func:`read_toml` gives back; a lone surrogate becomes U+FFFD.
+
+    TOML's basic strings are JSON's, but for the escapes of characters above U+FFFF; characters that
+    nobody sees are escaped.
+    """
+    quoted = json.dumps(valid_unicode(text), ensure_ascii=False)
+    return HIDDEN.sub(lambda match: f"\\U{ord(match.group()):08x}", quoted)
 
 
 def read_toml(data: bytes | str, name: str) -> dict[str, Any]:

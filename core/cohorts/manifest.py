@@ -8,7 +8,6 @@ the user's folder; :func:`write_manifest` does, when a cohort is imported or its
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shlex
 from collections.abc import Mapping
@@ -19,7 +18,7 @@ from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import refused
 from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
 from midchart.core.errors import DataError
-from midchart.core.parsing import read_toml
+from midchart.core.parsing import read_toml, toml_string
 from midchart.core.types import Manifest
 
 FILE = "midchart.toml"
@@ -74,7 +73,7 @@ def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
     file = path / FILE
     text = read_text(file, FILE) if file.exists() else ""
     others = re.sub(r"(?ms)^\[columns\]\n.*?(?=^\[|\Z)", "", text)
-    lines = (f"{json.dumps(column)} = {json.dumps(value)}\n" for column, value in columns.items())
+    lines = (f"{toml_string(column)} = {toml_string(value)}\n" for column, value in columns.items())
     write_atomic(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
 
 
@@ -119,7 +118,7 @@ def write_manifest(path: str | Path, manifest: Manifest) -> Path:
     """
     file = Path(path) / FILE
     lines = [
-        f"{name} = {str(value).lower() if isinstance(value, bool) else json.dumps(value)}\n"
+        f"{name} = {str(value).lower() if isinstance(value, bool) else toml_string(value)}\n"
         for name, value in dataclasses.asdict(manifest).items()
         if name != "imported" or value
     ]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,7 +33,6 @@ from midchart.core.errors import (
     SpecError,
     UnknownName,
 )
-from midchart.core.format import HIDDEN
 from midchart.core.judges import JUDGES
 from midchart.core.options import (
     CheckpointPath,
@@ -51,7 +49,7 @@ from midchart.core.options import (
     Words,
     read_table,
 )
-from midchart.core.parsing import user_path
+from midchart.core.parsing import toml_string, user_path
 from midchart.core.protocol import PRESETS, Protocol, parse
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
@@ -587,7 +585,7 @@ def write_toml(table: Mapping[str, Any]) -> str:
 
 
 def _key(name: str) -> str:
-    return name if _BARE.fullmatch(name) else json.dumps(name)
+    return name if _BARE.fullmatch(name) else toml_string(name)
 
 
 def value_toml(value: Any) -> str:
@@ -595,10 +593,7 @@ def value_toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
-        # TOML's basic strings are JSON's, but for the escapes of characters above U+FFFF.
-        return HIDDEN.sub(
-            lambda match: f"\\U{ord(match.group()):08x}", json.dumps(value, ensure_ascii=False)
-        )
+        return toml_string(value)
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, Mapping):

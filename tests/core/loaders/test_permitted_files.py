@@ -11,6 +11,8 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.manifest import column_settings
 from midchart.core.errors import DataUseError, InputError, NotPermitted
 from midchart.core.loaders.open import (
     content_digest,
@@ -19,6 +21,7 @@ from midchart.core.loaders.open import (
     read_cohort,
     refuse_untrainable,
     set_data_use,
+    settle_columns,
 )
 from midchart.core.services import objects
 from tests.support.run_helpers import write_cohort
@@ -130,3 +133,14 @@ def test_a_pipe_in_place_of_a_remembered_digest_is_not_waited_for(workspace: Pat
     memory.unlink()
     os.mkfifo(memory)
     assert files_digest(cohort) == permitted
+
+
+def test_a_tag_with_any_characters_is_read_as_it_was_written(workspace: Path) -> None:
+    name = "\U00020bb7\u91ce \U0001f4c5\U000e0100\x7f\"\\'"
+    cohort = write_cohort(workspace / name, records=1)
+    set_data_use(cohort, "training_allowed", True, "agreement number 12")
+    settle_columns(cohort, {f"visits.{name}": "day first"})
+    held = open_cohort(cohort)
+    assert held.manifest.training_allowed and held.manifest.name == name
+    assert column_settings(cohort, LoadLog()) == {f"visits.{name}".lower(): "day first"}
+    assert not held.skipped and not held.warnings
