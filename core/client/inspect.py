@@ -234,7 +234,12 @@ class InspectModel:
         return model
 
     def ask(self, request: Request) -> Reply:
-        """The model's reply; raises CallFailed."""
+        """The model's reply; raises CallFailed, and EgressRefused where it may no longer be asked.
+
+        The clients of some providers have no hook before a request, so it is asked about first.
+        """
+        if self._permit is not None:
+            self._permit.ask_again()
         tempered = self.temperature
         try:
             output = self._run(self._generate(request, tempered))
@@ -388,6 +393,9 @@ class InspectEngine:
                 return reply
             except CallFailed as failed:
                 cost = None if failed.billed else 0.0
+                raise
+            except EgressRefused:
+                cost = 0.0
                 raise
             finally:
                 budget.charge(claim, cost)

@@ -102,10 +102,18 @@ class Permit:
         return settings.secret(self.entry.key)
 
     def check(self) -> None:
-        """Raise EgressRefused where the port meanwhile belongs to another account; asked as a
-        connection is made, which then stays with the program that accepted it."""
+        """Raise EgressRefused where the port meanwhile belongs to another account, or the cohort's
+        tag no longer allows the call; asked as a connection is made, which then stays with the
+        program that accepted it."""
+        self.ask_again()
         if self.entry is None:
             check_listener(self.address, connecting=True)
+
+    def ask_again(self) -> None:
+        """Raise EgressRefused once the cohort's tag no longer allows the call; asked before each
+        request."""
+        if self.gate is not None:
+            self.gate.ask_again()
 
     def hold(self, request: Any) -> None:
         """Refuse a request to any other address, by another method, or once the cohort's tag no
@@ -123,8 +131,7 @@ class Permit:
                 f"a request to another address than the permitted {self.address.host} was stopped; "
                 "redirects and links to other addresses are not followed"
             )
-        if self.gate is not None:
-            self.gate.ask_again()
+        self.ask_again()
         methods = self.entry.methods if self.entry is not None else METHODS
         if request.method not in methods:
             raise EgressRefused(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import sys
 from contextlib import suppress
+from types import ModuleType, SimpleNamespace
 
 import httpx2
 import pytest
 
 from midchart.core.client import inspect as client
 from midchart.core.client.claude import call_log
+from midchart.core.client.requests import Request
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingModel
 from midchart.core.judges import JUDGES
@@ -118,6 +121,38 @@ def test_a_host_that_the_spec_does_not_name_is_refused_before_the_package_is_use
         built = READERS.build("inspect", Protocol(), egress=gate, **options)
         with pytest.raises(EgressRefused):
             built.read(prompt(built))
+
+
+def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypatch, tmp_path):
+    """By a provider whose client has no hook before a request, as those of several have none."""
+    sent, allowed = [], [True]
+
+    class Model:
+        api = SimpleNamespace(client=object())
+
+        async def generate(self, messages, config):
+            sent.append(messages[-1].content)
+            message = SimpleNamespace(content="yes")
+            return SimpleNamespace(
+                error=None, choices=[SimpleNamespace(message=message)], stop_reason="stop",
+                completion="yes", usage=None, model="x",
+            )  # fmt: skip
+
+    said = ModuleType("inspect_ai.model")
+    said.get_model = lambda *_, **__: Model()
+    said.ChatMessageUser = said.ChatMessageSystem = lambda content: SimpleNamespace(content=content)
+    said.GenerateConfig = lambda **options: options
+    monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
+    monkeypatch.setitem(sys.modules, "inspect_ai.model", said)
+    monkeypatch.setenv("MIDCHART_HOSTS", URL.removesuffix("/v1"))
+    host = frozenset({"api.example.org"})
+    gate = EgressCheck("ward", True, host, lambda: allowed[0])
+    options = client.InspectFields(model="google/x", url=URL, concurrency=1)
+    engine = client.InspectEngine(options, 100, gate, tmp_path / "calls.jsonl", lambda text: None)
+    assert [one.text for _, one in engine.ask_many([Request("", "first")])] == ["yes"]
+    allowed[0] = False
+    ((_, refused),) = engine.ask_many([Request("", "second")])
+    assert sent == ["first"] and "may no longer leave" in str(refused)
 
 
 @pytest.mark.parametrize("address", [None, "http://127.0.0.1:9", "http://localhost:9"])

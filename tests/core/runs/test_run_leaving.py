@@ -306,7 +306,28 @@ def test_a_permission_that_ends_while_a_run_works_stops_its_next_request(
     lock.release()
     answers = rows(folder.id, "answers")
     reasons = {one["reason"] for one in answers if one["status"] == "failed"}
-    assert len(seen) == 3 and 1 <= sum(one["status"] == "ok" for one in answers) <= 3
+    assert len(seen) == 3 and sum(one["status"] == "ok" for one in answers) <= 3
+    assert len(reasons) == 1 and "may no longer leave" in reasons.pop()
+
+
+def test_a_permission_that_ends_stops_a_judge_too(place, cohort, claude, far, monkeypatch):
+    set_data_use(cohort, "external_services_allowed", True, WHY)
+    judge = {"name": "claude", "base_url": claude.url, "concurrency": 1}
+    folder = make_run(plan(read_spec(spec(cohort, judges=[judge], allow_hosts=["127.0.0.1"]))))
+    hold = Permit.hold
+
+    def end_the_permission_after_the_third(permit, request):
+        hold(permit, request)
+        if len(claude.requests) == 2:
+            set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
+
+    monkeypatch.setattr(Permit, "hold", end_the_permission_after_the_third)
+    lock = take_lock(folder)
+    do_run(folder)
+    lock.release()
+    verdicts = rows(folder.id, "verdicts")
+    reasons = {one["reason"] for one in verdicts if one["status"] == "failed"}
+    assert len(claude.requests) == 3 and sum(one["status"] == "ok" for one in verdicts) == 3
     assert len(reasons) == 1 and "may no longer leave" in reasons.pop()
 
 
