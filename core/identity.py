@@ -89,7 +89,10 @@ _PATH = re.compile(rf"{_ROOT}(?=[^\s{_NOT}])(?:{_FOLDER})*+[^\s{_NOT}]*+")
 """Folders may have blanks in their names; a last name ends at a blank."""
 _LONGEST = 4096
 """Bytes of a path, on Linux."""
-_QUOTED = re.compile(rf"(?<=(['\"])){_ROOT}(?:\\.|(?!\1)[^\n\\]){{1,{_LONGEST}}}+(?=\1)")
+_QUOTED = re.compile(rf"(?<=(['\"])){_ROOT}(?:(?!\1)[^\n]){{1,{_LONGEST}}}+(?=\1)")
+"""Each ends at the next quote of its kind, so that the time grows with the text's length alone."""
+_ESCAPED = (("\\'", "\ufdd0"), ('\\"', "\ufdd1"))
+"""Quotes within quotes, and noncharacters that stand for them meanwhile."""
 _FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: )", re.MULTILINE)
 
 
@@ -112,8 +115,12 @@ def without_places(text: str) -> str:
     for folder in sorted(names, key=len, reverse=True):
         text = text.replace(f"{folder}/", f"{names[folder]}/".removeprefix("/"))
         text = re.sub(rf"{re.escape(folder)}(?![\w.-])", names[folder] or "midchart", text)
+    for escaped, mark in _ESCAPED:
+        text = text.replace(escaped, mark)
     for pattern in (_FIRST, _QUOTED, _PATH):
         text = pattern.sub(_last_name, text)
+    for escaped, mark in _ESCAPED:
+        text = text.replace(mark, escaped)
     return text
 
 

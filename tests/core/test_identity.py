@@ -37,7 +37,7 @@ from midchart.core.identity import (
 from midchart.core.runs import process, shards
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
-from tests.support.run_helpers import finished_run, workspace_at, write_cohort
+from tests.support.run_helpers import finished_run, in_time, workspace_at, write_cohort
 
 VERA, RUTH, RUBEN, RITA, OLGA = (
     Person("vera@ward.org", "viewer"),
@@ -323,6 +323,17 @@ PLACES = [
     ("https://llm.ward.org/v1/x and 3/4 of and/or", "https://llm.ward.org/v1/x and 3/4 of and/or"),
     ("google/gemini-2.5-pro in a run", "google/gemini-2.5-pro in a run"),
 ]
+
+
+@pytest.mark.parametrize("part", ["'/a\\", "'/", "/a: ", "'/a\\'", "/a (b ", "../"])
+def test_the_time_to_look_for_places_grows_with_the_text_alone(part):
+    text = part * (400_000 // len(part))
+
+    def read() -> str:
+        with acting_as(VERA):
+            return without_places(text)
+
+    assert in_time(read, 20) != text  # minutes, where it is squared
 
 
 @pytest.mark.parametrize(("template", "read"), PLACES)
