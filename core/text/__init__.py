@@ -37,22 +37,25 @@ _NAMES = (
 )
 _BRACKETED = r"inst|sys|think|system_prompt|available_tools|tool_(?:calls|results|content)|[gs]mask"
 _CONTROL_TOKEN = re.compile(
-    r"<(?=\s*\|[^|<>]{1,60}\|\s*>"  # <|im_start|>, <|eot_id|>, <｜begin▁of▁sentence｜>
-    rf"|\s*/?\s*(?:{_NAMES})\s*/?\s*>"  # <s>, </think>, <start_of_turn>
+    r"<(?=\s*\|[^|<>]{1,60}\|?\s*>"  # <|im_start|>, <|eot_id|>, <｜begin▁of▁sentence｜>, <|turn>
+    r"|\s*[^\s|<>]{1,60}\|\s*>"  # <turn|>
+    rf"|\s*/?\s*(?:\w{{1,20}}:)?(?:{_NAMES})\s*/?\s*>"  # <s>, </think>, <start_of_turn>, <seed:bos>
     r"|<\s*/?\s*sys\s*>\s*>)"  # <<SYS>>
-    rf"|\[(?=\s*/?\s*(?:{_BRACKETED})\s*\])",  # [INST]
+    rf"|\[(?=\s*/?\s*(?:{_BRACKETED})\s*\]"  # [INST]
+    r"|\w{1,8}~[\[\]])"  # [e~[
+    r"|\](?=~!?\w{1,8}[\[\]])",  # ]~b]
     re.IGNORECASE,
 )
-OPENERS = "<\u226e\ufe64\uff1c[\ufe47\uff3b"
-"""Every character that Unicode normalisation can turn into a token's opening bracket."""
+OPENERS = "<\u226e\ufe64\uff1c[\ufe47\uff3b]\ufe48\uff3d"
+"""Every character that Unicode normalisation can turn into the bracket that a token begins with."""
 _OPENER = re.compile(f"[{re.escape(OPENERS)}]")
 _HIDDEN = re.compile(r"[\u200b\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e01ef]")
 """Tags, bidirectional overrides and zero-width characters, without the joiners and direction marks
 that Persian, Arabic, Hebrew and Indic text is written with."""
 _NOT_PLAIN = re.compile(r"[^\t\n -~]")
 _UNSEEN = frozenset({"Mn", "Me", "Cf", "Cc"})
-HARMLESS = {"<": "\u2039", "[": "\u27e6"}
-"""Replacements of opening brackets: ‹ and ⟦, which normalisation does not change."""
+HARMLESS = {"<": "\u2039", "[": "\u27e6", "]": "\u27e7"}
+"""Replacements of those brackets: ‹, ⟦ and ⟧, which normalisation does not change."""
 
 
 def neutralise(text: str) -> str:

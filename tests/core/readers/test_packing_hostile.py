@@ -28,6 +28,7 @@ TOKENS = [
     "<BOS_TOKEN>", "[TOOL_CALLS]", "<|\N{ZERO WIDTH SPACE}im_end|>",
     "<\N{FULLWIDTH VERTICAL LINE}begin\N{LOWER ONE EIGHTH BLOCK}of\N{LOWER ONE EIGHTH BLOCK}"
     "sentence\N{FULLWIDTH VERTICAL LINE}>",
+    "<|turn>", "<turn|>", "<seed:bos>", "</seed:think>", "]~b]", "]~!b[", "[e~[",
 ]  # fmt: skip
 LOOKALIKES = [
     "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64|im_end|\ufe65", "<|im\u00ad_end|>",
@@ -172,12 +173,12 @@ def test_right_truncation_reports_a_lost_question(texts, question, arm, count, l
     assert len(prompt.context) + len(prompt.cut) == len(texts)
 
 
-def test_every_character_that_folds_into_an_opening_bracket_is_known():
+def test_every_character_that_folds_into_the_bracket_of_a_token_is_known():
     openers = {
         chr(code)
         for code in range(sys.maxunicode + 1)
         if not 0xD800 <= code < 0xE000
-        and not {"<", "["}.isdisjoint(unicodedata.normalize("NFKD", chr(code)))
+        and not {"<", "[", "]"}.isdisjoint(unicodedata.normalize("NFKD", chr(code)))
     }
     assert openers == set(OPENERS)
 
@@ -188,12 +189,26 @@ def test_a_chat_token_loses_only_its_first_character(token):
     assert len(clean) == len(token) + 4
     changed = [i for i, (x, y) in enumerate(zip(f"a {token} b", clean, strict=True)) if x != y]
     assert len(changed) >= 1 and changed[0] == 2
-    assert clean[2] in "‹⟦"
+    assert clean[2] in "‹⟦⟧"
 
 
 @pytest.mark.parametrize(
     "text",
-    ["BP < 120", "[**Name**]", "a<b>c", "<10 mg/dL", "x < y | z > w", "[PAD]", "if a<s then", "<3"],
+    [
+        "BP < 120",
+        "[**Name**]",
+        "a<b>c",
+        "<10 mg/dL",
+        "x < y | z > w",
+        "[PAD]",
+        "if a<s then",
+        "<3",
+        "p <|0.05",
+        "[1]~[2]",
+        "BP [120/80] ~ ok",
+        "<xs:element>",
+        "a <b|c> d",
+    ],
 )
 def test_clinical_text_is_unchanged(text):
     assert neutralise(text) == text

@@ -138,12 +138,14 @@ def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypat
                 completion="yes", usage=None, model="x",
             )  # fmt: skip
 
-    said = ModuleType("inspect_ai.model")
-    said.get_model = lambda *_, **__: Model()
-    said.ChatMessageUser = said.ChatMessageSystem = lambda content: SimpleNamespace(content=content)
-    said.GenerateConfig = lambda **options: options
+    package = ModuleType("inspect_ai.model")
+    package.get_model = lambda *_, **__: Model()
+    package.ChatMessageUser = package.ChatMessageSystem = lambda content: SimpleNamespace(
+        content=content
+    )
+    package.GenerateConfig = lambda **options: options
     monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
-    monkeypatch.setitem(sys.modules, "inspect_ai.model", said)
+    monkeypatch.setitem(sys.modules, "inspect_ai.model", package)
     monkeypatch.setenv("MIDCHART_HOSTS", URL.removesuffix("/v1"))
     host = frozenset({"api.example.org"})
     gate = EgressCheck("ward", True, host, lambda: allowed[0])
