@@ -71,6 +71,8 @@ def remove(removal: Removal) -> None:
     where it cannot be audited; what has begun is ended at the next start.
     """
     places = removal.places()
+    if removal.cohort:
+        _require_own_cache()
     for place in places:
         if place.is_symlink():
             raise InputError(
@@ -90,6 +92,25 @@ def remove(removal: Removal) -> None:
             _end(note)
             raise
         _carry_out(removal, note)
+
+
+def _require_own_cache() -> None:
+    """Raise InputError where the folder of caches, which a removal empties, has other files."""
+    cache = settings.cache_folder().resolve()
+    ours = (
+        settings.cohorts_folder(),
+        settings.runs_folder(),
+        settings.received_folder(),
+        reviews_folder("").parent,
+    )
+    same = (settings.data_folder(), settings.state_folder(), settings.models_folder())
+    if cache in [one.resolve() for one in same] or any(
+        cache.is_relative_to(one.resolve()) for one in ours
+    ):
+        raise InputError(
+            f"{cache} is the folder of caches, which a removal empties, and holds other files; set "
+            "MIDCHART_CACHE to a folder of its own"
+        )
 
 
 def linked_caches() -> list[str]:
@@ -181,6 +202,7 @@ def _carry_out(removal: Removal, note: Path) -> None:
                 f"its caches are in {removal.cache}; start once with MIDCHART_CACHE set to it, or "
                 "delete that folder"
             )
+        _require_own_cache()
         for one in _caches():
             delete_tree(one)
         close_cohorts()

@@ -39,12 +39,17 @@ _LINK = re.compile(rb'"previous":"([0-9a-f]{64}|)"\}\n\Z')
 _LINK_BYTES = 90
 _ACCEPTS = b'"event":"accepted"'
 _RETRIES = 50
+_ANNOUNCED = "the line stays announced, and the next writer enters it"
 _FOREIGN = "is no line of the log: it was added or damaged"
 _NO_ANCHOR = "the log was moved, restored or begun by an earlier version"
 _NO_PLACE = frozenset(
     (errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP)
 )
 """Errors of a state folder that cannot be written, today or tomorrow."""
+_NO_FILE = frozenset(
+    (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.EXDEV)
+)
+"""Errors of an anchor that is missing, or has something else in its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,17 +151,22 @@ class ChainedLog:
     def append(self, line: Mapping[str, Any], anchored: bool = False) -> None:
         """Append one line that survives a power cut, or nothing; raises WorkFailed.
 
-        Where there is no place for an anchor, the line is chained to the last one without it, and
-        the log's end is unknown; ``anchored``: it is refused. Where the place is full or failed, it
-        is refused in any case: one line without the anchor would break the log.
+        Where there is no anchor and no place for one, the line is chained to the last one without
+        it, and the log's end is unknown; ``anchored``: it is refused. Where there is an anchor, or
+        its place is full or failed, it is refused in any case: one line without the anchor would
+        break the log.
         """
         with self._locked() as file:
+            there = True
             try:
-                anchor = self._current(file)
+                known = self._known()
+                there = known is not None
+                anchor = self._current(file, known)
                 self._add(file, anchor, {**line, PREVIOUS: anchor.last})
             except OSError as error:
-                if error.errno not in _NO_PLACE:
-                    raise self._unwritten(error, "free space there") from None
+                if there or error.errno not in _NO_PLACE:
+                    remedy = "free space there, or make it writable"
+                    raise self._unwritten(error, remedy) from None
                 if anchored:
                     raise self._unwritten(
                         error,
@@ -177,13 +187,14 @@ class ChainedLog:
     def verify(self) -> Scan:
         """The log as it is, compared with its anchor. Raises WorkFailed where it cannot be read."""
         for _ in range(_RETRIES):
-            before = self._known()
             try:
+                before = self._known()
                 scan = self._compared(before)
+                if self._known() == before:
+                    return scan
             except OSError as error:
-                raise WorkFailed(f"{self.path}: cannot be read ({error.strerror})") from None
-            if self._known() == before:
-                return scan
+                place = error.filename or self.path
+                raise WorkFailed(f"{place}: cannot be read ({error.strerror})") from None
         raise WorkFailed(f"{self.path}: other processes write it all the time; try again")
 
     def vouched_lines(self) -> tuple[Scan, list[dict[str, Any]]]:
@@ -230,9 +241,12 @@ class ChainedLog:
             if not size:
                 sync_folder(self.path.parent)
         except OSError as error:
-            with suppress(OSError):  # what stays is an incomplete line, or the line of the intent
+            entered = "nothing was entered"
+            try:
                 os.ftruncate(file, size)
-            reason = f"cannot be written ({error.strerror}); nothing was entered"
+            except OSError:  # what stays is an incomplete line, or the line of the intent
+                entered = _ANNOUNCED
+            reason = f"cannot be written ({error.strerror}); {entered}"
             raise WorkFailed(f"{self.path}: {reason}") from None
 
     def _add(self, file: int, anchor: Anchor, line: Mapping[str, Any]) -> None:
@@ -252,8 +266,11 @@ class ChainedLog:
             self._write(file, data)
         except (OSError, WorkFailed):
             if _size(file) == size:
-                with suppress(OSError):  # the next writer completes the line instead
+                try:
                     self._put_back(before)
+                except OSError as error:
+                    reason = f"cannot be written ({error.strerror}); {_ANNOUNCED}"
+                    raise WorkFailed(f"{self.anchor}: {reason}") from None
             raise
         with suppress(OSError):  # the intent and the line in the log are the same evidence
             self._keep(anchor.after(size + len(data), data))
@@ -274,12 +291,17 @@ class ChainedLog:
         return WorkFailed(f"{self.anchor}: {reason}, and nothing was entered: {remedy}")
 
     def _known(self) -> Anchor | None:
-        """What the anchor says; None where it is missing or cannot be read."""
+        """What the anchor says; None where it is missing or no anchor. Raises OSError where it
+        cannot be read, as for a moment."""
         try:
             values = read_json(read_regular(self.anchor), self.anchor.name, 1)
             anchor = Anchor(**values)
-        except (OSError, DataError, TypeError):
+        except (DataError, TypeError):
             return None
+        except OSError as error:
+            if error.errno in _NO_FILE:
+                return None
+            raise
         types = {name: type(value).__name__ for name, value in asdict(anchor).items()}
         right = types == {one.name: one.type for one in fields(Anchor)}
         return anchor if right and anchor.log == str(self.path) else None
@@ -287,6 +309,8 @@ class ChainedLog:
     def _keep(self, anchor: Anchor) -> None:
         with replacing(self.anchor) as fresh:
             fresh.write_bytes(encode(asdict(anchor)))
+        for left in self.anchor.parent.glob(f".{self.anchor.name}.*"):  # by a write that failed
+            left.unlink(missing_ok=True)
 
     def _put_back(self, anchor: Anchor | None) -> None:
         """Make the anchor what it was before an intent that is given up, on a full disk too."""
@@ -297,19 +321,17 @@ class ChainedLog:
             return
         try:
             self._keep(anchor)
-        except OSError:  # shorter than what it has the place of
+        except OSError:  # shorter than what it has the place of, and filled up to it
             handle = open_private(self.anchor, os.O_RDWR)
             try:
-                data = encode(asdict(anchor))
-                os.pwrite(handle, data, 0)
-                os.ftruncate(handle, len(data))
+                data = encode(asdict(anchor)).rstrip()
+                os.pwrite(handle, data.ljust(_size(handle) - 1) + b"\n", 0)
                 os.fsync(handle)
             finally:
                 os.close(handle)
 
-    def _current(self, file: int) -> Anchor:
+    def _current(self, file: int, anchor: Anchor | None) -> Anchor:
         """The anchor with which the next line is written; an intent is carried out first."""
-        anchor = self._known()
         if anchor is None:
             return Anchor(str(self.path))
         intent = anchor.intent.encode()

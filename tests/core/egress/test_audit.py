@@ -254,8 +254,15 @@ def refused_by(patch: pytest.MonkeyPatch, place: str) -> None:
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
+    def read_only(*_: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
     if place == "anchor":
         patch.setattr(chain, "replacing", full)
+    elif place == "anchor's folder is read-only":
+        patch.setattr(chain, "replacing", read_only)
+    elif place == "anchor cannot be read":
+        patch.setattr(chain, "read_regular", full)
     elif place == "anchor's folder":
         patch.setattr(files, "sync_folder", full)
     elif place == "log, and the anchor's second file":
@@ -279,8 +286,9 @@ def refused_by(patch: pytest.MonkeyPatch, place: str) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["anchor", "anchor's folder", "log, and the anchor's second file", "half of a line", "sync"],
-)
+    ["anchor", "anchor's folder is read-only", "anchor cannot be read", "anchor's folder",
+     "log, and the anchor's second file", "half of a line", "sync"],
+)  # fmt: skip
 def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypatch, place):
     file = audited(data)
     before = file.read_bytes()
@@ -296,6 +304,42 @@ def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypa
         assert file.read_bytes() == before and broken_line() is None and allowed(data / "ward")
     audit.run_action("cancelled", run="r2")
     assert [line["event"] for line in audit.lines()[3:]] == ["cancelled"] and broken_line() is None
+
+
+def test_an_anchor_that_cannot_be_read_for_a_moment_breaks_nothing(data, monkeypatch):
+    audited(data)
+    with monkeypatch.context() as patch:
+        refused_by(patch, "anchor cannot be read")
+        with pytest.raises(WorkFailed, match="cannot be read"):
+            audit.verify()
+    assert broken_line() is None and allowed(data / "ward")
+
+
+def test_a_line_that_is_announced_and_stays_so_is_told_and_is_entered_next(data, monkeypatch):
+    audited(data)
+    keep = ChainedLog._keep
+
+    def fail_afterwards(log, anchor):
+        if not anchor.intent:
+            raise OSError(errno.EIO, "Input/output error")
+        keep(log, anchor)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch, pytest.raises(WorkFailed, match="next writer enters it"):
+        patch.setattr(ChainedLog, "_keep", fail_afterwards)
+        patch.setattr(chain, "open_private", lambda *_: fail_afterwards(None, chain.Anchor("x")))
+        audit.run_action("started", run="r1")
+    audit.run_action("cancelled", run="r1")
+    assert [line["event"] for line in audit.lines()[3:]] == ["started", "cancelled"]
+    assert broken_line() is None
+
+
+def test_an_anchor_that_failed_writes_left_copies_of_has_none_after_the_next(data):
+    audited(data)
+    left = settings.audit_anchor().with_name(f".{settings.audit_anchor().name}.abcd1234")
+    left.write_text("{}")
+    audit.run_action("started", run="r1")
+    assert not left.exists() and broken_line() is None
 
 
 def test_a_pipe_or_a_device_in_place_of_the_anchor_is_no_anchor(data):

@@ -599,6 +599,26 @@ def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [("CACHE", "data"), ("CACHE", "data/cohorts"), ("CACHE", "data/runs/x"), ("CACHE", "state"),
+     ("MODELS", "cache")],
+)  # fmt: skip
+def test_a_cache_that_is_the_folder_of_other_files_is_refused_before_anything_goes(
+    monkeypatch: pytest.MonkeyPatch, name: str, folder: str
+) -> None:
+    for one in ("ward", "other"):
+        api.import_cohort(one, [("notes.csv", io.BytesIO(NOTES.encode()))])
+    place = {"data": config.data_folder(), "state": config.state_folder(),
+             "cache": config.cache_folder()}[folder.split("/")[0]]  # fmt: skip
+    monkeypatch.setenv(f"MIDCHART_{name}", str(place / folder.partition("/")[2]))
+    with pytest.raises(InputError, match="which a removal empties"):
+        api.remove_cohort("ward")
+    assert sorted(one.name for one in api.cohorts()) == ["other", "ward"]
+    assert hidden() == [] and api.verify_audit()["broken"] is None
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_weights_and_the_state_folder_inside_the_caches_stay(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
