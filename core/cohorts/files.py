@@ -221,15 +221,24 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 
 
 def refuse_linked_folders(root: Path) -> None:
-    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it."""
+    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
+    a hidden folder, whose files are no records."""
     hold_root(root)
     inside = root.resolve()
     for folder, names, _ in os.walk(root):
         for path in (Path(folder, name) for name in names):
-            if path.is_symlink() and not path.resolve().is_relative_to(inside):
+            if not path.is_symlink():
+                continue
+            place = path.resolve()
+            if not place.is_relative_to(inside):
                 raise DataError(
                     shown(path, root), None, "is a link out of the cohort's folder",
                     "copy the folder itself there, or link the whole cohort",
+                )  # fmt: skip
+            if any(part.startswith(".") for part in place.relative_to(inside).parts):
+                raise DataError(
+                    shown(path, root), None, "is a link to a hidden folder of the cohort",
+                    "rename that folder, or move it there",
                 )  # fmt: skip
 
 

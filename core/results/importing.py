@@ -32,7 +32,7 @@ from midchart.core.options import Options
 from midchart.core.parsing import read_document, user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
-from midchart.core.results.export import MANIFEST, read_manifest
+from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
 from midchart.core.results.reviews import checked_lines, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
@@ -178,7 +178,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 **cohort,
                 "imported": now(),
                 "by": person().name,
-                "with_text": bool(manifest.get("with_text")),
+                "with_text": manifest.get("with_text") is not False or _holds_text(fresh),
                 "manifest_sha256": _hash_of(opened),
                 DIGESTS: row_digests(fresh),
             },
@@ -355,6 +355,19 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
         raise InputError(
             f"{path}: no report can be made of its rows ({type(error).__name__})"
         ) from None
+
+
+def _holds_text(fresh: RunDirectory) -> bool:
+    """Whether a table has a column that an export without text leaves out, whatever its manifest
+    says."""
+    plan = fresh.plan()
+    schemas = EXPERIMENTS.build(plan.kind).schemas
+    for parquet in fresh.items.iterdir():
+        sql = f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})"
+        columns = {row["column_name"] for row in query(lambda sql=sql: sql)}
+        if columns - set(kept_columns(parquet.stem, schemas[parquet.stem], False)):
+            return True
+    return False
 
 
 def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:

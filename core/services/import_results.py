@@ -12,7 +12,7 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.egress import audit
-from midchart.core.errors import DataError, one_line
+from midchart.core.errors import DataError, InputError, one_line
 from midchart.core.identity import person
 from midchart.core.other_systems.other_results import PROMPTS, SAMPLES, SCORES
 from midchart.core.parsing import user_path
@@ -68,6 +68,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         if len(troubles) < MOST_NAMED:
             troubles.append(one_line(line))
 
+    cohort = _received_for(place)
     try:
         # The rows, before the run's folder is made: the run appears complete or not at all.
         for sample in read_samples(place, trouble, sample_format):
@@ -85,13 +86,15 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         run_name = name or f"{place.name} ({read_format.name})"
 
         def complete(folder: RunDirectory) -> None:
+            if _received_for(place) != cohort:
+                raise InputError(f"{place.name}: its cohort was removed meanwhile")
             for table in hidden.glob("*.parquet"):
                 table.rename(folder.items / table.name)
             finished = {"run": folder.id, "finished": now(), "seconds": 0.0, "planned": count}
             digests = row_digests(folder)
             write_json(folder.imported, {
                 "cohort": "absent", "data": "", "imported": now(), "by": person().name,
-                "with_text": True, LOG_OF: _received_for(place), DIGESTS: digests,
+                "with_text": True, LOG_OF: cohort, DIGESTS: digests,
             })  # fmt: skip
             write_json(folder.done, {**finished, "done": count, "failed": 0, DIGESTS: digests})
             make_read_only(folder)

@@ -6,6 +6,7 @@ import json
 import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -220,12 +221,16 @@ def unassigned_runs() -> list[str]:
 
 def made_on(folder: RunDirectory, cohort: Path) -> bool:
     """Whether a run was made on the cohort in this folder or on a part of it, is a log of it, or
-    was imported with text and names it or a part of it."""
+    was imported with text and names it or a part of it; also where the data folder had another
+    place then."""
     path = _cohort_of(folder)
     try:
-        if path.split("/")[0] == cohort.name and folder.imported.is_file():
+        parts = Path(path).parts
+        if folder.imported.is_file() and parts[:1] == (cohort.name,):
             return bool(read_json(folder.read(folder.imported), folder.id)["with_text"])
-        return bool(path) and Path(path).resolve().is_relative_to(cohort.resolve())
+        if not path or Path(path).resolve().is_relative_to(cohort.resolve()):
+            return bool(path)
+        return not Path(path).exists() and (cohort.parent.name, cohort.name) in pairwise(parts)
     except (DataError, LookupError, OSError, ValueError):
         return False
 

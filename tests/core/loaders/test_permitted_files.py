@@ -13,7 +13,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import column_settings
-from midchart.core.errors import DataUseError, InputError, NotPermitted
+from midchart.core.errors import DataError, DataUseError, InputError, NotPermitted
 from midchart.core.loaders.open import (
     content_digest,
     files_state,
@@ -47,6 +47,15 @@ def test_a_hidden_file_is_no_record_and_ends_the_permission(
     assert list(read_cohort(tmp_path).records) == patients
     assert files_digest(tmp_path) != permitted
     assert content_digest(tmp_path) == content
+
+
+def test_a_link_to_a_hidden_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".notes").mkdir()
+    (tmp_path / ".notes" / "p1.txt").write_text("A note that no digest of a run covers.")
+    (tmp_path / "p2.txt").write_text("A note.")
+    (tmp_path / "notes").symlink_to(".notes")
+    with pytest.raises(DataError, match="link to a hidden folder"):
+        read_cohort(tmp_path)
 
 
 def test_a_temporary_copy_of_the_tag_is_no_part_of_the_permission(tmp_path: Path) -> None:

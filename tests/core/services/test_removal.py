@@ -28,6 +28,7 @@ from midchart.core.runs import process
 from midchart.core.runs.directory import RunDirectory, find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
+from midchart.core.services import import_results
 from midchart.core.services.removal import Removal, recover
 from midchart.core.storage import lock, staging
 from midchart.core.storage.rows import close
@@ -651,6 +652,59 @@ def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
     assert api.import_run(tmp_path / "run.zip")["cohort"] == "other"
     assert api.remove_cohort("ward", runs=True)["runs"] == with_text
     assert len(api.status()) == (not with_text)
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("claim", [False, None])
+def test_an_imported_run_with_text_goes_whatever_its_manifest_says(
+    tmp_path: Path, claim: bool | None
+) -> None:
+    prepare(tmp_path / "place")
+    api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
+    (run,) = [row["run"] for row in api.status()]
+    shutil.rmtree(reviews_folder(run))
+    api.export_run(run, tmp_path / "out", True)
+    api.remove_run(run)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    del manifest["with_text"]
+    if claim is not None:
+        manifest["with_text"] = claim
+    (tmp_path / "out" / "manifest.json").write_text(json.dumps(manifest))
+    api.keep_question("ward", "p1", "Something new?")
+    assert api.import_run(tmp_path / "out")["cohort"] == "other"
+    assert api.remove_cohort("ward", runs=True)["runs"] == 1 and not api.status()
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_runs_go_with_their_cohort_where_the_data_folder_was_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "place")
+    config.data_folder().rename(tmp_path / "moved")
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "moved"))
+    assert api.remove_cohort("ward", runs=True)["runs"] == 1
+    assert not api.status() and holding(CANARY) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_log_whose_cohort_is_removed_while_it_is_opened_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    row = {"id": "a", "patient": "p1", "question": f"Is {CANARY}?", "answer": "yes", "score": 1}
+    log = io.BytesIO(json.dumps(row).encode() + b"\n")
+    api.receive_log("ward", [("log.jsonl", log)])
+    (file,) = (config.received_folder() / "ward").rglob("log.jsonl")
+    make = import_results.make_run
+
+    def remove_first(document: Any, **options: Any) -> RunDirectory:
+        api.remove_cohort("ward")
+        return make(document, **options)
+
+    monkeypatch.setattr(import_results, "make_run", remove_first)
+    with pytest.raises(InputError, match="removed meanwhile"):
+        api.import_results(file)
+    assert not api.status() and holding(CANARY) == [] and hidden() == []
 
 
 @pytest.mark.usefixtures("elsewhere")
