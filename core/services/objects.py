@@ -63,11 +63,12 @@ PATHS = {
     "cohorts": "path", "check": "path", "import_cohort": "path", "status": "data",
     "import_run": "data", "open_shipped": "data", "other_runs": "data",
     "question_set_spec": "data", "replication_specs": "data", "step_specs": "data",
+    "audit_lines": "folder",
 }  # fmt: skip
 """Functions of the interface whose result, or tables in it, have the path of a cohort, and its
 field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
 PLACES = {
-    "export_run": "file", "export_to": "folder", "import_results": "folder",
+    "audit_lines": "file", "export_run": "file", "export_to": "folder", "import_results": "folder",
     "import_run": "folder", "make_calibration": "file", "make_gate": "folder",
     "open_shipped": "folder",
 }  # fmt: skip

@@ -32,6 +32,7 @@ from midchart.core.services.objects import KINDS, REFUSED, kind_of
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.gates import random_gate
 from tests.support.run_helpers import allow, continue_run, finished_run, workspace_at, write_cohort
+from tests.support.tiny_models import make_qwen
 
 ROLE_NAMES = [
     name for role, names in FUNCTIONS.items() if role != ANYBODY for name in names.split()
@@ -302,7 +303,11 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
                     leaking.add(name)
     assert not leaking
     assert len(answered) > 60
+    make_qwen(settings.models_folder() / "mine")  # the installation's own model
     with acting_as(Person("rita@ward.org", "researcher")):
+        reader = {"name": "qwen", "model": "mine", "window": 2000}
+        (weights,) = api.estimate(spec_on("ward", readers=[reader]))["weights"]
+        assert weights["where"] == "models/mine"
         exported = list(texts_in(api.export_bytes(run)))
         assert exported and not [t for t in exported if any(place in t for place in named)]
         zipped = settings.received_folder() / "run.zip"
@@ -315,6 +320,14 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
             api.export_run(run)
         assert not [t for t in texts_in(results) if any(place in t for place in named)]
     with acting_as(Person("olga@ward.org", "owner")):
+        line = json.dumps({"patient": "1", "question": "Which?", "answer": "x"}).encode()
+        assert api.receive_log("ward", [("l.jsonl", io.BytesIO(line))]) == "data/logs/ward/l.jsonl"
+        assert "ward/l.jsonl" in api.received_files()
+        (settings.received_folder() / "ward" / "l.jsonl").unlink()
+        api.set_data_use("ward", "training_allowed", True, "agreement 7 of the tests")
+        noted = [line for line in api.audit_lines() if line["event"] in ("tag", "exported")]
+        assert noted[-1]["folder"] == "data/cohorts/ward"
+        assert not [t for t in texts_in(noted) if any(place in t for place in named)]
         uploads = [("p1.txt", io.BytesIO(b"Seen in clinic."))]
         assert api.import_cohort("taken", uploads)["path"] == "data/cohorts/taken"
         assert api.remove_cohort("taken")["files"]
