@@ -90,7 +90,7 @@ _PATH = re.compile(rf"{_ROOT}(?=[^\s{_NOT}])(?:{_FOLDER})*+[^\s{_NOT}]*+")
 _LONGEST = 4096
 """Bytes of a path, on Linux."""
 _QUOTED = re.compile(rf"(?<=(['\"])){_ROOT}(?:\\.|(?!\1)[^\n\\]){{1,{_LONGEST}}}+(?=\1)")
-_FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: )", re.MULTILINE)
+_FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: (?![^\s/]+/\S))", re.MULTILINE)
 
 
 def without_places(text: str) -> str:
