@@ -93,7 +93,7 @@ _QUOTED = re.compile(rf"(?<=(['\"])){_ROOT}(?:(?!\1)[^\n]){{1,{_LONGEST}}}+(?=\1
 """Each ends at the next quote of its kind, so that the time grows with the text's length alone."""
 _ESCAPED = (("\\'", "\ufdd0"), ('\\"', "\ufdd1"))
 """Quotes within quotes, and noncharacters that stand for them meanwhile."""
-_FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: )", re.MULTILINE)
+_FIRST = re.compile(rf"^{_ROOT}[^\n]{{1,{_LONGEST}}}?(?=:\d+: |: (?![^\s/]+/\S))", re.MULTILINE)
 
 
 def without_places(text: str) -> str:

@@ -118,9 +118,10 @@ none. A text without a format is none of them, and people who sign in may not wr
 CohortPath = Annotated[Text, Field(json_schema_extra={FORMAT: COHORT})]
 """A cohort's name or path."""
 ReceivedPath = Annotated[str, Field(json_schema_extra={FORMAT: RECEIVED})]
-"""The path of a file or folder that another system or person made; "" where there is none."""
+"""The path, or name (:mod:`midchart.core.named_files`), of a file or folder that another system or
+person made; "" where there is none."""
 CheckpointPath = Annotated[str, Field(json_schema_extra={FORMAT: CHECKPOINT})]
-"""The path of a trained gate's folder or of a calibration; "" where there is none."""
+"""The same of a trained gate's folder or of a calibration."""
 Words = Annotated[Text, Field(json_schema_extra={FORMAT: WORDS})]
 """A text that is not blank and that no program opens."""
 LONGEST_RUN_NAME = 200

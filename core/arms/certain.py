@@ -48,8 +48,9 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import DataError, InputError, MissingModel
 from midchart.core.format import percent
 from midchart.core.loaders.open import content_digest
+from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
-from midchart.core.parsing import read_document, user_path
+from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, Protocol
 from midchart.core.provenance import digest
 from midchart.core.regular_files import read_named
@@ -259,7 +260,7 @@ class Certain(_RankedByBoth):
                 "the arm 'certain' needs a calibration: name its file with the option "
                 "'calibration', or make one with: midchart calibrate DATA --out FILE"
             )
-        self.calibration = read_calibration(user_path(calibration))
+        self.calibration = read_calibration(place_of(calibration))
         self.alpha, self.withdrawn = alpha, withdrawn
         self._thresholds: LRU[Threshold] = LRU(8)
         made_with = {**BEFORE, **self.calibration["protocol"]}

@@ -10,8 +10,8 @@ from midchart.core.errors import MissingModel
 from midchart.core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.scoring import Parts, Scorer, explain
+from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
-from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
 from midchart.core.types import Explanation, Instruction, Record
@@ -54,7 +54,7 @@ class Qccs(ScoredArm):
 
             return _scorers.get((str(folder.resolve()), state, hashing), make)
 
-        self.folder = user_path(gate)
+        self.folder = place_of(gate)
         self.scorers = [scorer(folder) for folder in gate_folders(self.folder, CARD)]
 
     def scorer_of(self, record_id: str) -> Scorer:

@@ -12,8 +12,8 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import MissingModel
 from midchart.core.gate.checkpoint import gate_folders, not_held_out
 from midchart.core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
+from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
-from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.vectors import Progress
@@ -54,7 +54,7 @@ class QccsPlus(LexicalArm):
             state = card.stat().st_mtime_ns if card.exists() else 0
             return _gates.get((str(folder.resolve()), state), lambda: load_plus(folder))
 
-        self.folder = user_path(gate)
+        self.folder = place_of(gate)
         self.gates = [plus(folder) for folder in gate_folders(self.folder, CARD)]
 
     def gate_of(self, record_id: str) -> Plus:

@@ -26,21 +26,24 @@ from functools import cache
 from hashlib import sha256
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, NotPermitted
 from midchart.core.format import visible
 from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
+from midchart.core.named_files import name_of
+from midchart.core.options import received_fields
 from midchart.core.parsing import read_json, user_path
 from midchart.core.provenance import now
 from midchart.core.results.report import report, views_of, write_tables
 from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
+from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from midchart.core.runs.spec import gathering, parse_spec, read_toml, token_twins, write_toml
+from midchart.core.runs.spec import LISTS, gathering, parse_spec, read_toml, token_twins, write_toml
 from midchart.core.runs.status import state_of
 from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
@@ -172,9 +175,25 @@ def reproduce(plan: Plan) -> tuple[str, str]:
 
     Missing weights and keys are no reason: the other machine may have them.
     """
-    text = write_toml(_table(plan))
-    problem = _problem(text, plan)
-    return "".join(f"# {line}\n" for line in _provenance(plan, problem)) + "\n" + text, problem
+    table = _table(plan)
+    problem = _problem(write_toml(table), plan)
+    comments = "".join(f"# {line}\n" for line in _provenance(plan, problem))
+    return f"{comments}\n{write_toml(_with_names(table, plan))}", problem
+
+
+def _with_names(spec: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
+    """Fields of a spec, places in its components and of received files as names."""
+    received = received_fields(EXPERIMENTS.build(plan.kind).options_model)
+
+    def named(value: Any) -> Any:
+        if isinstance(value, Mapping):
+            return {key: named(one) for key, one in cast("Mapping[str, Any]", value).items()}
+        if isinstance(value, list | tuple):
+            return [named(one) for one in cast("Sequence[Any]", value)]
+        return name_of(value) if isinstance(value, str) else value
+
+    places = LISTS.keys() | received
+    return {field: named(value) if field in places else value for field, value in spec.items()}
 
 
 def cohort_name(plan: Plan) -> str:
@@ -417,7 +436,8 @@ def _write(
     raw: dict[str, Any] = {**plan.raw, "run": folder.id}
     # The cohort's path describes this machine; its name and content are what counts.
     raw["cohort"] = {**raw["cohort"], "path": cohort_name(plan)}
-    raw["spec"] = {**raw["spec"], "data": cohort_name(plan)}
+    spec = {**raw["spec"], "data": cohort_name(plan)}
+    raw["spec"] = _with_names(spec, plan) | {"options": _with_names(plan.options, plan)}
     write_json(staging / "spec.json", raw)
     # The digests are of this installation's files; the manifest has those of the exported ones.
     finished: dict[str, Any] = folder.finished()

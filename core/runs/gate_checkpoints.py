@@ -18,7 +18,8 @@ from midchart.core.gate import checkpoint
 from midchart.core.gate import plus as plus
 from midchart.core.gate.checkpoint import gate_folders, load_arrays
 from midchart.core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
-from midchart.core.parsing import read_document, user_path
+from midchart.core.named_files import place_of
+from midchart.core.parsing import read_document
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.regular_files import read_regular
@@ -43,7 +44,7 @@ def arm_options(
         if not filled.get("calibration"):
             filled["calibration"] = str(own_calibration(cohort, protocol))
         else:
-            path = user_path(filled["calibration"])
+            path = place_of(filled["calibration"])
             filled["withdrawn"] = withdrawn(cohort, protocol, path)
     return filled
 
@@ -132,7 +133,7 @@ def pin(run: Path, entry: ArmConfig, gate: str, cohort: Cohort, digest: str) -> 
 
     ``digest``: the hash of the cohort's files. Raises InputError where another gate is noted.
     """
-    path = user_path(gate)
+    path = place_of(gate)
     gate_hash = mark(entry.name, path)
     with exclusive(run / "gates.lock"):  # several processes may work for one run
         noted = _noted(run)
@@ -159,7 +160,7 @@ def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> N
         named = entry.options.get(PINNED[entry.name])
         if not named and entry.name not in DEFAULT_GATES:
             continue  # the cohort's own calibration: its name in the cache is its content
-        gate = user_path(named) if named else default_gate_folder(entry.name, protocol)
+        gate = place_of(named) if named else default_gate_folder(entry.name, protocol)
         if not named and not (gate / f"{FORMATS[entry.name][0]}.json").exists():
             continue
         if mark(entry.name, gate) != noted[entry.label]["gate"]:

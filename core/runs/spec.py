@@ -34,6 +34,7 @@ from midchart.core.errors import (
     UnknownName,
 )
 from midchart.core.judges import JUDGES
+from midchart.core.named_files import name_of
 from midchart.core.options import (
     CheckpointPath,
     Chosen,
@@ -377,14 +378,16 @@ def component_options(
 
 
 def _label(name: str, options: Mapping[str, Any]) -> str:
-    return " ".join([name, *(f"{key}={option}" for key, option in sorted(options.items()))])
+    shown = {k: name_of(v) if isinstance(v, str) else v for k, v in sorted(options.items())}
+    return " ".join([name, *(f"{key}={option}" for key, option in shown.items())])
 
 
 def _different(entries: Sequence[E], field: str) -> tuple[E, ...]:
-    """The entries; SpecError where two do the same (their labels may differ in spelling only)."""
+    """The entries; SpecError where two do the same (labels, or places, may differ in spelling)."""
     for at, entry in enumerate(entries):
         for other in entries[:at]:
-            if dataclasses.replace(entry, label="") == dataclasses.replace(other, label=""):
+            same = dataclasses.replace(entry, label="") == dataclasses.replace(other, label="")
+            if same or entry.label == other.label:
                 raise SpecError(f"{field!r} of the spec holds {entry.label!r} twice")
     return tuple(entries)
 

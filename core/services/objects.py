@@ -25,8 +25,8 @@ from typing import Any, cast
 from midchart.core import config as settings
 from midchart.core.errors import MidchartError, NotPermitted
 from midchart.core.identity import by_name_alone, person, without_places
+from midchart.core.named_files import ELSEWHERE, name_of
 from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
-from midchart.core.provenance import digest
 from midchart.core.types import Cohort
 
 RUN, SPEC, ENTRIES, OPTIONS, RESULT, UPLOADS, PATH, VALUE = (
@@ -63,16 +63,16 @@ PATHS = {
     "cohorts": "path", "check": "path", "import_cohort": "path", "status": "data",
     "import_run": "data", "open_shipped": "data", "other_runs": "data",
     "question_set_spec": "data", "replication_specs": "data", "step_specs": "data",
+    "audit_lines": "folder",
 }  # fmt: skip
 """Functions of the interface whose result, or tables in it, have the path of a cohort, and its
 field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
 PLACES = {
-    "export_run": "file", "export_to": "folder", "import_results": "folder",
+    "audit_lines": "file", "export_run": "file", "export_to": "folder", "import_results": "folder",
     "import_run": "folder", "make_calibration": "file", "make_gate": "folder",
     "open_shipped": "folder",
 }  # fmt: skip
 """The same of other files and folders."""
-_ELSEWHERE = "elsewhere"
 TEXT = ("preflight",)
 """Functions that take a spec's text in TOML where others take its file's path."""
 RECEIVED_ROLE = "researcher"
@@ -94,13 +94,13 @@ def kind_of(function: str, parameter: str) -> str:
 
 def listed_path(cohort: Cohort) -> str:
     """The path of a cohort as lists of cohorts and runs give it to who acts."""
-    return _shown(cohort.path) if by_name_alone() else cohort.path
+    return name_of(cohort.path) if by_name_alone() else cohort.path
 
 
 def without_paths(name: str, result: Any) -> Any:
     """The result of a function for a person who signed in: paths as names."""
     if name in PATHS:
-        result = _with_names(result, PATHS[name], _shown)
+        result = _with_names(result, PATHS[name], name_of)
     return _with_names(result, PLACES[name], without_places) if name in PLACES else result
 
 
@@ -115,17 +115,6 @@ def _with_names(value: Any, field: str, named: Callable[[str], str]) -> Any:
     if isinstance(table.get(field), str):
         return {**table, field: named(table[field])}
     return {key: _with_names(one, field, named) for key, one in table.items()}
-
-
-def _shown(path: str) -> str:
-    """The name of a cohort's path: ``data/cohorts/NAME``; of one that the account has elsewhere,
-    a hash of its folder and its last name."""
-    if not PurePath(path).is_absolute():
-        return path
-    for folder in (settings.cohorts_folder(), settings.cohorts_folder().resolve()):
-        if PurePath(path).is_relative_to(folder):
-            return f"data/cohorts/{PurePath(path).relative_to(folder).as_posix()}"
-    return f"{_ELSEWHERE}/{digest(path)[:8]}/{PurePath(path).name}"
 
 
 def known_arguments(
@@ -187,9 +176,9 @@ class _Objects:
         place = _entry(settings.cohorts_folder(), written, "data/cohorts/")
         if place is not None:
             return str(place)
-        if Path(written).is_absolute() or written.startswith(f"{_ELSEWHERE}/"):
+        if Path(written).is_absolute() or written.startswith(f"{ELSEWHERE}/"):
             for path in _data_of_runs():
-                if Path(path).is_absolute() and written in (path, _shown(path)):
+                if Path(path).is_absolute() and written in (path, name_of(path)):
                     inside = Path(path).is_relative_to(settings.cohorts_folder().resolve())
                     if not inside and os.path.realpath(path) == path:
                         return path
@@ -294,7 +283,8 @@ class _Objects:
         if isinstance(value, str):
             formats = {str(one[FORMAT]) for one in _forms(schema, node) if FORMAT in one}
             for kind in sorted(formats & {COHORT, RECEIVED, CHECKPOINT}):
-                return getattr(self, kind.replace(" ", "_"))(value)
+                place = getattr(self, kind.replace(" ", "_"))(value)
+                return place if kind == COHORT else name_of(place)
             if WORDS not in formats and _PLACE.search(value):
                 raise self.refusal()
             return value

@@ -12,6 +12,8 @@ from typing import IO
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError
+from midchart.core.identity import by_name_alone
+from midchart.core.named_files import name_of
 from midchart.core.samples.open import format_of
 from midchart.core.services.cohorts import find_cohort
 from midchart.core.services.import_cohort import LimitedCopy
@@ -26,7 +28,8 @@ def receive_log(
     files: Iterable[tuple[str, IO[bytes]]],
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
-    """Store the log of a system that answered questions on a cohort; gives the path of its file.
+    """Store the log of a system that answered questions on a cohort; gives the path of its
+    file, or to a person who signed in its name.
 
     ``data``: the cohort, which is in ``data/cohorts``; ``files``: one file's name and its bytes.
     ``progress`` is called with bytes copied and in all. Nothing is left where it is refused. Raises
@@ -64,4 +67,4 @@ def receive_log(
                 audit.received(cohort=folder.name, size=received[0].stat().st_size)
                 received[0].rename(target)
                 sync_folder(target.parent)
-    return str(target)
+    return name_of(str(target)) if by_name_alone() else str(target)

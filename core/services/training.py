@@ -17,7 +17,7 @@ from midchart.core.gate.cohort_training import (
     train_gate,
     train_plus_gate,
 )
-from midchart.core.parsing import user_path
+from midchart.core.named_files import place_of
 from midchart.core.protocol import Protocol, parse
 from midchart.core.provenance import digest
 from midchart.core.services.cohorts import cohort_key, open_data
@@ -58,7 +58,7 @@ def make_gate(
         kind += "-no-validation"
     if folds:
         kind += f"-{folds}-folds" + ("-new-questions" if new_questions else "")
-    folder = _gate_folder(cohort, chosen, fields, kind) if out is None else user_path(out)
+    folder = _gate_folder(cohort, chosen, fields, kind) if out is None else place_of(out)
 
     def report(part: GateEpoch | PlusStep, parts: int) -> bool:
         if progress is not None:
@@ -115,7 +115,7 @@ def make_calibration(
     from midchart.core.arms.certain import calibrate, split_coverage
 
     cohort = open_data(data)
-    path = user_path(out)
+    path = place_of(out)
     with writing(path):
         calibration = calibrate(cohort, parse(protocol), path, progress)
     return {"file": str(path.resolve()), **split_coverage(calibration)}

@@ -302,6 +302,7 @@ PLACES = [
     ("they go to {cache}/models/x; get them", "they go to models/x; get them"),
     ("put it in {cache}/gates", "put it in cache/gates"),
     ("/srv/ward 7/private notes.csv:3: is no CSV", "private notes.csv:3: is no CSV"),
+    ("/srv/a: secret/icu: is in no format — known: x", "icu: is in no format — known: x"),
     ("/srv/secret/x.toml: there is no such spec file", "x.toml: there is no such spec file"),
     ("'/srv/my ward/x' is no model; see /opt/models/y, or /z.", "'x' is no model; see y, or z."),
     ("run 1: its cohort (/srv/a/b) has changed", "run 1: its cohort (b) has changed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
+from midchart.core.format import visible
+from midchart.core.runs.directory import find_run
 from tests.support.pages import open_page, page_html, page_text, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
@@ -94,6 +97,28 @@ def test_no_page_sends_a_hidden_character(opened: str, page: str, view: str) -> 
     assert not shown_as_they_are(app)
     if page == "patient":
         assert "[U+200B]" in page_html(app) + page_text(app)
+
+
+def test_no_field_that_is_filled_in_sends_a_hidden_character(opened: str) -> None:
+    """A kept question's answer and a run's name, to edit; to be shown changes neither."""
+    ward = api.open_data(COHORT)
+    record = next(iter(ward.records))
+    question = api.keep_question(ward.path, record, "Which dose?", "ada")
+    answer = f"10{''.join(HIDDEN)} mg"
+    api.answer_question(ward.path, question, answer, True, "ada")
+    name = f"run{HIDDEN[0]}{HIDDEN[4]} of wards"
+    spec = find_run(opened).spec
+    table = json.loads(spec.read_text(encoding="utf-8"))
+    table["spec"]["name"] = name
+    spec.write_text(json.dumps(table), encoding="utf-8")
+    patient = open_page("patient", cohort=COHORT, patient=record, question=question)
+    runs = open_page("runs", run=opened)
+    filled = [field.value for app in (patient, runs) for field in app.text_input]
+    assert f"10{visible(''.join(HIDDEN))} mg" in filled and visible(name) in filled
+    assert not shown_as_they_are(patient) and not shown_as_they_are(runs)
+    assert api.own_question(ward.path, question).annotations["ada"].answer == answer
+    assert api.status(opened)["name"] == name
+    api.withdraw_question(ward.path, question)
 
 
 def test_the_texts_do_hold_them(opened: str) -> None:

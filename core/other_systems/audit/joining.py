@@ -27,7 +27,7 @@ from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import cohort_folder, content_digest
-from midchart.core.parsing import user_path
+from midchart.core.named_files import place_of
 from midchart.core.protocol import Protocol
 from midchart.core.regular_files import open_regular, read_named
 from midchart.core.samples.open import read_samples
@@ -165,7 +165,7 @@ def audited(
 
 
 def _resolved(name: str, base: str) -> Path:
-    path = user_path(name)
+    path = place_of(name)
     return path if path.is_absolute() or not base else Path(base) / path
 
 

@@ -14,7 +14,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui.patient.model import Choice
 from midchart.pages.ui.shared import reader_rates
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.sign_in import lacking, later
 
 PREFIX = "own-"
@@ -104,6 +104,7 @@ def _own_answer(question: api.KeptQuestion, by: str) -> tuple[str, bool, tuple[a
 
 def _answer(choice: Choice, question: api.KeptQuestion) -> None:
     answer, documented, _ = _own_answer(question, annotator())
+    shown = visible(answer)
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with right:
         st.text_input(
@@ -112,9 +113,10 @@ def _answer(choice: Choice, question: api.KeptQuestion) -> None:
         )  # fmt: skip
     with left:
         absent = st.checkbox("Not documented in this chart", not documented, key=_key("none"))
-        text = st.text_input(
-            "Reference answer", answer, key=_key("answer"), max_chars=10_000, disabled=absent
+        written = st.text_input(
+            "Reference answer", shown, key=_key("answer"), max_chars=10_000, disabled=absent
         )
+    text = answer if written == shown else written
     if absent == documented or (not absent and text.strip() != answer):
         api.answer_question(choice.cohort.path, question.id, text, not absent, annotator())
         st.rerun(scope="fragment")

@@ -168,7 +168,7 @@ def _resume(runs: Sequence[str]) -> None:
 
 def _name(run: Run) -> None:
     with st.popover("Rename", icon=":material/edit:"):
-        name = st.text_input("Name", run["name"], max_chars=200, key=f"name_{run['run']}")
+        name = st.text_input("Name", visible(run["name"]), max_chars=200, key=f"name_{run['run']}")
         panel.button("Save", f"rename_{run['run']}", "label_run", api.label_run, run["run"], name)
 
 

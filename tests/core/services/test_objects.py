@@ -16,17 +16,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import InputError, MidchartError, NotPermitted
+from midchart.core.gate.checkpoint import save_gate
 from midchart.core.identity import ROLES, Person, acting_as
 from midchart.core.options import FORMAT
+from midchart.core.runs import gate_checkpoints, process
+from midchart.core.runs.directory import find_run
 from midchart.core.runs.spec import spec_schema
 from midchart.core.services.objects import KINDS, REFUSED, kind_of
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
-from tests.support.run_helpers import finished_run, workspace_at, write_cohort
+from tests.support.gates import random_gate
+from tests.support.run_helpers import allow, continue_run, finished_run, workspace_at, write_cohort
+from tests.support.tiny_models import make_qwen
 
 ROLE_NAMES = [
     name for role, names in FUNCTIONS.items() if role != ANYBODY for name in names.split()
@@ -297,7 +303,11 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
                     leaking.add(name)
     assert not leaking
     assert len(answered) > 60
+    make_qwen(settings.models_folder() / "mine")  # the installation's own model
     with acting_as(Person("rita@ward.org", "researcher")):
+        reader = {"name": "qwen", "model": "mine", "window": 2000}
+        (weights,) = api.estimate(spec_on("ward", readers=[reader]))["weights"]
+        assert weights["where"] == "models/mine"
         exported = list(texts_in(api.export_bytes(run)))
         assert exported and not [t for t in exported if any(place in t for place in named)]
         zipped = settings.received_folder() / "run.zip"
@@ -310,6 +320,14 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
             api.export_run(run)
         assert not [t for t in texts_in(results) if any(place in t for place in named)]
     with acting_as(Person("olga@ward.org", "owner")):
+        line = json.dumps({"patient": "1", "question": "Which?", "answer": "x"}).encode()
+        assert api.receive_log("ward", [("l.jsonl", io.BytesIO(line))]) == "data/logs/ward/l.jsonl"
+        assert "ward/l.jsonl" in api.received_files()
+        (settings.received_folder() / "ward" / "l.jsonl").unlink()
+        api.set_data_use("ward", "training_allowed", True, "agreement 7 of the tests")
+        noted = [line for line in api.audit_lines() if line["event"] in ("tag", "exported")]
+        assert noted[-1]["folder"] == "data/cohorts/ward"
+        assert not [t for t in texts_in(noted) if any(place in t for place in named)]
         uploads = [("p1.txt", io.BytesIO(b"Seen in clinic."))]
         assert api.import_cohort("taken", uploads)["path"] == "data/cohorts/taken"
         assert api.remove_cohort("taken")["files"]
@@ -318,6 +336,73 @@ def test_no_result_or_error_of_the_interface_names_a_place_of_the_server(site):
     (settings.cohorts_folder() / "broken").rmdir()
     for one in (outside, asking, results[1]["run"]):
         shutil.rmtree(settings.runs_folder() / one)
+
+
+def exported_texts(run: str) -> Iterator[str]:
+    """Every text of a run's export, the cells of its Parquet files and the bytes of all files."""
+    with zipfile.ZipFile(io.BytesIO(api.export_bytes(run, True))) as archive:
+        for name in archive.namelist():
+            content = archive.read(name)
+            yield content.decode("utf-8", "replace")
+            if name.endswith(".parquet"):
+                yield from texts_in(pq.read_table(io.BytesIO(content)).to_pylist())
+
+
+def test_a_gate_and_a_log_stay_names_in_plan_label_and_export(workspace, tmp_path, monkeypatch):
+    """A run has the name of what it was told to read, whoever began it, and finds it in the
+    installation's folders, wherever the process was started."""
+    allow(write_cohort(settings.cohorts_folder() / "ward"))
+    gates, logs = settings.gates_folder(), settings.received_folder()
+    logs.mkdir()
+    (current := tmp_path / "current").mkdir()
+    for place in (gates / "first", tmp_path / "mine"):
+        save_gate(place, random_gate())
+    log = {"patient": "1", "question": "Which dose?", "answer": "10 milligram"}
+    (logs / "log.jsonl").write_text(json.dumps(log) + "\n")
+    (logs / "ids.csv").write_text("log,record\n1,1\n")
+    for decoy in ("cache/gates/first/gate.json", "data/logs/log.jsonl", "data/logs/ids.csv"):
+        (current / decoy).parent.mkdir(parents=True, exist_ok=True)
+        (current / decoy).write_text("not this one")
+    monkeypatch.chdir(current)
+    monkeypatch.setattr(process, "launch", lambda folder, lock: lock.release())
+
+    def begun(by: Person, spec: dict[str, Any]) -> str:
+        with acting_as(by):
+            run = api.start(spec)
+        assert continue_run(find_run(run)) == "done"
+        return run
+
+    def with_gate(gate: str) -> dict[str, Any]:
+        return spec_on("ward", arms=[{"name": "qccs", "gate": gate}])
+
+    rita = Person("rita@ward.org", "researcher")
+    named = begun(rita, with_gate("first"))
+    audit = begun(rita, {"kind": "audit", "data": "ward", "log": "log.jsonl", "ids": "ids.csv"})
+    plans = {run: find_run(run).plan() for run in (named, audit)}
+    assert dict(plans[named].arms[0].options) == {"gate": "cache/gates/first"}
+    assert plans[named].arms[0].label == "qccs gate=cache/gates/first"
+    assert plans[audit].options["log"] == "data/logs/log.jsonl"
+    assert plans[audit].options["ids"] == "data/logs/ids.csv"
+    account = Person("root", "owner", is_account=True)
+    by_path = begun(account, with_gate(str(gates / "first")))
+    assert find_run(by_path).plan().arms[0].label == plans[named].arms[0].label
+    outside = begun(account, with_gate(str(tmp_path / "mine")))
+    (label,) = (arm.label for arm in find_run(outside).plan().arms)
+    assert re.fullmatch(r"qccs gate=elsewhere/[0-9a-f]{8}/mine", label)
+    for run in (named, audit, by_path, outside):
+        with acting_as(rita):
+            texts = list(exported_texts(run))
+        assert any("ward" in text for text in texts)
+        assert not [t[:90] for t in texts if str(tmp_path) in t], run
+    begun_again = begun(rita, with_gate("cache/gates/first"))
+    assert api.changed_questions(named, begun_again) == []
+    save_gate(gates / "first", random_gate(seed=1))
+    with pytest.raises(InputError, match="another gate checkpoint"):
+        plan = find_run(named).plan()
+        gate_checkpoints.refuse_others(find_run(named).path, plan.arms, plan.protocol)
+    twice = spec_on("ward", arms=[{"name": "qccs", "gate": str(gates / "first")},
+                                  {"name": "qccs", "gate": "cache/gates/first"}])  # fmt: skip
+    assert "twice" in " ".join(api.preflight(twice)["problems"])
 
 
 def test_the_account_names_any_path(site):
