@@ -266,7 +266,7 @@ def review_mark(run: str) -> tuple[tuple[str, int], ...]:
     there = reviews_folder(folder.id)
     files = sorted(there.glob("*.jsonl"))
     if there / f"{DEALT_FILE}.jsonl" in files:
-        marks = cohort_folder(folder.plan().data) / QUESTIONS_FILE
+        marks = cohort_folder(folder.cohort_path()) / QUESTIONS_FILE
         files += [marks] if marks.exists() else []
     return tuple((path.name, path.stat().st_size) for path in files)
 
