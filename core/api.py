@@ -146,6 +146,7 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
+        run_cohort,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,

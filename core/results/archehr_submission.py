@@ -25,7 +25,7 @@ from midchart.core.errors import InputError
 from midchart.core.loaders.archehr_qa import LABELS, LabelledCase, labelled_cases
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.runs.plan import Plan
+from midchart.core.runs.directory import RunDirectory
 from midchart.core.stats.intervals import cluster_totals, ratio
 from midchart.core.stats.paired import reported_interval
 from midchart.core.text import sentences
@@ -57,18 +57,19 @@ class SubmittedCase:
         ]
 
 
-def cases_of(plan: Plan) -> dict[str, SubmittedCase]:
+def cases_of(folder: RunDirectory) -> dict[str, SubmittedCase]:
     """The cases of a run's cohort by record; raises InputError where it is not ArchEHR-QA's."""
-    cohort = open_cohort(plan.data)
+    cohort = open_cohort(folder.cohort_path())
     if cohort.format != "archehr_qa":
-        raise InputError(f"{plan.data}: is no cohort of ArchEHR-QA, whose task this is")
+        raise InputError(f"{cohort.path}: is no cohort of ArchEHR-QA, whose task this is")
+    protocol = folder.plan().protocol
     labelled = labelled_cases(Path(cohort.path))
     return {
         id: SubmittedCase(
             labelled[id],
             {
                 one.id: (one.span.start, one.span.end)
-                for one in sentences(cohort.records[id], plan.protocol)
+                for one in sentences(cohort.records[id], protocol)
             },
         )
         for id in cohort.records

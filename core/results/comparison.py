@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.primary import with_primary
-from midchart.core.results.report import counted_store, part_of, withdraw
+from midchart.core.results.report import changed_rows, counted_store, part_of, withdraw
 from midchart.core.results.reviews import reviews_of, with_reviews
 from midchart.core.results.tables import entry_columns, facts, generator
-from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
+from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT

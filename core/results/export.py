@@ -37,9 +37,9 @@ from midchart.core.named_files import name_of
 from midchart.core.options import received_fields
 from midchart.core.parsing import read_json, user_path
 from midchart.core.provenance import now
-from midchart.core.results.report import report, views_of, write_tables
+from midchart.core.results.report import changed_rows, report, views_of, write_tables
 from midchart.core.results.reviews import review_files
-from midchart.core.runs.directory import DIGESTS, RunDirectory, changed_rows, find_run, write_json
+from midchart.core.runs.directory import DIGESTS, RunDirectory, find_run, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
@@ -344,9 +344,9 @@ def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
     By the present tag where the cohort exists here, else by the tag when the run was planned.
     """
     then: Mapping[str, Any] = plan.raw["cohort"]["data_use"]
-    if folder.imported.exists() or not Path(plan.data).exists():
+    if folder.imported.exists() or not Path(folder.cohort_path()).exists():
         return bool(then["external_services_allowed"])
-    return open_cohort(plan.data).manifest.external_services_allowed
+    return open_cohort(folder.cohort_path()).manifest.external_services_allowed
 
 
 def check_text_allowed(folder: RunDirectory, plan: Plan) -> None:

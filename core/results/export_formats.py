@@ -301,7 +301,7 @@ def _instance(
 
 
 def _write_archehr(system: ExportedSystem, folder: Path) -> None:
-    cases = archehr_submission.cases_of(system.plan)
+    cases = archehr_submission.cases_of(find_run(system.run))
     scores = archehr_submission.scores(cases, system.answers, system.plan.protocol)
     facts = {"arm": system.label, "reader": system.reader, "scores": scores}
     write_json(folder / f"{_file_name(system)}_scores.json", facts)

@@ -170,7 +170,6 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path)
         _look(path, run, fresh)
-        reviews = _reviews(path, fresh)
         cohort = _local_cohort(fresh)
         write_json(
             fresh.imported,
@@ -183,6 +182,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 DIGESTS: row_digests(fresh),
             },
         )
+        _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
+        reviews = _reviews(path, fresh)
         make_read_only(fresh)
         taken = _enter(fresh, final, reviews, path.name)
     return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
@@ -328,7 +329,7 @@ def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> N
 
 
 def _look(path: Path, run: str, fresh: RunDirectory) -> None:
-    """Hold documents and rows to the models by which every run is read, and make its report."""
+    """Hold documents and rows to the models by which every run is read."""
     fresh.items.mkdir(exist_ok=True)
     try:
         plan, done = fresh.plan(), fresh.finished()
@@ -348,6 +349,12 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
             _columns(parquet, None)
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _try_report(path: Path, fresh: RunDirectory) -> None:
+    """Make the report of a run, as every page does; raises InputError where its rows give none."""
+    plan = fresh.plan()
+    kind, store = EXPERIMENTS.build(plan.kind), fresh.store(plan)
     try:
         tables = kind.tables(store, plan)
         json.dumps([tables, kind.warnings(plan)], allow_nan=False).encode()

@@ -253,10 +253,11 @@ def asked_of(run: str) -> Cohort:
 
     Raises UnknownName, DataError, or InputError where what it was made of has changed since.
     """
-    plan, row = find_run(run).plan(), status(run)
-    experiment, data = EXPERIMENTS.build(plan.kind), row["data"]
-    if row["imported"]:
-        _refuse_foreign_places(run, row["cohort_here"], experiment, plan)
+    folder = find_run(run)
+    plan, data = folder.plan(), folder.cohort_path()
+    experiment = EXPERIMENTS.build(plan.kind)
+    if folder.imported_facts():
+        _refuse_foreign_files(run, experiment, plan)
     source = open_source(data)
     cohort = experiment.cohort(source, plan)
     if cohort is not source and digest_of(data) != plan.digest:
@@ -267,13 +268,9 @@ def asked_of(run: str) -> Cohort:
     return cohort
 
 
-def _refuse_foreign_places(run: str, cohort_here: str, experiment: Experiment, plan: Plan) -> None:
-    """Raise InputError where an imported run names a place of the machine that it came from, which
+def _refuse_foreign_files(run: str, experiment: Experiment, plan: Plan) -> None:
+    """Raise InputError where an imported run names a file of the machine that it came from, which
     is nothing, or another file, on this one."""
-    if cohort_here != "same":
-        raise InputError(
-            f"run {run} was imported, and its cohort is not here; import the cohort, then the run"
-        )
     for field in experiment.fields:
         if plan.options.get(field) and field in received_fields(experiment.options_model):
             raise InputError(

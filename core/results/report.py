@@ -16,15 +16,16 @@ from typing import Any
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
-from midchart.core.parsing import read_json, user_path
+from midchart.core.parsing import read_document, read_json, user_path
 from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
 from midchart.core.results.values import rows_of
 from midchart.core.runs.declared import Conclusion, View
-from midchart.core.runs.directory import RunDirectory, changed_rows, find_run
+from midchart.core.runs.directory import DIGESTS, RESTORE, RunDirectory, find_run, row_digests
 from midchart.core.runs.experiment import EXPERIMENTS, Table
 from midchart.core.runs.gate_checkpoints import seen_patients
 from midchart.core.runs.plan import BUFFER_ALONE, Plan
+from midchart.core.runs.schemas import DIGESTED
 from midchart.core.runs.status import status
 from midchart.core.storage.files import use_ordinary_mode
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
@@ -332,8 +333,32 @@ def failed_in_words(run: str) -> str:
     )
 
 
+def changed_rows(folder: RunDirectory) -> str:
+    """One line where a finished run's files of rows are not those that it finished with, or was
+    imported with, else "".
+
+    Runs without digests (not finished, or older) give "".
+    """
+    note = folder.imported if folder.imported.exists() else folder.done
+    if not note.is_file():
+        return ""
+    name = f"run {folder.id}: {note.name}"
+    written = read_document(folder.read(note), name, DIGESTED, RESTORE).get(DIGESTS)
+    if written is None:
+        return ""
+    present = row_digests(folder)
+    files = sorted(dict(written.items() ^ present.items()))
+    if not files:
+        return ""
+    end = "it finished" if note.name == folder.done.name else "its import"
+    return (
+        f"the rows of run {folder.id} were changed after {end}: {', '.join(files)} no longer "
+        f"match the SHA-256 digests in {note.name}"
+    )
+
+
 def rows_warning(run: str) -> str:
-    """:func:`midchart.core.runs.directory.changed_rows` of a run; raises UnknownName."""
+    """:func:`changed_rows` of a run; raises UnknownName."""
     return changed_rows(find_run(run))
 
 

@@ -7,6 +7,7 @@ counts cards (:mod:`midchart.core.experiments.answers.tables`).
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +23,7 @@ from typing_extensions import TypedDict
 from midchart.core import config as settings
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.egress import audit
-from midchart.core.errors import InputError, NotPermitted, UnknownName
+from midchart.core.errors import InputError, MidchartError, NotPermitted, UnknownName
 from midchart.core.identity import ROLES, Person, account, person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import cohort_folder
@@ -30,7 +31,7 @@ from midchart.core.options import Options, Whole
 from midchart.core.provenance import digest, now
 from midchart.core.results.primary import with_primary
 from midchart.core.results.tables import pick
-from midchart.core.runs.directory import RunDirectory, find_run
+from midchart.core.runs.directory import RunDirectory, find_run, run_ids
 from midchart.core.runs.plan import ComponentSpec, Plan
 from midchart.core.runs.schemas import VERDICTS, Moment, blank
 from midchart.core.storage.files import writing
@@ -266,7 +267,7 @@ def review_mark(run: str) -> tuple[tuple[str, int], ...]:
     there = reviews_folder(folder.id)
     files = sorted(there.glob("*.jsonl"))
     if there / f"{DEALT_FILE}.jsonl" in files:
-        marks = cohort_folder(folder.plan().data) / QUESTIONS_FILE
+        marks = cohort_folder(folder.cohort_path()) / QUESTIONS_FILE
         files += [marks] if marks.exists() else []
     return tuple((path.name, path.stat().st_size) for path in files)
 
@@ -560,14 +561,31 @@ def _owner(code: str) -> Person | None:
     return None
 
 
+def data_of_runs() -> set[str]:
+    """The cohorts of this installation's own runs: the account began those on other folders, and
+    runs that came from elsewhere name none."""
+    paths: set[str] = set()
+    for run in run_ids():
+        folder = find_run(run)
+        try:
+            if not folder.imported.exists():
+                paths.add(folder.cohort_path())
+        except MidchartError:
+            continue  # damaged: it is listed as such, and opens nothing
+    return paths
+
+
 def _is_used(code: str, file: Path | None) -> bool:
     """Whether a verdict, or a line of people's questions, bears a code: in the installation's own
-    folders, and in ``file``."""
+    folders, in the cohorts of its runs, which may lie elsewhere, and in ``file``."""
     if any(_folder().glob(f"*/{code}.jsonl")):
         return True
-    cohorts = settings.cohorts_folder()
-    files = [one for name in (QUESTIONS_FILE, SETS_FILE) for one in cohorts.glob(f"*/{name}")]
-    files += [] if file is None else [file]
+    folders = set(settings.cohorts_folder().glob("*"))
+    for data in map(Path, data_of_runs()):
+        if data.is_absolute():  # a run may be on a part of a cohort, one or two folders below it
+            folders |= {data, *data.parents[:2]}
+    files = {one / name for one in folders for name in (QUESTIONS_FILE, SETS_FILE)}
+    files = {one for one in files if os.path.isfile(one)} | ({file} if file else set())  # noqa: PTH113 - a place that may not be looked into has none
     return any(line.get("by") == code for one in files for line in read_lines(one))
 
 

@@ -53,7 +53,7 @@ from midchart.core.protocol import BEFORE, LATER, parse
 from midchart.core.provenance import now
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
-from midchart.core.runs.schemas import DIGESTED, DONE, PERSON, PLAN, QUEUED, conditions
+from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED, conditions
 from midchart.core.storage.files import (
     FileState,
     file_state,
@@ -204,6 +204,30 @@ class RunDirectory:
             raw=raw,
         )
 
+    def imported_facts(self) -> dict[str, Any]:
+        """``imported.json``; empty for a run of this installation. Raises DataError."""
+        try:
+            return self.document(self.imported, IMPORTED)
+        except FileNotFoundError:
+            return {}
+
+    def cohort_path(self) -> str:
+        """The path of the run's cohort: the one way to what a run's files are opened by.
+
+        The path in an imported run's plan is its sender's choice, and names a place of another
+        machine: its cohort is the one in ``data/cohorts`` that was the same when it was imported.
+        Raises InputError where there is none, and DataError.
+        """
+        imported = self.imported_facts()
+        if not imported:
+            return self.plan().data
+        if imported["cohort"] != "same" or not imported["data"]:
+            raise InputError(
+                f"run {self.id} was imported, and its cohort is not here; import the cohort, then "
+                "the run"
+            )
+        return imported["data"]
+
     def note(self, action: str, **facts: Any) -> None:
         """Note in the audit log and in ``people.jsonl`` what the acting person did with the run.
 
@@ -275,30 +299,6 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
             reason = f"cannot be read ({error.strerror})"
             raise DataError(f"run {folder.id}: {name}", None, reason, RESTORE) from None
     return digests
-
-
-def changed_rows(folder: RunDirectory) -> str:
-    """One line where a finished run's files of rows are not those that it finished with, or was
-    imported with, else "".
-
-    Runs without digests (not finished, or older) give "".
-    """
-    note = folder.imported if folder.imported.exists() else folder.done
-    if not note.is_file():
-        return ""
-    name = f"run {folder.id}: {note.name}"
-    written = read_document(folder.read(note), name, DIGESTED, RESTORE).get(DIGESTS)
-    if written is None:
-        return ""
-    present = row_digests(folder)
-    files = sorted(dict(written.items() ^ present.items()))
-    if not files:
-        return ""
-    end = "it finished" if note.name == folder.done.name else "its import"
-    return (
-        f"the rows of run {folder.id} were changed after {end}: {', '.join(files)} no longer "
-        f"match the SHA-256 digests in {note.name}"
-    )
 
 
 def run_ids() -> list[str]:

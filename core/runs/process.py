@@ -299,10 +299,10 @@ def resume(
         if folder.done.exists() and not now["failed"]:
             return run
         # Refuse other data, other weights, a cluster or gates that are not permitted.
-        started = folder.plan()
-        if digest_of(started.data) != started.digest:
+        started, data = folder.plan(), folder.cohort_path()
+        if digest_of(data) != started.digest:
             raise InputError(
-                f"run {run} started with other files than {started.data} contains now; "
+                f"run {run} started with other files than {data} contains now; "
                 "restore them, or start a new run"
             )
         used = started.raw.get("weights", {})
@@ -317,7 +317,7 @@ def resume(
         require_divisible(started, place)
         receiver = named_cluster(place)
         if receiver:
-            permit((), open_source(started.data), (), receiver)
+            permit((), open_source(data), (), receiver)
         refuse_others(folder.path, started.arms, started.protocol)
         # Note it, and start the worker or queue the run.
         folder.note("resumed")

@@ -156,7 +156,7 @@ class ShardWorker:
         resolve(lambda: started_by)
         plan = for_workers(folder.plan(), self.sharing)
         self._kind = EXPERIMENTS.build(plan.kind)
-        cohort = self._kind.cohort(open_source(plan.data), plan)
+        cohort = self._kind.cohort(open_source(folder.cohort_path()), plan)
         leaving = destinations(plan, len(chosen(cohort, plan)))
         self._rows = ShardRows(
             self._kind.schemas, lambda table, row: self._box.put((ROW, table, row))

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from math import exp
+from pathlib import PurePath
 from typing import Any, Literal, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
@@ -32,7 +33,7 @@ from midchart.core.runs.directory import (
     write_json,
 )
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.schemas import EVENT, IMPORTED
+from midchart.core.runs.schemas import EVENT
 from midchart.core.storage.files import file_state_if_any, writing
 from midchart.core.storage.lock import is_locked
 from midchart.core.storage.lru import LRU
@@ -138,14 +139,6 @@ def _crash_reason(folder: RunDirectory, events: list[dict[str, Any]]) -> str:
     return "its process was ended from outside" if folder.log.exists() else ""
 
 
-def _imported(folder: RunDirectory) -> dict[str, Any]:
-    """The facts of an imported run; empty for one of this installation."""
-    try:
-        return folder.document(folder.imported, IMPORTED)
-    except FileNotFoundError:
-        return {}
-
-
 def _status(folder: RunDirectory) -> dict[str, Any]:
     """A run's status; raises DataError, naming the run, where its folder is damaged."""
     try:
@@ -186,7 +179,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
     events = last_events(folder) if working or state == "crashed" else []
     queue = [other.id for other, _ in waiting()] if state == "queued" else []
     per_second = rate(events) if working else None
-    imported = _imported(folder)
+    imported, path = folder.imported_facts(), raw["cohort"]["path"]
     return {
         "run": folder.id,
         "name": label_of(folder) or raw["spec"]["name"],
@@ -197,7 +190,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "done": done,
         "failed": failed,
         "folder": without_places(str(folder.path)),
-        "data": imported.get("data") or raw["cohort"]["path"],
+        "data": imported.get("data") or (PurePath(path).name if imported else path),
         "created": raw["created"],
         "imported": bool(imported),
         "cohort_here": imported.get("cohort", ""),
@@ -229,7 +222,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     smoothed over about a minute; ``seconds_left``: null before a tenth of the items
     (:mod:`midchart.core.time_left`). ``cohort_here``: whether this
     installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
-    "other", or "absent".
+    "other", or "absent" (then ``data`` is a name, and no place).
     """
     if run is not None:
         return _status(find_run(run))

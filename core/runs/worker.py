@@ -87,7 +87,7 @@ def do_run(folder: RunDirectory) -> str:
             print(f"{now()} warning: {warning}", flush=True)
         # The cohort, and a check of where text would be sent.
         kind, cluster = EXPERIMENTS.build(plan.kind), folder.cluster()
-        cohort = kind.cohort(open_source(plan.data), plan)
+        cohort = kind.cohort(open_source(folder.cohort_path()), plan)
         asked = chosen(cohort, plan)
         listed = destinations(plan, len(asked))
         receiver = named_cluster(cluster)

@@ -49,8 +49,8 @@ def audit_cards(run: str) -> list[dict[str, Any]]:
 
     A card names neither the system nor its answer. Raises UnknownName, InputError.
     """
-    _, plan = _audit(run)
-    cards = cards_of(run, plan)
+    folder, _ = _audit(run)
+    cards = cards_of(folder)
     done = finished(cards)
     return [
         {
@@ -85,15 +85,16 @@ def deal_cards(run: str, number: int, by: str = "") -> list[dict[str, Any]]:
         raise InputError(f"1 to {MOST_CARDS:,} cards are dealt at a time, not {number!r}")
     if (now_is := status(run)["status"]) != "done":
         raise InputError(f"run {run} is {now_is}: cards are dealt once it is done")
+    data = folder.cohort_path()
     order = to_draw(folder.store(plan), plan)
-    dealt = len(cards_of(run, plan))
+    dealt = len(cards_of(folder))
     priorities = [priority for _, _, priority in order] + [0.0]
     for place in range(dealt, min(dealt + number, len(order))):
         row, size, _ = order[place]
         line = {
             "time": now(),
             "instruction": row["instruction"],
-            "question": _question_of(plan.data, row, by),
+            "question": _question_of(data, row, by),
             "size": size,
             "next": priorities[place + 1],
         }
@@ -124,8 +125,9 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
     written unless all of it can be. Raises UnknownName for a question that is no card, InputError
     for evidence that is not in the chart, or a table without these columns.
     """
-    _, plan = _audit(run)
-    cards = {card.question.id: card for card in cards_of(run, plan) if card.question.record}
+    folder, plan = _audit(run)
+    data = folder.cohort_path()
+    cards = {card.question.id: card for card in cards_of(folder) if card.question.record}
     accept_long_cells()
     try:
         rows = list(csv.DictReader(io.StringIO(content, newline=None)))
@@ -133,7 +135,7 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
         raise InputError(f"the table of marks cannot be read ({error})") from None
     if not rows or not {"question", "evidence"} <= rows[0].keys():
         raise InputError("a table of marks has the columns question and evidence: a row a card")
-    records = open_data(plan.data).records
+    records = open_data(data).records
     marks: list[tuple[str, str, Any]] = []
     for number, row in enumerate(rows, 2):
         id = (row["question"] or "").strip()
@@ -151,7 +153,7 @@ def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
         marks.append((id, (row.get("answer") or "").strip(), located.spans))
     for id, answer, spans in marks:
         if spans:
-            mark_evidence(plan.data, id, spans, by)
+            mark_evidence(data, id, spans, by)
         if answer or not spans:
-            answer_question(plan.data, id, answer, documented=bool(spans), by=by)
+            answer_question(data, id, answer, documented=bool(spans), by=by)
     return audit_cards(run)

@@ -33,7 +33,7 @@ from midchart.core.loaders.check import position_in_words, resolve_position
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import location_table
 from midchart.core.runs.directory import find_run
-from midchart.core.services.cohorts import open_data
+from midchart.core.services.cohorts import run_cohort
 from midchart.core.services.summary import known_summary
 from midchart.core.stats.positions import BINS, bins_of
 from midchart.core.training_experiments.forecast.evaluation import (
@@ -229,4 +229,4 @@ def attention_map(run: str, task: str, index: int, seed: int) -> Attended:
     folder = find_run(run)
     plan = folder.plan()
     held_out(folder, plan, task, seed)  # models first: they are what most often is not there
-    return attended(folder, plan, open_data(plan.data), task, index, seed)
+    return attended(folder, plan, run_cohort(run), task, index, seed)

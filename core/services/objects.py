@@ -164,6 +164,7 @@ class _Objects:
 
     def cohort(self, value: Any) -> Any:
         """A cohort by name or path, an opened one, or None."""
+        from midchart.core.results.reviews import data_of_runs
         from midchart.core.runs.experiment import MADE
 
         opened = getattr(value, "path", None)
@@ -177,7 +178,7 @@ class _Objects:
         if place is not None:
             return str(place)
         if Path(written).is_absolute() or written.startswith(f"{ELSEWHERE}/"):
-            for path in _data_of_runs():
+            for path in data_of_runs():
                 if Path(path).is_absolute() and written in (path, name_of(path)):
                     inside = Path(path).is_relative_to(settings.cohorts_folder().resolve())
                     if not inside and os.path.realpath(path) == path:
@@ -376,19 +377,3 @@ def _entry(folder: Path, written: str, *prefixes: str) -> Path | None:
         return None if place.is_symlink() or not place.exists() else place
     except (OSError, ValueError):  # a name that no folder can hold
         return None
-
-
-def _data_of_runs() -> set[str]:
-    """The cohorts of this installation's own runs: the account began those on other folders, and
-    runs that came from elsewhere name none."""
-    from midchart.core.runs.directory import find_run, run_ids
-
-    paths: set[str] = set()
-    for run in run_ids():
-        folder = find_run(run)
-        try:
-            if not folder.imported.exists():
-                paths.add(folder.plan().data)
-        except MidchartError:
-            continue  # damaged: it is listed as such, and opens nothing
-    return paths

@@ -35,7 +35,7 @@ FUNCTIONS = {
         own_questions paper_claims paper_comparison paper_runs preflight presets published_curve
         published_summary question_set_spec question_sets questions_table read_benchmark
         reading_progress readers_of replication report report_csv review_agreement review_mark
-        review_rows reviewer_name reviewers rows rows_warning run_entries scored_arms
+        review_rows reviewer_name reviewers rows rows_warning run_cohort run_entries scored_arms
         replication_specs scores select select_report shared_cards shipped_runs spec_schema status
         step_specs typed_question unconfirmed_permissions unread waterfall wrong_in_the_middle""",
     "reviewer": """

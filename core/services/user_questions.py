@@ -38,7 +38,6 @@ from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
 from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.status import status
 from midchart.core.services.cohorts import open_data
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.storage.jsonl import add_line
@@ -342,7 +341,7 @@ def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, 
     for what, name, known in (("arm", label, "labels"), ("reader", reader, "readers")):
         if name not in entries[known]:
             raise UnknownName(f"{what} of the run", name, entries[known])
-    data = status(run)["data"]
+    data = folder.cohort_path()
     cohort = gold_under(asked_of_all(open_data(data), questions), plan.protocol)
     cell_of = {
         one.id: (one.record_id, i % len(questions)) for i, one in enumerate(cohort.instructions)

@@ -171,7 +171,7 @@ def compared(run: dict[str, Any], baseline: str) -> dict[str, Any]:
 
 
 @cached(
-    lambda run: (run["run"], api.cohort_key(api.open_data(run["data"]))),
+    lambda run: (run["run"], api.cohort_key(api.run_cohort(run["run"]))),
     entries=2,
     spinner="Reading the cohort",
     shared=True,

@@ -32,6 +32,7 @@ from midchart.core.other_systems.audit.tables import (
 from midchart.core.provenance import digest
 from midchart.core.results.reviews import DEALT_FILE, reviews_folder
 from midchart.core.results.tables import ends, generator
+from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import Moment
@@ -92,13 +93,14 @@ def dealt_questions() -> frozenset[str]:
     return frozenset(line["question"] for file in files for line in read_lines(file, _LINE))
 
 
-def cards_of(run: str, plan: Plan) -> list[AuditCard]:
+def cards_of(folder: RunDirectory) -> list[AuditCard]:
     """The cards of a run in the order in which they were drawn; those whose question was withdrawn
-    are unmarked and have no record. Raises DataError for a file that cannot be read."""
-    lines = list(read_lines(dealt_file(run), _LINE))
+    are unmarked and have no record. Raises DataError for a file that cannot be read, and as
+    :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
+    lines = list(read_lines(dealt_file(folder.id), _LINE))
     if not lines:
         return []
-    questions = kept_questions(cohort_folder(plan.data))
+    questions = kept_questions(cohort_folder(folder.cohort_path()))
     cards: list[AuditCard] = []
     for line in lines:
         question = questions.get(line["question"])

@@ -34,6 +34,7 @@ from midchart.core.provenance import digest, now
 from midchart.core.readers.extractive import bare
 from midchart.core.runs.answering import case_of
 from midchart.core.runs.declared import Conclusion
+from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import UNLIMITED, ArmConfig, Plan, Spec
@@ -171,7 +172,7 @@ class AuditRun(Experiment):
         return conclusion(report)
 
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
-        run_cards = cards.cards_of(store.folder.parent.name, plan)
+        run_cards = cards.cards_of(RunDirectory(store.folder.parent))
         return {
             **tables.tables(store, plan),
             "corrected": cards.corrected(store, plan, run_cards),

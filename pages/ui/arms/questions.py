@@ -155,7 +155,7 @@ def questions(comparison: Shown) -> None:
     if not chosen_questions:
         st.info("No question matches these filters.")
         return
-    cohort = api.open_data(run["data"])
+    cohort = api.run_cohort(run["run"])
     arm = filters["arm"]
     first = (
         [comparison.baseline] if arm in (ANY, comparison.baseline) else [arm, comparison.baseline]

@@ -216,7 +216,8 @@ FILTERS = {
 
 def _marked(run: dict[str, Any]) -> str:
     """The annotations of the cohort's questions, as part of a cache key."""
-    return repr([(one.id, one.annotations) for one in api.own_questions(run["data"])])
+    data = api.run_cohort(run["run"]).path
+    return repr([(one.id, one.annotations) for one in api.own_questions(data)])
 
 
 @cached(

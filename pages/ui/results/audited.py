@@ -17,7 +17,7 @@ from midchart.pages.ui.shared.pickers import token
 def open_chart(shown: kit.Shown, _: api.View, row: Mapping[str, Any]) -> None:
     """Open page Patient on the question of a row: the cohort's own, else as it was asked, with the
     marks of the audited system."""
-    cohort = api.open_data(shown.run["data"])
+    cohort = api.run_cohort(shown.run["run"])
     name, record = Path(cohort.path).name, row["record"]
     if row["own_question"]:
         asked = {"patient": token(name, record), "question": token(name, row["own_question"])}

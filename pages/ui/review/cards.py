@@ -63,7 +63,7 @@ def mark(run: dict[str, Any], reviewer: str) -> None:
 
 def _open(run: dict[str, Any], card: dict[str, Any], reviewer: str) -> None:
     st.session_state[ANNOTATOR] = api.reviewer_name(reviewer) if reviewer else ""
-    name = Path(api.open_data(run["data"]).path).name
+    name = Path(api.run_cohort(run["run"]).path).name
     asked = {"patient": token(name, card["record"]), "question": token(name, card["question"])}
     navigation.on_click("patient", cohort=name, arms=BLIND, **asked)
 

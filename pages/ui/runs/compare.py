@@ -136,7 +136,7 @@ def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
         token=lambda key: token(baseline["run"], key), width=picker.WIDTH,
     )  # fmt: skip
     rows = by_pair[pairs[key]]
-    cohort = api.open_data(baseline["data"])
+    cohort = api.run_cohort(baseline["run"])
     instructions = [row["instruction"] for row in rows]
     words = RIGHT[rows[0]["measure"]]
     frame = pd.DataFrame(

@@ -23,6 +23,7 @@ from midchart.core.loaders.open import (
     set_data_use,
     settle_columns,
 )
+from midchart.core.results import reviews
 from midchart.core.services import objects
 from tests.support.run_helpers import write_cohort
 
@@ -104,7 +105,7 @@ def test_a_run_opens_no_linked_folder_by_its_path(
     folder, link = tmp_path.resolve() / "folder", tmp_path.resolve() / "link"
     folder.mkdir()
     link.symlink_to(folder)
-    monkeypatch.setattr(objects, "_data_of_runs", lambda: {str(folder), str(link)})
+    monkeypatch.setattr(reviews, "data_of_runs", lambda: {str(folder), str(link)})
     checks = objects._Objects("open_data")  # pyright: ignore[reportPrivateUsage]
     assert checks.cohort(str(folder)) == str(folder)
     with pytest.raises(NotPermitted):

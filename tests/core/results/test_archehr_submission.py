@@ -105,7 +105,7 @@ def test_a_run_is_written_with_scores_and_with_text_as_a_submission(
     run = finished_run(
         spec(folder, arms=arms, readers=["extractive"], judges=["token_overlap"], protocol=protocol)
     )
-    assert cases_of(find_run(run).plan()).keys() == {str(n) for n in range(1, 7)}
+    assert cases_of(find_run(run)).keys() == {str(n) for n in range(1, 7)}
     without = api.export_to(run, "archehr-qa", tmp_path / "scores")
     assert len(without["files"]) == 2
     written = api.export_to(run, "archehr-qa", tmp_path / "all", with_text=True)

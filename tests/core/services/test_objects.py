@@ -25,19 +25,30 @@ from midchart.core.errors import InputError, MidchartError, NotPermitted
 from midchart.core.gate.checkpoint import save_gate
 from midchart.core.identity import ROLES, Person, acting_as
 from midchart.core.options import FORMAT
+from midchart.core.other_systems.audit.cards import dealt_file
 from midchart.core.runs import gate_checkpoints, process
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.spec import spec_schema
 from midchart.core.services.objects import KINDS, REFUSED, kind_of
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
+from midchart.core.storage.jsonl import add_line
 from tests.support.gates import random_gate
-from tests.support.run_helpers import allow, continue_run, finished_run, workspace_at, write_cohort
+from tests.support.opened_cohorts import opened_by_plan
+from tests.support.run_helpers import (
+    ROOT,
+    allow,
+    continue_run,
+    finished_run,
+    workspace_at,
+    write_cohort,
+)
 from tests.support.tiny_models import make_qwen
 
 ROLE_NAMES = [
     name for role, names in FUNCTIONS.items() if role != ANYBODY for name in names.split()
 ]
 CANARY = "canary-outside"
+SENT = "canary-of-a-sender"
 
 
 @pytest.fixture(scope="module")
@@ -522,3 +533,96 @@ def test_an_imported_run_opens_no_place_that_its_sender_named(site, opened):
         api.asked_of(run)
     assert not [path for path in opened if CANARY in str(path)]
     shutil.rmtree(place)
+
+
+ARGUMENTS: dict[str, Any] = {
+    "arms": ["bm25"], "by": "", "card": "x", "cards": 2, "cell": "x", "first": "exact",
+    "index": 0, "instruction": "x", "judge": "exact", "key": "x", "label": "bm25", "most": 3,
+    "name": "renamed", "number": 2, "outcome": "correct", "protocol": api.Protocol(),
+    "reader": "extractive", "reviewer": "ann", "second": "exact", "seed": 0, "table": "answers",
+    "task": "x", "to": "archehr-qa", "content": "question,evidence\nown-1,Patient\n",
+}  # fmt: skip
+"""What a call of a function that takes a run has for its other parameters."""
+
+
+def files_in(folder: Path) -> dict[str, bytes]:
+    """The files in a folder."""
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def calls_on(run: str, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every function of the interface that takes a run, with arguments; last the run's removal."""
+    names = [name for name in ROLE_NAMES if name not in ("remove_run", "wait", "open_shipped")]
+    for name in (*names, "remove_run"):
+        parameters = inspect.signature(getattr(api, name)).parameters.values()
+        kinds = {one.name: kind_of(name, one.name) for one in parameters}
+        if "run" not in kinds.values():
+            continue
+        arguments: dict[str, Any] = {}
+        for one in parameters:
+            if kinds[one.name] == "run":
+                several = {"x": run} if name == "faults_alone" else [run, run]
+                arguments[one.name] = several if one.name in ("runs", "others") else run
+            elif kinds[one.name] == "path":
+                arguments[one.name] = folder / name
+            elif one.name == "record":
+                arguments[one.name] = next(iter(api.open_data("ward").records.values()))
+            elif one.default is inspect.Parameter.empty:
+                arguments[one.name] = ARGUMENTS[one.name]
+        yield name, arguments
+
+
+@pytest.mark.parametrize("role", ["account", "owner"])
+@pytest.mark.parametrize("kind", ["answers", "audit", "audit with cards"])
+def test_no_function_opens_the_place_that_an_imported_run_names(site, opened, tmp_path, kind, role):
+    """Its sender chose the name; a folder of that name in the current folder is another one."""
+    log = settings.received_folder() / "asked.jsonl"
+    lines = [
+        {"id": str(n), "patient": str(n), "question": f"Which drug, {n}?", "answer": "x",
+         "context": "x"}
+        for n in (1, 2)
+    ]  # fmt: skip
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    audit = {"kind": "audit", "data": "ward", "log": str(log), "arms": ["bm25"]}
+    asked = spec_on("ward", questions=["Which drug?"], judges=[])
+    run = finished_run(asked if kind == "answers" else audit)
+    place = settings.runs_folder() / run
+    document = json.loads((place / "spec.json").read_text())
+    document["cohort"]["path"] = document["spec"]["data"] = SENT
+    (place / "spec.json").write_text(json.dumps(document))
+    note = {"imported": "2026-01-01", "by": "x", "with_text": False, "cohort": "absent", "data": ""}
+    (place / "imported.json").write_text(json.dumps(note))
+    if kind == "audit with cards":
+        card = {"time": "2026-01-01T00:00:00Z", "instruction": "x", "question": "own-1"}
+        add_line(dealt_file(run), {**card, "size": 1.0, "next": 0.5})
+    before = files_in(write_cohort(tmp_path / SENT))
+    who = api.account() if role == "account" else Person("owner@ward.org", "owner")
+    answered: list[str] = []
+    opened.clear()
+    with contextlib.chdir(tmp_path), acting_as(who):
+        for name, arguments in calls_on(run, tmp_path):
+            try:
+                getattr(api, name)(**arguments)
+                answered.append(name)
+            except (MidchartError, KeyError) as error:  # KeyError: a table of another kind of run
+                assert isinstance(error, MidchartError) or kind != "answers", name
+            assert not [path for path in opened if SENT in str(path)], name
+    assert files_in(tmp_path / SENT) == before
+    assert {"status", "rows_warning", "audit_cards", "remove_run"} - set(answered) <= (
+        {"audit_cards"} if kind != "audit" else set[str]()
+    )
+    assert not place.exists()
+
+
+def test_a_run_s_cohort_is_opened_by_the_one_function_that_gives_its_path():
+    files = [path for part in ("core", "pages") for path in (ROOT / part).rglob("*.py")]
+    assert len(files) > 300
+    calls = {str(path.relative_to(ROOT)): list(opened_by_plan(path.read_text())) for path in files}
+    assert not {name: calls for name, by_plan in calls.items() if by_plan}
+    for call in (
+        "open_data(plan.data).records", "kept_questions(cohort_folder(folder.plan().data))",
+        'api.open_data(shown.run["data"])', 'api.open_data(baseline["data"])',
+        'digest_of(Path(status(run)["data"]))', "open_source(started.data)",
+    ):  # fmt: skip
+        assert list(opened_by_plan(f"def f():\n    return {call}\n")), call
+    assert list(opened_by_plan('def f():\n    data = status(run)["data"]\n    open_data(data)\n'))

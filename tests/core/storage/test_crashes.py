@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core.runs.directory import changed_rows, find_run, make_run, run_ids, take_lock
+from midchart.core.results.report import changed_rows
+from midchart.core.runs.directory import find_run, make_run, run_ids, take_lock
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.worker import do_run
