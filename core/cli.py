@@ -24,6 +24,7 @@ from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration, visible, visible_json
+from midchart.core.parsing import user_path
 from midchart.core.regular_files import read_named
 from midchart.core.storage.files import protect_new_files
 from midchart.core.time_left import TimeLeft
@@ -578,7 +579,7 @@ def audit(call: Namespace) -> None:
             "judges": [call.judge],
             "readers": [call.reader],
             "against": call.against,
-            **{name: str(Path(file).resolve()) for name, file in files.items() if file},
+            **{name: str(user_path(file).resolve()) for name, file in files.items() if file},
         }
     )
     _finish(run, call)

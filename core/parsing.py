@@ -6,6 +6,7 @@ too long, a text that is not UTF-8, a path that no file system takes.
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import tomllib
@@ -228,7 +229,18 @@ def user_path(text: str | Path) -> Path:
             f"{shown!r}: is too long for a path; a name has at most {LONGEST_NAME} bytes and a "
             f"path {LONGEST_PATH}"
         )
+    if _is_circle(path):
+        raise InputError(f"{shown!r}: is a link that leads back to itself; name the file itself")
     return path
+
+
+def _is_circle(path: Path) -> bool:
+    """Whether links on the way to a path lead in a circle, where ``Path.resolve`` fails."""
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def repeated(names: Iterable[str]) -> list[str]:

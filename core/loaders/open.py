@@ -49,7 +49,7 @@ from midchart.core.errors import DataError, DataUseError, InputError, UnknownNam
 from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
-from midchart.core.parsing import read_toml
+from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, digest, file_hash
 from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.files import file_state, file_state_if_any
@@ -160,7 +160,7 @@ def open_cohort(path: str | Path) -> Cohort:
 
 def opened(path: str | Path) -> tuple[Cohort, Path]:
     """The cohort of :func:`open_cohort` without those questions, and its folder."""
-    place = Path(path).resolve()
+    place = user_path(path).resolve()
     with _lock:
         held = _open.pop(place, None)
         if held is None or not held.current(place):

@@ -40,7 +40,7 @@ from midchart.core.provenance import now
 from midchart.core.results.report import changed_rows, report, views_of, write_tables
 from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, find_run, write_json
-from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.experiment import EXPERIMENTS, MADE
 from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.spec import LISTS, gathering, parse_spec, read_toml, token_twins, write_toml
@@ -338,15 +338,19 @@ def kept_columns(table: str, schema: Schema, with_text: bool) -> list[str]:
 
 
 def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
-    """Whether an export may include text of records: the cohort's tag allows it, as that of every
-    cohort does that the program generated.
+    """Whether an export may include text of records: the present tag of the run's cohort allows it,
+    as that of every cohort does that the program generated. A cohort that is not here any more, or
+    never was, allows nothing, whatever its tag was when the run was planned.
 
-    By the present tag where the cohort exists here, else by the tag when the run was planned.
+    Raises DataError where the cohort cannot be read.
     """
-    then: Mapping[str, Any] = plan.raw["cohort"]["data_use"]
-    if folder.imported.exists() or not Path(folder.cohort_path()).exists():
-        return bool(then["external_services_allowed"])
-    return open_cohort(folder.cohort_path()).manifest.external_services_allowed
+    imported = folder.imported.exists()
+    if plan.data == MADE and not imported:
+        return True
+    if imported and folder.imported_facts().get("cohort") != "same":
+        return False
+    path = folder.cohort_path()
+    return Path(path).exists() and open_cohort(path).manifest.external_services_allowed
 
 
 def check_text_allowed(folder: RunDirectory, plan: Plan) -> None:
@@ -367,7 +371,7 @@ def export_run(
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
-    takes the text of records along only where the cohort is synthetic or its tag allows external
+    takes the text of records along only where the cohort is here and its tag allows external
     services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
     tables, which the program that opens it makes of the rows. Raises InputError for a run that
     is not finished or a place that cannot be written. Gives ``file``, ``with_text`` and

@@ -60,6 +60,15 @@ MOST_ROWS = 50_000_000
 MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
 MOST_JSON = 256 << 20
+MOST_OF = {"spec.json": 8 << 20, "gates.json": 8 << 20, "done.json": 1 << 20}
+"""Bytes of the documents that are read at once: a spec's own limit, 200,000 patients that gates
+have seen, and a few counts and digests."""
+MOST_EVENTS, EVENTS_OF_ROWS = 8 << 20, 4
+"""Bytes of the events of a run that waits, and for each byte of its rows: an event says how many
+rows there are, and is written when there are more."""
+MOST_TINY_ROWS, LEAST_ROW_BYTES = 10_000, 8
+"""Rows of a table that may be of any size; bytes of each further row in its file, whose key is a
+hash of 16 bytes."""
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 MOST_RESAMPLES = 1_000_000
@@ -168,7 +177,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         fresh = RunDirectory(hidden / run)
         fresh.path.mkdir()
         for name in sorted(listed):
-            _take(path, name, listed[name], opened, fresh.path)
+            _take(path, name, listed[name], opened, fresh.path, _most_bytes(name, names))
         _look(path, run, fresh)
         cohort = _local_cohort(fresh)
         write_json(
@@ -300,14 +309,29 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     return {"cohort": "same" if same else "other", "data": str(place) if same else ""}
 
 
-def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> None:
+def _most_bytes(name: str, sizes: Mapping[str, int]) -> int:
+    """The most bytes that a file of an export has; ``sizes``: of all its files."""
+    if name.endswith(".parquet"):
+        return MOST_BYTES
+    if name == "events.jsonl":
+        rows = sum(size for one, size in sizes.items() if one.startswith("items/"))
+        return min(MOST_JSON, MOST_EVENTS + EVENTS_OF_ROWS * rows)
+    return MOST_OF.get(name, MOST_JSON)
+
+
+def _take(
+    path: Path, name: str, recorded: Any, opened: Opener, into: Path, most_bytes: int
+) -> None:
     """Copy a file, never more bytes of it than the manifest says, and hold it to its hash."""
     facts = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
     size, expected = facts.get("bytes"), facts.get("sha256")
     if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
         raise InputError(f"{path}: {MANIFEST} has no size or hash of {name}")
-    if not name.endswith(".parquet") and size > MOST_JSON:
-        raise InputError(f"{path}: {name} is larger than {MOST_JSON >> 20} MiB; not opened")
+    if size > most_bytes:
+        raise InputError(
+            f"{path}: {name} has {size / (1 << 20):,.0f} MiB, where a run of this size writes "
+            f"{most_bytes / (1 << 20):,.0f} MiB at most; export the run again"
+        )
     target = into / name
     target.parent.mkdir(exist_ok=True)
     total, left = sha256(), size
@@ -415,6 +439,12 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
     if schema is None:
         return
+    most_rows = MOST_TINY_ROWS + parquet.stat().st_size // LEAST_ROW_BYTES
+    if rows > most_rows:
+        raise InputError(
+            f"{parquet.name} has {rows:,} rows, where a file of its size holds {most_rows:,} at "
+            "most; export the run again"
+        )
     struct = ", ".join(f"NULL::{type} AS {identifier(name)}" for name, type in schema.items())
     known = {
         row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from math import isfinite
 from typing import Any, cast
 
@@ -66,8 +67,14 @@ _PYTHON_TEXTS = re.compile(rf"\[\s*(?:{_PYTHON_TEXT}\s*(?:,\s*{_PYTHON_TEXT}\s*)
 
 def fields_of(row: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a row by the sample's field (:data:`COLUMNS`), without missing ones."""
-    names = known_names(list(row), COLUMNS)
-    return {field: row[column] for column, field in names.items() if not _is_missing(row[column])}
+    names = _known(tuple(row))
+    return {field: row[column] for column, field in names if not _is_missing(row[column])}
+
+
+@lru_cache(maxsize=64)
+def _known(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The columns whose meaning is known, with their fields; the rows of a log have few headers."""
+    return tuple(known_names(columns, COLUMNS).items())
 
 
 def _is_missing(value: Any) -> bool:

@@ -55,8 +55,10 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         runs.mkdir(parents=True, exist_ok=True)
         stack = ExitStack()
         hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
+    stack.enter_context(writing(runs))
     schemas = {"samples": SAMPLES, "scores": SCORES, "prompts": PROMPTS}
     store = RowStore(hidden, schemas)
+    stack.callback(store.close)
     troubles: list[str] = []
     count = unread = scores = unnamed = 0
     patients: set[str] = set()
@@ -69,7 +71,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
             troubles.append(one_line(line))
 
     cohort = _received_for(place)
-    try:
+    with stack:
         # The rows, before the run's folder is made: the run appears complete or not at all.
         for sample in read_samples(place, trouble, sample_format):
             count += 1
@@ -102,9 +104,6 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
 
         document = _document(run_name, place.name, total.hexdigest(), count, facts)
         folder = make_run(document, complete=complete)
-    finally:
-        store.close()
-        stack.close()
     return {
         "run": folder.id,
         "folder": str(folder.path),

@@ -449,7 +449,7 @@ class LineWriter:
         try:
             written = os.write(self._fd, line)
         except OSError as error:
-            raise WorkFailed(f"{self.path}: cannot be written ({error.strerror})") from None
+            raise self._not_written(error) from None
         if written < len(line):
             os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
             raise WorkFailed(f"{self.path}: the disk took only part of a row (is it full?)")
@@ -457,16 +457,24 @@ class LineWriter:
             self.sync()
 
     def sync(self) -> None:
-        """Make what was written outlast a power cut."""
-        os.fsync(self._fd)
+        """Make what was written outlast a power cut; raises WorkFailed when the disk is full."""
+        try:
+            os.fsync(self._fd)
+        except OSError as error:
+            raise self._not_written(error) from None
         self._synced = time.monotonic()
 
     def close(self) -> None:
-        """Sync and close; closing twice is once."""
+        """Sync and close, also where syncing fails; closing twice is once."""
         if self._fd >= 0:
-            self.sync()
-            os.close(self._fd)
-            self._fd = -1
+            try:
+                self.sync()
+            finally:
+                os.close(self._fd)
+                self._fd = -1
+
+    def _not_written(self, error: OSError) -> WorkFailed:
+        return WorkFailed(f"{self.path}: cannot be written ({error.strerror})")
 
 
 # From JSON Lines to Parquet when a run is finished, and back when it is resumed.

@@ -13,6 +13,7 @@ from midchart.core.errors import DataError, InputError, MidchartError, SpecError
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import DEEPEST, read_json, read_toml, user_path
+from midchart.core.results.importing import import_run
 from midchart.core.runs.spec import read_spec
 
 MOST_S = 5.0
@@ -80,6 +81,16 @@ def test_what_can_be_no_path_is_refused(text: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason) as error:
         user_path(text)
     assert str(error.value).isprintable()
+
+
+def test_a_link_that_leads_back_to_itself_is_refused_in_one_line(tmp_path: Path) -> None:
+    circle = tmp_path / "circle.zip"
+    circle.symlink_to(circle)
+    for read in (user_path, open_cohort, import_run, read_spec):
+        with pytest.raises(MidchartError, match="circle"):
+            read(circle)
+    with pytest.raises(InputError, match="leads back to itself"):
+        user_path(circle / "inside")
 
 
 def test_a_path_is_what_was_written(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -319,6 +319,32 @@ def test_zips_beyond_the_size_limits_are_not_unpacked(
     assert nothing_left(elsewhere)
 
 
+@pytest.mark.parametrize("name", ["spec.json", "done.json", "gates.json", "events.jsonl"])
+def test_documents_beyond_what_a_run_writes_are_not_read(
+    place: Exported, elsewhere: Path, tmp_path: Path, name: str
+):
+    folder = unpacked(place.file, tmp_path / "open")
+    with (folder / name).open("ab") as file:
+        file.write(b" " * (9 << 20))
+    with pytest.raises(InputError, match=rf"{name} has 9 MiB, where a run of this size writes"):
+        import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+def test_a_table_has_no_more_rows_than_its_bytes_can_hold(
+    place: Exported, elsewhere: Path, tmp_path: Path
+):
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    folder = unpacked(place.file, tmp_path / "open")
+    answers = folder / "items" / "answers.parquet"
+    parquet.write_table(arrow.table({"key": ["a"] * 300_000}), answers)
+    with pytest.raises(InputError, match=r"answers.parquet has 300,000 rows, where a file of its"):
+        import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
 def test_changed_and_truncated_files_are_refused(place: Exported, elsewhere: Path, tmp_path: Path):
     folder = unpacked(place.file, tmp_path / "open")
     events = (folder / "events.jsonl").read_bytes()

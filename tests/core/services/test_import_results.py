@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import zipfile
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
-from midchart.core.errors import DataError, DataUseError, InputError, UnknownName
+from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, UnknownName
 from midchart.core.runs.directory import find_run
 
 LOGS = Path(__file__).parents[1] / "samples/logs"
@@ -137,3 +139,21 @@ def test_texts_of_a_log_leave_only_where_its_tag_allows(tmp_path):
 def test_a_log_is_no_spec_of_a_run(tmp_path):
     with pytest.raises(InputError, match="import-results"):
         api.start({"name": "x", "kind": "other_results"})
+
+
+@pytest.mark.parametrize("which", range(1, 16))
+def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, which):
+    log = two_models(tmp_path)
+    times, sync = 0, os.fsync
+
+    def full(handle: int) -> None:
+        nonlocal times
+        times += 1
+        if times >= which:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(MidchartError, match="No space left on device"):
+        api.import_results(log)
+    assert not list(settings.runs_folder().glob("*"))
