@@ -20,7 +20,7 @@ import pytest
 
 from midchart.core import api, config
 from midchart.core.egress import audit
-from midchart.core.errors import DataError, InputError, MidchartError, WorkFailed
+from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, WorkFailed
 from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.results import importing
 from midchart.core.results.reviews import reviews_folder
@@ -768,3 +768,22 @@ def test_the_folder_of_a_probe_is_one_that_a_start_sweeps_after_a_kill(
     api.probe({"kind": "selection", "data": "ward", "arms": ["recency"]})
     assert left[0].exists() and left[0].parent == config.data_folder()
     assert recover() == [] and hidden() == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("end", ["renamed", "removed", "imported"])
+def test_text_of_a_cohort_that_is_not_here_is_exported_no_more(tmp_path: Path, end: str) -> None:
+    prepare(tmp_path / "place")
+    api.set_data_use("ward", "external_services_allowed", True, "agreement number 12")
+    (run,) = [row["run"] for row in api.status()]
+    shutil.rmtree(reviews_folder(run))
+    assert api.export_run(run, tmp_path / "first", True)["with_text"]
+    if end == "renamed":
+        (config.cohorts_folder() / "ward").rename(config.cohorts_folder() / "other")
+    else:
+        api.remove_cohort("ward", runs=end == "imported")
+    if end == "imported":
+        assert api.import_run(tmp_path / "first")["cohort"] == "absent"
+    with pytest.raises(DataUseError):
+        api.export_run(run, tmp_path / "second", True)
+    assert not api.export_run(run, tmp_path / "third")["with_text"]
