@@ -6,8 +6,8 @@ An unclosed quote costs its own row, not the rows after it.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
+import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import (
@@ -28,6 +28,7 @@ from midchart.core.cohorts.files import (
 from midchart.core.errors import DataError
 from midchart.core.format import count
 from midchart.core.parsing import repeated
+from midchart.core.storage.archives import untrusted_gzip
 
 _LARGEST_UNPACKED = 4 << 30
 """Bytes of a packed file that is read as a whole."""
@@ -106,13 +107,26 @@ def read_bytes(path: Path, name: str) -> bytes:
     if path.suffix.lower() != ".gz":
         return data
     try:
-        with gzip.open(io.BytesIO(data)) as packed:
-            data = packed.read(_LARGEST_UNPACKED + 1)
+        with untrusted_gzip(io.BytesIO(data), name, len(data)) as unpacked:
+            data = unpacked.read(_LARGEST_UNPACKED + 1)
     except DAMAGED_FILE:
         raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
     if len(data) > _LARGEST_UNPACKED:
         raise DataError(name, None, "unpacks to more than 4 GB", "split it")
     return data
+
+
+_CHECKED_PACKED = 8 << 20
+"""Bytes of a packed table that is unpacked to check its size; a larger one is one of gigabytes."""
+
+
+def check_unpacked(path: Path) -> None:
+    """Raise DataError for a small packed table, which another library reads by its name, that
+    unpacks to too much; OSError, EOFError, zlib.error where it is damaged."""
+    if path.suffix.lower() == ".gz" and path.stat().st_size <= _CHECKED_PACKED:
+        with opened(path) as file:
+            while file.read(1 << 20):
+                pass
 
 
 DAMAGED_FILE = (OSError, EOFError, zlib.error)
@@ -125,9 +139,7 @@ def opened(path: Path, largest: int = LARGEST_TABLE) -> IO[bytes]:
     file = open_file(path, largest)
     if path.suffix.lower() != ".gz":
         return file
-    packed = gzip.GzipFile(fileobj=file, mode="rb")
-    packed.myfileobj = cast(Any, file)  # closed with it
-    return packed  # pyright: ignore[reportReturnType]
+    return untrusted_gzip(file, path.name, os.fstat(file.fileno()).st_size)
 
 
 def read_any_text(path: Path, name: str, log: LoadLog) -> str:

@@ -27,6 +27,7 @@ from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
 from midchart.core.fhir.values import clean
+from midchart.core.storage.archives import untrusted_gzip
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU
 from midchart.core.types import Skip
@@ -223,8 +224,8 @@ def _opened(path: Path) -> Generator[IO[bytes]]:
         if path.suffix.lower() != ".gz":
             yield file
             return
-        with gzip.open(file) as unpacked:
-            yield unpacked  # pyright: ignore[reportReturnType]
+        with untrusted_gzip(file, path.name, os.fstat(file.fileno()).st_size) as unpacked:
+            yield unpacked
 
 
 def _holds_lines(path: Path) -> bool:
@@ -272,7 +273,7 @@ def names_type(path: Path, limit: int = LARGEST_TABLE, unread: bool = True) -> b
                 if _MARK in (end + block).replace(b"\0", b""):
                     return True
                 end, read = block[-2 * len(_MARK) :], read + len(block)
-    except _DAMAGED:
+    except (DataError, *_DAMAGED):
         return True  # it is named when it is read
     except OSError:
         return unread

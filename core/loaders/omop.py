@@ -62,6 +62,7 @@ from midchart.core.cohorts.tables import (
     MOST_CSV_COLUMNS,
     are_quoted_by_apostrophes,
     check_columns,
+    check_unpacked,
     column_names,
     leave_out,
     read_any_text,
@@ -705,6 +706,7 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     DuckDB would try out several dialects, which takes seconds and gigabytes for some headers.
     """
     default = DELIMITERS[table_kind(file)]
+    check_unpacked(file)
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
     if (n := len(head.header)) > MOST_CSV_COLUMNS:
         reason = f"has {n:,} columns; at most {MOST_CSV_COLUMNS} are read"

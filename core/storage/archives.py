@@ -1,7 +1,10 @@
-"""Reads zip files that somebody else made; nothing is unpacked by a name or size that it chose."""
+"""Reads zip and gzip files that somebody else made; nothing is unpacked by a name or size that they
+chose."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import stat
 import struct
 import zipfile
@@ -15,14 +18,23 @@ from midchart.core.errors import DataError
 from midchart.core.parsing import valid_unicode
 from midchart.core.regular_files import open_regular
 
-MOST_RATIO = 1_000
-"""How many times its packed size a file may have; deflate reaches 1,032."""
+MOST_RATIO, SMALL_UNPACKED = 250, 4 << 20
+"""How many times its packed size, beyond some bytes, a file unpacks to. Text of records reaches
+130: indented FHIR of vital signs each minute; deflate reaches 1,032."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, OverflowError),  # offsets, sizes and names that cannot be
 )
+
+
+TOO_PACKED = "unpack it, and import what it holds"
+
+
+def most_unpacked(packed: int) -> int:
+    """The bytes to which so many packed ones may unpack."""
+    return SMALL_UNPACKED + MOST_RATIO * packed
 
 
 def relative_path(name: str) -> PurePosixPath:
@@ -72,7 +84,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
         Refuses links and special files, names that lead out of a folder or occur twice, files that
-        unpack to over a thousand times their size, and more than so many files or bytes.
+        unpack to over :data:`MOST_RATIO` times their size, and more than so many files or bytes.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -85,11 +97,13 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
                 raise self._refused("holds a link or a special file", "pack the files themselves")
             if path in paths:
                 raise self._refused(f"holds {info.filename[:80]!r} twice")
-            if info.file_size > MOST_RATIO * max(info.compress_size, 1):
-                raise self._refused("is a zip bomb")
             paths.add(path)
             if only is None or info.filename in only:
                 self._checked[info.filename] = info
+        if sum(info.file_size for info in self._infos) > most_unpacked(
+            sum(info.compress_size for info in self._infos)
+        ):
+            raise self._refused("is a zip bomb", TOO_PACKED)
         sizes = {name: info.file_size for name, info in self._checked.items()}
         if sum(sizes.values()) > most_bytes:
             limit = f"unpacks to more than {most_bytes / (1 << 30):g} GiB uncompressed"
@@ -129,3 +143,38 @@ class UntrustedFile:
             return self._member.read(n)
         except DAMAGED:
             raise self._damaged from None
+
+
+def untrusted_gzip(file: IO[bytes], name: str, size: int) -> IO[bytes]:
+    """What an opened gzip file of ``size`` bytes unpacks to; closing it closes the file.
+
+    Reading raises DataError, which calls it ``name``, where they are too many for its size, and the
+    errors of gzip where it is damaged.
+    """
+    return io.BufferedReader(_Unpacked(file, name, size), _AT_ONCE)
+
+
+_AT_ONCE = 1 << 18
+
+
+class _Unpacked(io.RawIOBase):
+    def __init__(self, file: IO[bytes], name: str, size: int) -> None:
+        self._file, self._name = file, name
+        self._packed = gzip.GzipFile(fileobj=file, mode="rb")
+        self._left = most_unpacked(size)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        n = self._packed.readinto(memoryview(buffer)[:_AT_ONCE])
+        self._left -= n
+        if self._left < 0:
+            reason = f"unpacks to over {MOST_RATIO} times its size, as no text of records does"
+            raise DataError(self._name, None, reason, TOO_PACKED)
+        return n
+
+    def close(self) -> None:
+        self._packed.close()
+        self._file.close()
+        super().close()

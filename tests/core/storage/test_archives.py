@@ -1,12 +1,16 @@
 """Zip files from elsewhere: what is refused, in one line, and what is read."""
 
+import gzip
 import io
+import json
 import stat
 import zipfile
 
 import pytest
 
-from midchart.core.errors import DataError
+from midchart.core import api
+from midchart.core.cohorts.tables import opened
+from midchart.core.errors import DataError, MidchartError
 from midchart.core.storage.archives import UntrustedZip, relative_path
 
 
@@ -107,3 +111,42 @@ def test_a_path_below_a_folder_is_given_back() -> None:
 def test_a_name_that_cannot_be_a_path_below_a_folder_is_refused(name) -> None:
     with pytest.raises(DataError):
         relative_path(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "head"),
+    [
+        ("notes.csv.gz", b"patient_id,time,text\np1,2020-01-01,"),
+        ("note.csv.gz", b"note_id,person_id,note_date,note_text\n1,1,2020-01-01,"),
+        ("Patient.ndjson.gz", b'{"resourceType":"Patient","id":"p1"}\n'),
+    ],
+)
+def test_a_gzip_file_that_unpacks_to_too_much_is_refused_in_one_line(
+    tmp_path, monkeypatch, name, head
+) -> None:
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    folder = tmp_path / "ward"
+    folder.mkdir()
+    (folder / "person.csv").write_text("person_id,year_of_birth\n1,1950\n")
+    (folder / name).write_bytes(gzip.compress(head + b" " * (8 << 20) + b"\n"))
+    try:
+        (skip,) = api.import_cohort("ward", folder)["skipped"]  # of OMOP's tables, this one
+        line = f"{skip['file']}: {skip['reason']}"
+    except MidchartError as refused:
+        line = str(refused)
+    assert line.startswith(f"{name}: unpacks to over 250 times its size")
+    assert "\n" not in line
+
+
+def test_repetitive_text_of_records_is_read(tmp_path) -> None:
+    row = "p1,2020-01-01 {:02d}:{:02d},heart rate,70,bpm\n"
+    vitals = "".join(row.format(i // 60 % 24, i % 60) for i in range(200_000))
+    observed = {"code": {"coding": [{"system": "http://loinc.org", "code": "8867-4"}] * 4}}
+    resources = "".join(json.dumps({"id": str(i), **observed}, indent=16) for i in range(10_000))
+    for text in (vitals.encode(), resources.encode()):
+        file = tmp_path / "a.csv.gz"
+        file.write_bytes(gzip.compress(text))
+        with opened(file) as unpacked:
+            assert unpacked.read() == text
+        with UntrustedZip(packed({"a": text}), "a.zip") as archive:
+            assert archive.check(1, 1 << 30) == {"a": len(text)}
