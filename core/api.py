@@ -146,7 +146,6 @@ if TYPE_CHECKING:
         cohorts,
         open_data,
         prepare_demo,
-        run_cohort,
         set_data_use,
         settle_columns,
         unconfirmed_permissions,
@@ -198,6 +197,7 @@ if TYPE_CHECKING:
         remove_run,
         replicate,
         replication_specs,
+        run_cohort,
         shipped_runs,
     )
     from midchart.core.services.summary import ReadingProgress, check, reading_progress

@@ -15,7 +15,6 @@ from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.identity import by_name_alone, without_places
 from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
 from midchart.core.parsing import user_path
-from midchart.core.runs.directory import find_run
 from midchart.core.storage.files import writing
 from midchart.core.types import Cohort, Manifest
 
@@ -49,12 +48,6 @@ def open_data(data: str | Path) -> Cohort:
     name.
     """
     return open_cohort(find_cohort(data))
-
-
-def run_cohort(run: str) -> Cohort:
-    """The cohort that a run was made on, of an imported run that of this installation; raises as
-    :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
-    return open_data(find_run(run).cohort_path())
 
 
 def find_cohort(data: str | Path) -> Path:

@@ -33,7 +33,7 @@ from midchart.core.loaders.check import position_in_words, resolve_position
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import location_table
 from midchart.core.runs.directory import find_run
-from midchart.core.services.cohorts import run_cohort
+from midchart.core.services.runs import run_cohort
 from midchart.core.services.summary import known_summary
 from midchart.core.stats.positions import BINS, bins_of
 from midchart.core.training_experiments.forecast.evaluation import (

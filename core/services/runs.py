@@ -33,6 +33,7 @@ from midchart.core.services.removal import Removal, remove
 from midchart.core.storage.files import replacing, use_ordinary_mode, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import temporary_folder
+from midchart.core.types import Cohort
 
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
 
@@ -88,6 +89,12 @@ def replicate(data: str | Path, reader: str, changes: Mapping[str, Any] | None =
 
 def _name(entry: str | Mapping[str, Any]) -> str:
     return entry if isinstance(entry, str) else str(entry["name"])
+
+
+def run_cohort(run: str) -> Cohort:
+    """The cohort that a run was made on, of an imported run that of this installation; raises as
+    :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
+    return open_data(find_run(run).cohort_path())
 
 
 def export_html(run: str, file: str | Path) -> Path:
