@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from midchart.core import config as settings
 from midchart.core.errors import DataError, WorkFailed, missing_package
+from midchart.core.parsing import read_json
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.training import Aborted, Progress
@@ -146,7 +147,7 @@ def _load_checkpoint(path: Path, identity: Any) -> dict[str, Tensor]:
     except SafetensorError:
         raise DataError(str(path), None, "is not a checkpoint", _REMEDY) from None
     # The format: eight bytes with the length of its header, which is JSON, then the tensors.
-    header: dict[str, Any] = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    header: dict[str, Any] = read_json(data[8 : 8 + int.from_bytes(data[:8], "little")], path.name)
     saved: str = header.get("__metadata__", {}).get("identity", "")
     if saved != _digest(identity):
         reason = "belongs to a training with other data or another recipe"
