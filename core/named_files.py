@@ -1,8 +1,8 @@
-"""Names of files and folders, which specs, plans, labels and exports have in place of their places.
+"""Names of files and folders in specs, plans, labels and exports, which hold no absolute path.
 
 ``data/cohorts/NAME``, ``data/logs/NAME``, ``cache/gates/NAME`` and ``cache/calibrations/NAME`` are
-of this installation, wherever its folders are; what lies elsewhere is told apart by a hash of its
-path.
+relative to the folders that the installation's settings name (:mod:`midchart.core.config`). Any
+other absolute path is written ``elsewhere/HASH/NAME``, with a hash of the path.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ FOLDERS: Mapping[str, Callable[[], Path]] = {
 
 
 def name_of(path: str) -> str:
-    """The name of an absolute path: of one elsewhere, a hash of it and its last name. Another text
-    is as it was written."""
+    """The name of an absolute path (see the module); any other text unchanged."""
     if not PurePath(path).is_absolute():
         return path
     for name, folder_of in FOLDERS.items():
@@ -36,8 +35,11 @@ def name_of(path: str) -> str:
 
 
 def place_of(written: str | Path) -> Path:
-    """The received file, gate or calibration that a name stands for, in the installation's folder
-    alone; of another text, the path that a person wrote. Raises InputError for what can be none."""
+    """The path of a received file, gate or calibration given by its name; any other text is a path.
+
+    A name is looked up in the installation's folder, never in the current one. Raises InputError
+    for a text that cannot be a path.
+    """
     path = user_path(written)
     for name in ("data/logs", "cache/gates", "cache/calibrations"):
         if str(written).startswith(f"{name}/"):

@@ -144,7 +144,7 @@ def read_named(path: Path, largest: int = LARGEST_NAMED) -> bytes:
     ``strerror`` says what is wrong and what to give instead.
     """
     try:
-        require_regular(path.stat().st_mode)  # a pipe of a shell has no place of its own
+        require_regular(path.stat().st_mode)  # realpath of a shell's pipe names no file
         return read_regular(Path(os.path.realpath(path)), largest=largest)
     except OSError as error:
         wrong = {

@@ -20,12 +20,11 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.parsing import read_json
 from midchart.core.provenance import add_file, now
+from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.storage.files import (
     FileState,
     file_state_if_any,
     make_folder,
-    open_regular,
-    read_regular,
     replacing,
 )
 from midchart.core.storage.jsonl import add_line, encode, read_lines

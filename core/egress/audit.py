@@ -19,8 +19,9 @@ from midchart.core import config as settings
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.chain import ChainedLog
-from midchart.core.storage.files import FileState, file_state_if_any, read_regular
+from midchart.core.storage.files import FileState, file_state_if_any
 from midchart.core.storage.jsonl import read_lines
 
 

@@ -51,13 +51,13 @@ from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
 from midchart.core.provenance import now
+from midchart.core.regular_files import open_regular
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED, conditions
 from midchart.core.storage.files import (
     FileState,
     file_state,
-    open_regular,
     replacing,
     sync_folder,
     writing,
@@ -126,7 +126,7 @@ class RunDirectory:
         self.cluster_note.write_text(cluster, encoding="utf-8")
 
     def open(self, file: Path) -> BinaryIO:
-        """A file of the folder for reading (:func:`midchart.core.storage.files.open_regular`).
+        """A file of the folder for reading (:func:`midchart.core.regular_files.open_regular`).
 
         Raises FileNotFoundError, and DataError where it may not be read.
         """

@@ -50,7 +50,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
     """
     place = user_path(path)
     read_format = format_of(place, sample_format)
-    runs = settings.runs_folder()
+    runs, cohort = settings.runs_folder(), _received_for(place)
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
         stack = ExitStack()
@@ -70,7 +70,6 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         if len(troubles) < MOST_NAMED:
             troubles.append(one_line(line))
 
-    cohort = _received_for(place)
     with stack:
         # The rows, before the run's folder is made: the run appears complete or not at all.
         for sample in read_samples(place, trouble, sample_format):

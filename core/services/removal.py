@@ -21,9 +21,10 @@ from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.loaders.open import close_cohorts
 from midchart.core.parsing import read_json
+from midchart.core.regular_files import read_regular
 from midchart.core.results.importing import recover_imports
 from midchart.core.results.reviews import reviews_folder
-from midchart.core.storage.files import read_regular, replacing, sync_folder, writing
+from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.staging import (
     OUTGOING,
@@ -97,7 +98,7 @@ def remove(removal: Removal) -> None:
 def _require_own_cache() -> None:
     """Raise InputError where the folder of caches, which a removal empties, has other files."""
     cache = settings.cache_folder().resolve()
-    ours = (
+    other_files = (
         settings.cohorts_folder(),
         settings.runs_folder(),
         settings.received_folder(),
@@ -105,11 +106,11 @@ def _require_own_cache() -> None:
     )
     same = (settings.data_folder(), settings.state_folder(), settings.models_folder())
     if cache in [one.resolve() for one in same] or any(
-        cache.is_relative_to(one.resolve()) for one in ours
+        cache.is_relative_to(one.resolve()) for one in other_files
     ):
         raise InputError(
             f"{cache} is the folder of caches, which a removal empties, and holds other files; set "
-            "MIDCHART_CACHE to a folder of its own"
+            "MIDCHART_CACHE to a separate folder"
         )
 
 

@@ -4,7 +4,7 @@ Each line holds the SHA-256 of the line before it (field ``previous``, the last 
 anchor, a small file in another folder, holds the log's size, number of lines and the SHA-256 of the
 last one, so that a removed newest line shows too. The anchor gets a line before the log does
 (``intent``): after a kill in between, the next writer completes exactly that line. After an error,
-on a full disk say, the log and the anchor are as before, and the line is refused.
+for example on a full disk, log and anchor are as before, and the line is refused.
 
 A log that does not end as its anchor says is broken, and stays so until :meth:`ChainedLog.accept`
 writes a line with the SHA-256 of all bytes before it. Lines are appended meanwhile; each is linked
@@ -28,7 +28,8 @@ from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import read_json
-from midchart.core.storage.files import open_private, read_regular, replacing, sync_folder
+from midchart.core.regular_files import read_regular
+from midchart.core.storage.files import open_private, replacing, sync_folder
 from midchart.core.storage.jsonl import encode
 
 PREVIOUS = "previous"
@@ -39,13 +40,13 @@ _LINK = re.compile(rb'"previous":"([0-9a-f]{64}|)"\}\n\Z')
 _LINK_BYTES = 90
 _ACCEPTS = b'"event":"accepted"'
 _RETRIES = 50
-_ANNOUNCED = "the line stays announced, and the next writer enters it"
+_ANNOUNCED = "the anchor holds the line, and the next writer enters it"
 _FOREIGN = "is no line of the log: it was added or damaged"
 _NO_ANCHOR = "the log was moved, restored or begun by an earlier version"
 _NO_PLACE = frozenset(
     (errno.EROFS, errno.EACCES, errno.EPERM, errno.EEXIST, errno.ENOTDIR, errno.ENOENT, errno.ELOOP)
 )
-"""Errors of a state folder that cannot be written, today or tomorrow."""
+"""Errors of a state folder that this account can never write."""
 _NO_FILE = frozenset(
     (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ENODEV, errno.ENXIO, errno.ELOOP, errno.EXDEV)
 )
@@ -292,7 +293,7 @@ class ChainedLog:
 
     def _known(self) -> Anchor | None:
         """What the anchor says; None where it is missing or no anchor. Raises OSError where it
-        cannot be read, as for a moment."""
+        cannot be read, which may be temporary."""
         try:
             values = read_json(read_regular(self.anchor), self.anchor.name, 1)
             anchor = Anchor(**values)

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from midchart.core.errors import InputError
 from midchart.core.regular_files import open_regular, require_regular
-from midchart.core.regular_files import read_regular as read_regular
 
 _PRIVATE_UMASK = 0o077
 _ordinary_umask: list[int] = []

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from types import ModuleType
 
@@ -209,6 +210,12 @@ def until(true: Callable[[], object], what: str, patience_s: float = 120.0) -> N
         if time.monotonic() > deadline:
             raise AssertionError(f"waited in vain until {what}")
         time.sleep(0.02)
+
+
+def make_socket(file: Path) -> None:
+    """A socket in place of a file."""
+    with socket.socket(socket.AF_UNIX) as one, chdir(file.parent):  # its path has to be short
+        one.bind(file.name)
 
 
 def in_time(work: Callable[[], object], patience_s: float = 60.0) -> object:

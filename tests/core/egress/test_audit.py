@@ -334,7 +334,7 @@ def test_a_line_that_is_announced_and_stays_so_is_told_and_is_entered_next(data,
     assert broken_line() is None
 
 
-def test_an_anchor_that_failed_writes_left_copies_of_has_none_after_the_next(data):
+def test_temporary_copies_of_the_anchor_are_deleted_with_the_next_line(data):
     audited(data)
     left = settings.audit_anchor().with_name(f".{settings.audit_anchor().name}.abcd1234")
     left.write_text("{}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,7 +35,7 @@ from midchart.core.training_experiments.forecast import training as forecast
 from midchart.core.training_experiments.forecast.evaluation import read_columns
 from midchart.core.training_experiments.gate import experiment as gates
 from midchart.core.types import Cohort, Manifest
-from tests.support.run_helpers import in_time, set_workspace, write_cohort
+from tests.support.run_helpers import in_time, make_socket, set_workspace, write_cohort
 from tests.support.writers import Writer
 
 AT_ONCE_S = 10.0
@@ -74,16 +73,6 @@ NAMED: dict[str, Callable[[Path], object]] = {
     "questions": ask,
     "marks": lambda file: main(["cards", "20200101-000001-aaaaaa", "--marks", str(file)]),
 }
-
-
-def make_socket(file: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
-        place = Path.cwd()
-        os.chdir(file.parent)  # a socket's path is short
-        try:
-            one.bind(file.name)
-        finally:
-            os.chdir(place)
 
 
 def link_to_pipe(file: Path) -> None:

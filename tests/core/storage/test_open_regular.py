@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -18,7 +17,7 @@ from midchart.core.errors import DataError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.regular_files import open_regular
 from midchart.core.samples.files import document, head_of, objects, parquet_columns
-from tests.support.run_helpers import in_time, write_cohort
+from tests.support.run_helpers import in_time, make_socket, write_cohort
 
 SECRET = "planted-secret"
 DIRECTLY, BY_FOLDERS = "directly", "by folders"
@@ -44,16 +43,6 @@ def folder(tmp_path: Path) -> Path:
 
 def make_pipe(file: Path) -> None:
     os.mkfifo(file)
-
-
-def make_socket(file: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as one:
-        place = Path.cwd()
-        os.chdir(file.parent)  # a socket's path is short
-        try:
-            one.bind(file.name)
-        finally:
-            os.chdir(place)
 
 
 OTHERS = {
