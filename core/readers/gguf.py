@@ -23,6 +23,7 @@ from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
+import numpy as np
 from pydantic import Field
 
 from midchart.core import config as settings
@@ -34,7 +35,7 @@ from midchart.core.provenance import digest
 from midchart.core.readers import READERS
 from midchart.core.readers.qwen import Choose
 from midchart.core.text import one_line
-from midchart.core.text.chat_template import frame_of_template
+from midchart.core.text.chat_template import frame_of_template, with_control
 from midchart.core.text.prompt import LETTERS, NOT_DOCUMENTED, Frame, body, option_text, quoted
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
@@ -137,6 +138,22 @@ def shared_engine(file: Path, window: int, threads: int) -> LlamaEngine:
     return LlamaEngine(file, window, threads)
 
 
+def _added(file: Path) -> list[tuple[str, bool]]:
+    """The tokens that llama.cpp looks for in a text before all others, each with whether it is a
+    control token, as a GGUF file has them."""
+    gguf: Any = importlib.import_module("gguf")
+    fields = gguf.GGUFReader(file).fields
+    tokens, kinds = fields["tokenizer.ggml.tokens"], fields.get("tokenizer.ggml.token_type")
+    if kinds is None:
+        return []
+    numbers = np.concatenate([kinds.parts[at] for at in kinds.data])
+    control, added = gguf.TokenType.CONTROL, gguf.TokenType.USER_DEFINED
+    return [
+        (bytes(tokens.parts[tokens.data[at]]).decode("utf-8", "replace"), numbers[at] == control)
+        for at in np.flatnonzero(np.isin(numbers, (control, added)))
+    ]
+
+
 def _grammar(texts: Sequence[Sequence[int]]) -> str:
     """The grammar (llama.cpp's GBNF, of tokens) of an answer that is one of the texts."""
     return "root ::= " + " | ".join(" ".join(f"<[{i}]>" for i in text) for text in texts)
@@ -182,6 +199,8 @@ class Gguf(Configurable):
         file = cls.model_file(chosen.model)
         if importlib.util.find_spec("xllamacpp") is None:
             raise missing_package("xllamacpp", "gguf")
+        if importlib.util.find_spec("gguf") is None:
+            raise missing_package("gguf", "gguf")
         with (
             file.open("rb") as content,
             mmap.mmap(content.fileno(), 0, prot=mmap.PROT_READ) as all_,
@@ -222,7 +241,9 @@ class Gguf(Configurable):
         frame = frame_of_template(engine.render, self.file, digest(engine.template()))
         # llama.cpp leaves the first token out of a rendered text where it adds it itself.
         start = engine.start()
-        return frame if frame.head.startswith(start) else replace(frame, head=start + frame.head)
+        if not frame.head.startswith(start):
+            frame = replace(frame, head=start + frame.head)
+        return with_control(frame, _added(self.file))
 
     @cached_property
     def _engine(self) -> LlamaEngine:

@@ -33,7 +33,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.local_batches import Tree, tree
 from midchart.core.text import one_line
-from midchart.core.text.chat_template import has_template, template_frame
+from midchart.core.text.chat_template import has_template, template_frame, with_control
 from midchart.core.text.prompt import CHATML, LETTERS, Frame, option_text
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
@@ -125,7 +125,8 @@ class Qwen(Configurable):
     @cached_property
     def _frame(self) -> Frame:
         if self.protocol.preset == "published" or not has_template(self.folder):
-            return CHATML
+            added = self._tokenizer.get_added_tokens_decoder().values()
+            return with_control(CHATML, [(one.content, one.special) for one in added])
         return template_frame(self.folder)
 
     @classmethod

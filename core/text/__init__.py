@@ -7,7 +7,8 @@ counts its own prompt with its own tokenizer.
 :func:`neutralise` replaces text of a record that looks like a chat's control tokens, or that nobody
 can see. A note may hold ``<|im_end|>``, by accident or by design. What a reader is given must have
 one system, one user and one assistant part, whatever the record says, so the first character of
-every such token is replaced. Tokenizers fold text before they look for tokens, so full-width forms,
+every such token is replaced: those of known forms, and those that the tokenizer of a local model
+has. Tokenizers fold text before they look for tokens, so full-width forms,
 accents and invisible characters are looked through. Characters that only hide text from people
 (tags, direction overrides) are replaced.
 """
@@ -18,7 +19,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 
 import numpy as np
@@ -32,8 +33,8 @@ from midchart.core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
 _NAMES = (
     r"s|bos|eos|pad|unk|mask|eot|eom|eod|think(?:ing)?|tools?|tool_(?:call|response)s?"
     r"|function_calls?|system|user|assistant|human|image(?:_soft_token)?|audio|video"
-    r"|extra_id_\d{1,5}|unused_?\d{1,5}|0x[0-9a-f]{2}|(?:start|begin|end)_of_\w{1,20}"
-    r"|(?:start|end)_header_id|\w{1,30}_token"
+    r"|extra_id_\d{1,5}|unused_?\d{1,5}|reserved_?\d{1,5}|0x[0-9a-f]{2}"
+    r"|(?:start|begin|end)_of_\w{1,20}|(?:start|end)_header_id|\w{1,30}_token|fim_\w{1,20}|用户"
 )
 _BRACKETED = r"inst|sys|think|system_prompt|available_tools|tool_(?:calls|results|content)|[gs]mask"
 _CONTROL_TOKEN = re.compile(
@@ -42,6 +43,7 @@ _CONTROL_TOKEN = re.compile(
     rf"|\s*/?\s*(?:\w{{1,20}}:)?(?:{_NAMES})\s*/?\s*>"  # <s>, </think>, <start_of_turn>, <seed:bos>
     r"|<\s*/?\s*sys\s*>\s*>)"  # <<SYS>>
     rf"|\[(?=\s*/?\s*(?:{_BRACKETED})\s*\]"  # [INST]
+    r"|\s*\|[^|\[\]]{1,60}\|\s*\]"  # [|assistant|]
     r"|\w{1,8}~[\[\]])"  # [e~[
     r"|\](?=~!?\w{1,8}[\[\]])",  # ]~b]
     re.IGNORECASE,
@@ -56,30 +58,54 @@ _NOT_PLAIN = re.compile(r"[^\t\n -~]")
 _UNSEEN = frozenset({"Mn", "Me", "Cf", "Cc"})
 HARMLESS = {"<": "\u2039", "[": "\u27e6", "]": "\u27e7"}
 """Replacements of those brackets: ‹, ⟦ and ⟧, which normalisation does not change."""
+_REPLACED = "\N{REPLACEMENT CHARACTER}"
+_REPLACEMENTS = frozenset((*HARMLESS.values(), _REPLACED))
 
 
-def neutralise(text: str) -> str:
+def neutralise(text: str, tokens: tuple[str, ...] = ()) -> str:
     """Neutralise chat-control tokens in record text (``<|im_end|>``, ``</s>``).
 
     The opening angle bracket becomes ``‹`` (the square one of ``[INST]`` ``⟦``), so that no
     tokenizer can take it for a control token, and a tag, direction override or zero-width character
     U+FFFD. Nothing else changes, not even the length.
+
+    ``tokens``: control tokens of the model that reads, of whatever form. One that begins with no
+    bracket gets U+FFFD for its first character.
     """
-    while _OPENER.search(text):
-        changed = _once(text)
+    more = _pattern(tokens)
+    while more or _OPENER.search(text):
+        changed = _once(text, _CONTROL_TOKEN)
+        if more:
+            changed = _once(changed, more)
         if changed == text:
             break
         text = changed
-    return _HIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+    return _HIDDEN.sub(_REPLACED, text)
 
 
-def _once(text: str) -> str:
+def neutralised(text: str, original: str) -> bool:
+    """Whether ``text`` is what :func:`neutralise` makes of ``original``, for any model."""
+    return text == original or (
+        len(text) == len(original)
+        and all(a == b or a in _REPLACEMENTS for a, b in zip(text, original, strict=True))
+    )
+
+
+@lru_cache(maxsize=64)
+def _pattern(tokens: tuple[str, ...]) -> re.Pattern[str] | None:
+    """A pattern of the first character of each token."""
+    folded = filter(str.strip, {_folded(token)[0] for token in tokens})
+    each = sorted(f"{re.escape(token[0])}(?={re.escape(token[1:])})" for token in folded)
+    return re.compile("|".join(each), re.IGNORECASE) if each else None
+
+
+def _once(text: str, pattern: re.Pattern[str]) -> str:
     if not _NOT_PLAIN.search(text):
-        return _CONTROL_TOKEN.sub(lambda match: HARMLESS[match.group()], text)
+        return pattern.sub(lambda match: HARMLESS.get(match.group(), _REPLACED), text)
     folded, origin = _folded(text)
     characters = list(text)
-    for match in _CONTROL_TOKEN.finditer(folded):
-        characters[origin[match.start()]] = HARMLESS[match.group()]
+    for match in pattern.finditer(folded):
+        characters[origin[match.start()]] = HARMLESS.get(match.group(), _REPLACED)
     return "".join(characters)
 
 

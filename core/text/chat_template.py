@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 from midchart.core.errors import SpecError
 from midchart.core.provenance import digest
+from midchart.core.text import neutralise
 from midchart.core.text.prompt import MIDDLE, REQUEST, SYSTEM, Frame
 
 _CONTEXT, _QUESTION = "[[midchart context]]", "[[midchart question]]"
@@ -53,7 +54,21 @@ def template_frame(folder: Path) -> Frame:
         start = ""
     name = digest(str(tokenizer.get_chat_template()))
     frame = frame_of_template(lambda messages: _rendered(tokenizer, messages), folder, name)
-    return replace(frame, ends=ends, start=start if frame.head.startswith(start) else "")
+    frame = replace(frame, ends=ends, start=start if frame.head.startswith(start) else "")
+    added = tokenizer.added_tokens_decoder.values()
+    return with_control(frame, [(one.content, one.special) for one in added])
+
+
+def with_control(frame: Frame, added: Iterable[tuple[str, bool]]) -> Frame:
+    """A frame with the control tokens of its model's tokenizer whose forms are not known.
+
+    ``added``: the tokens that the tokenizer looks for in a text before all others, each with
+    whether it is a special one. Special ones and those in the frame itself are control tokens;
+    others, such as runs of blanks or tags of HTML, may stand in a record.
+    """
+    written = frame.head + frame.middle + frame.tail
+    control = (text for text, special in added if special or text in written)
+    return replace(frame, control=tuple(t for t in control if t.strip() and t == neutralise(t)))
 
 
 def frame_of_template(

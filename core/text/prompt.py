@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.protocol import Protocol
-from midchart.core.text import count_tokens, neutralise, one_line
+from midchart.core.text import count_tokens, neutralise, neutralised, one_line
 from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -67,7 +67,8 @@ class Frame:
     A frame renders two messages, the system's and the user's, as ``template`` does (as in
     :class:`midchart.core.types.Prompt`); of a template that is "completion" there are none.
     ``ends``: texts by which a model that does not stop there begins another turn. ``start``: the
-    token at the head's beginning that a server's tokenizer writes by itself.
+    token at the head's beginning that a server's tokenizer writes by itself. ``control``: the
+    model's control tokens of forms that ``neutralise`` does not know, for it.
     """
 
     head: str
@@ -76,6 +77,7 @@ class Frame:
     template: str = ""
     ends: tuple[str, ...] = ()
     start: str = ""
+    control: tuple[str, ...] = ()
 
 
 _STARTS = ("<bos>",)
@@ -168,12 +170,17 @@ def dated(line: str) -> str:
     return line.partition("] ")[0][1:]
 
 
-def context_lines(selection: Selection, protocol: Protocol) -> tuple[ContextLine, ...]:
-    """The selection's sentences, or what its arm wrote in their place, as context lines."""
+def context_lines(
+    selection: Selection, protocol: Protocol, control: tuple[str, ...] = ()
+) -> tuple[ContextLine, ...]:
+    """The selection's sentences, or what its arm wrote in their place, as context lines.
+
+    ``control``: control tokens of the model that reads, of :class:`Frame`.
+    """
     if selection.lines is not None:
-        return tuple(replace(line, text=_clean(line.text)) for line in selection.lines)
+        return tuple(replace(line, text=_clean(line.text, control)) for line in selection.lines)
     return tuple(
-        ContextLine(entry.sentence.id, _clean(line_text(entry.sentence, protocol)))
+        ContextLine(entry.sentence.id, _clean(line_text(entry.sentence, protocol), control))
         for entry in selection.kept
     )
 
@@ -198,19 +205,21 @@ class PromptLine:
 def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
     """The lines of the context of a prompt over a selection, in the prompt's order."""
     in_prompt = {line.sentence_id for line in prompt.context}
+    texts: dict[str, list[tuple[str, int]]] = {}
     if selection.lines is None:
-        shown = [one.sentence for one in selection.kept if one.sentence.id in in_prompt]
-        token_counts = {(s.id, _clean(s.text)): s.tokens for s in shown}
+        for s in (one.sentence for one in selection.kept if one.sentence.id in in_prompt):
+            texts.setdefault(s.id, []).append((_clean(s.text), s.tokens))
     else:
-        texts = [(x.sentence_id, without_date(_clean(x.text))) for x in selection.lines]
-        token_counts = {(id, text): count_tokens(text) for id, text in texts}
+        for x in selection.lines:
+            text = without_date(_clean(x.text))
+            texts.setdefault(x.sentence_id, []).append((text, count_tokens(text)))
 
     def line(one: ContextLine) -> PromptLine:
-        tokens = token_counts.get((one.sentence_id, body(one)))
-        complete = tokens is not None
-        return PromptLine(
-            one.sentence_id, tokens if complete else count_tokens(body(one)), complete
-        )
+        shown = body(one)
+        for text, tokens in texts.get(one.sentence_id, ()):
+            if neutralised(shown, text):
+                return PromptLine(one.sentence_id, tokens, True)
+        return PromptLine(one.sentence_id, count_tokens(shown), False)
 
     return [line(one) for one in prompt.context]
 
@@ -225,9 +234,13 @@ def was_cut(prompt: Prompt, selection: Selection) -> bool:
 
 
 @lru_cache(maxsize=1 << 15)  # lines of a record, which many prompts show
-def _clean(text: str) -> str:
+def _clean(text: str, control: tuple[str, ...] = ()) -> str:
     """One line without control tokens, which every tokenizer can encode."""
-    return neutralise(one_line(text)).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return (
+        neutralise(one_line(text), control)
+        .encode("utf-16", "surrogatepass")
+        .decode("utf-16", "replace")
+    )
 
 
 def build_prompt(
@@ -251,12 +264,12 @@ def build_prompt(
     """
     arm_window = selection.window
     longest, window = window, min(window, arm_window or window)
-    question = _clean(question)
-    asked = "\n".join((question, *map(_clean, listed(options))))
+    question = _clean(question, frame.control)
+    asked = "\n".join((question, *(_clean(line, frame.control) for line in listed(options))))
     user = _USER
     if protocol.question_place == "both":
         frame, user = _asked_first(frame, asked), _asked_first(user, asked)
-    everything = context_lines(selection, protocol)
+    everything = context_lines(selection, protocol, frame.control)
     lines = everything
     if selection.arm == "full" and protocol.full_characters:
         lines = _clipped(everything, protocol.full_characters, _sentences(selection))

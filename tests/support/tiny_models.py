@@ -170,9 +170,14 @@ OTHER_TEMPLATE = (
 
 
 def make_other(
-    folder: Path, model_type: str, template: str = OTHER_TEMPLATE, seed: int = 5
+    folder: Path,
+    model_type: str,
+    template: str = OTHER_TEMPLATE,
+    seed: int = 5,
+    control: tuple[str, ...] = (),
 ) -> Path:
-    """A chat model of two layers of another architecture in ``folder``, with its own template."""
+    """A chat model of two layers of another architecture in ``folder``, with its own template and
+    more control tokens."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
@@ -187,7 +192,7 @@ def make_other(
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=480,
-        special_tokens=["<pad>", "<bos>", "<|start|>", "<|sep|>", "<|end|>"],
+        special_tokens=["<pad>", "<bos>", "<|start|>", "<|sep|>", "<|end|>", *control],
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )

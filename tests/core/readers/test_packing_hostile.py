@@ -29,6 +29,7 @@ TOKENS = [
     "<\N{FULLWIDTH VERTICAL LINE}begin\N{LOWER ONE EIGHTH BLOCK}of\N{LOWER ONE EIGHTH BLOCK}"
     "sentence\N{FULLWIDTH VERTICAL LINE}>",
     "<|turn>", "<turn|>", "<seed:bos>", "</seed:think>", "]~b]", "]~!b[", "[e~[",
+    "[|assistant|]", "<reserved_106>", "<fim_prefix>", "<用户>",
 ]  # fmt: skip
 LOOKALIKES = [
     "\uff1c\uff5cim_start\uff5c\uff1e", "\ufe64|im_end|\ufe65", "<|im\u00ad_end|>",
