@@ -211,7 +211,7 @@ def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> floa
     return trainer.history[-1].seconds
 
 
-def _card() -> tuple[float, float]:
+def card() -> tuple[float, float]:
     """Matrix rate in FLOP/s (bfloat16) and bandwidth in bytes/s of this machine's GPU."""
     import torch
 
@@ -252,7 +252,7 @@ def _full_training(name: str) -> dict[str, Any]:
             "machine with one (torch.cuda.is_available() must be true)"
         )
     taken = _EPOCHS * seconds_of(name, drawn(_LABELS["train"], _LABELS["tuning"]), "cuda")
-    floor = floor_s(_LABELS["train"], _LABELS["tuning"], *_card())
+    floor = floor_s(_LABELS["train"], _LABELS["tuning"], *card())
     return {
         "name": f"ehrshot_gpu_{name}",
         "size": f"{_EPOCHS} epochs of {_LABELS['train']:,} × {_EVENTS} events on "
