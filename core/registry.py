@@ -59,7 +59,7 @@ class Registry(Generic[T]):
                 module, text = ".".join((package, *parts)), path.read_text(encoding="utf-8")
                 names = _DECORATOR.findall(text)
                 modules |= dict.fromkeys(names, module)
-                if not names and ".register(" in text:
+                if text.count(".register(") > len(names):
                     import_module(module)
         return modules
 

@@ -26,7 +26,9 @@ class CodeGate(nn.Module):
 
     ``texts[i]`` is the text of code i; code 0 is padding, and its gate is 0. ``joint``: scores
     are computed with gradients at each call, so that the forecast's loss trains the gate too;
-    otherwise they are a table that :meth:`freeze` must fill first.
+    otherwise they are a table that :meth:`freeze` must fill first. ``every``: a joint gate scores
+    every code at each call, and not the distinct ones of the call, so that no size depends on the
+    data.
     """
 
     def __init__(
@@ -39,7 +41,7 @@ class CodeGate(nn.Module):
         super().__init__()
         config = config or GateConfig()
         self.model = GateModel(config)
-        self.joint = joint
+        self.joint, self.every = joint, False
         # One row of n-gram ids a text, 0 where it has no more; row 0 is the question.
         texts_bags = bags(config.hashing, [question, *texts])
         counts = torch.from_numpy(texts_bags.offsets).diff()
@@ -77,7 +79,10 @@ class CodeGate(nn.Module):
 
         Raises ValueError for a gate that is neither joint nor frozen: its table is empty.
         """
-        if self.joint:
+        if self.joint and self.every:
+            every = torch.arange(len(self.table), device=codes.device)
+            gates = self.logits(every).sigmoid()[codes.long()]
+        elif self.joint:
             distinct, places = codes.unique(return_inverse=True)
             gates = self.logits(distinct).sigmoid()[places]
         elif any(p.requires_grad for p in self.parameters()):
@@ -89,17 +94,23 @@ class CodeGate(nn.Module):
         return gates.masked_fill(codes == 0, 0.0)
 
 
-def gate_loss(logits: Tensor, labels: Tensor, kind: Literal["bce", "focal"]) -> Tensor:
+def gate_loss(
+    logits: Tensor, labels: Tensor, kind: Literal["bce", "focal"], real: Tensor | None = None
+) -> Tensor:
     """Mean loss of the gate [ ]: plain cross-entropy, or focal with γ = 2 and weighed positives.
 
     −α_t·(1 − p_t)^γ·log p_t (paper, equation (focal); Lin et al. 2017): α of a positive is
-    negatives per positive, at most 20, of a negative 1. ``labels`` are 0 or 1, [n].
+    negatives per positive, at most 20, of a negative 1. ``labels`` are 0 or 1, [n]; ``real``, bool
+    [n], says which of them count (None: all).
     """
     each = F.binary_cross_entropy_with_logits(logits, labels, reduction="none")
+    count: Tensor | int = len(labels)
+    if real is not None:
+        each, labels, count = each * real, labels * real, real.sum().clamp_min(1)
     if kind == "bce":
-        return each.mean()
+        return each.sum() / count
     positives = labels.sum()
-    weight = ((len(labels) - positives) / positives.clamp_min(1)).clamp_max(_GREATEST_WEIGHT)
-    # each is −log p_t, so e^−each is p_t
+    weight = ((count - positives) / positives.clamp_min(1)).clamp_max(_GREATEST_WEIGHT)
+    # each is −log p_t, so e^−each is p_t; it is 0 where nothing is real
     focal = (1 - torch.exp(-each)) ** FOCAL_GAMMA * each
-    return (torch.where(labels > 0, weight, 1.0) * focal).mean()
+    return (torch.where(labels > 0, weight, 1.0) * focal).sum() / count

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -28,7 +30,9 @@ from midchart.core.errors import DataError
 from midchart.core.regular_files import read_regular
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import replacing
+from midchart.core.text import one_line
 from midchart.core.training import Progress, require_finite
+from midchart.core.training.recorded import RecordedStep
 from midchart.core.training.trainer import (
     ProcessGroup,
     Trainer,
@@ -41,7 +45,9 @@ from midchart.core.training.trainer import (
     under,
 )
 from midchart.core.training_experiments.forecast.examples import Examples, SplitExamples, Vocabulary
-from midchart.core.training_experiments.forecast.spec import EncoderRecipe, Epoch
+from midchart.core.training_experiments.forecast.spec import EncoderRecipe, Epoch, GateLoss
+
+LOG = logging.getLogger(__name__)
 
 # The network: one encoder, and a gate of its tokens where gated. Paper, Experiment 2: 2 layers, dim
 # 64, 4 heads, feed-forward 256, a CLS token, head 64 → 32 → 1. Norm, residual and dropout are the
@@ -226,8 +232,10 @@ class EncoderNetwork(nn.Module):
         gate = None if self.gate is None else self.gate(tokens)
         return self.encoder(tokens, mask, gate, need_weights=need_weights)
 
-    def gate_logits(self, tokens: Tensor, counts: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-        """The gate's logits of some events of each sequence, and the sequence of each.
+    def gate_loss(
+        self, tokens: Tensor, counts: Tensor, label: Tensor, draws: Tensor, kind: GateLoss
+    ) -> Tensor:
+        """The gate's own loss: some events of each sequence, each with the sequence's label.
 
         ``counts`` [batch]: events a sequence; ``draws`` [batch, k] in [0, 1): which of them.
         Sequences without an event give none.
@@ -235,10 +243,13 @@ class EncoderNetwork(nn.Module):
         assert self.gate is not None
         back = (draws * counts[:, None]).long()
         events = tokens.gather(1, tokens.shape[1] - 1 - back)
-        row = torch.arange(len(tokens), device=tokens.device)[:, None].expand_as(events)
+        labels = label[:, None].expand_as(events)
         real = (counts > 0)[:, None].expand_as(events)
+        if self.gate.every:
+            logits = self.gate.logits(events.flatten())
+            return gate_loss(logits, labels.flatten(), kind, real.flatten())
         distinct, positions = events[real].unique(return_inverse=True)
-        return self.gate.logits(distinct)[positions], row[real]
+        return gate_loss(self.gate.logits(distinct)[positions], labels[real], kind)
 
 
 def _event_counts(tokens: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -246,10 +257,15 @@ def _event_counts(tokens: NDArray[np.int32]) -> NDArray[np.int64]:
     return (tokens != 0).sum(axis=1)
 
 
+def _distinct_events(part: SplitExamples) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """The tokens of a part's events, each once, and how many events have it."""
+    return np.unique(part.tokens[part.tokens != 0], return_counts=True)
+
+
 # Training.
 
 
-SCORED = 512
+SCORED, GPU_SCORED = 512, 1024
 """Sequences scored at once."""
 FORMAT = "midchart-forecast-1"
 
@@ -307,6 +323,7 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
             lr=self.recipe.rate,
             weight_decay=self.recipe.decay,
             fused=self.device.type == "cuda",
+            capturable=self.device.type == "cuda",
         )
 
     @property
@@ -336,6 +353,7 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
     def _epoch(self, epoch: int) -> Epoch:
         start = time.perf_counter()
         self.network.train()
+        recorded = self._recorded
         rank = (self.group.rank,) if self.group.rank else ()
         torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
         rows = epoch_order(self.recipe.seed, epoch, len(self.train.counts))
@@ -345,14 +363,18 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         for begin in begins:
             end = min(begin + self.recipe.batch, len(rows))
             share = slice(begin + self.group.rank, end, self.group.size)
-            sums += self._step(rows[share], index[share], end - begin)
+            if recorded is not None and end - begin == self.recipe.batch:
+                sums += recorded(index[share])
+            else:
+                tokens = self.train.tokens_of(rows[share], index[share])
+                sums += self._step(index[share], tokens, end - begin)
         loss, gate_loss, gate_norm, head_norm = self.group.mean(sums / len(begins)).tolist()
         require_finite(loss + gate_loss + head_norm, f"epoch {epoch}")
         logits = self.logits(self.tuning)
         label = self.examples.tuning.label
         areas = ranking_areas(logits, label)
         tuning_loss = float(self._loss(torch.from_numpy(logits), torch.from_numpy(label).float()))
-        mean, sd = self.gate_spread(self.examples.tuning)
+        mean, sd = self._spread(*self._tuning_events)
         gated = self.network.gate is not None
         return Epoch(
             epoch, loss, gate_loss if gated else math.nan, tuning_loss, *areas,
@@ -364,22 +386,49 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         weight = self._weight.to(logits.device)
         return F.binary_cross_entropy_with_logits(logits, label, pos_weight=weight)
 
-    def _step(self, rows: NDArray[np.int64], index: Tensor, batch: int) -> Tensor:
+    @cached_property
+    def _recorded(self) -> RecordedStep | None:
+        """A step on complete batches as one call of a GPU; None on a processor, for processes that
+        train together, and where a component's step cannot be recorded, which is logged."""
+        batch = self.recipe.batch
+        if self.device.type != "cuda" or self.group.size > 1 or len(self.train.counts) < batch:
+            return None
+        rows = torch.arange(batch, device=self.device)
+        gate = self.network.gate
+
+        def step(index: Tensor) -> Tensor:
+            return self._step(index, self.train.tokens[index], batch)
+
+        if gate is not None:
+            gate.every = True
+        try:
+            return RecordedStep(step, rows, self.network, self.optimizer)
+        except RuntimeError as error:
+            LOG.warning(
+                "the training's step cannot be recorded on this GPU (%s); it runs call by call",
+                one_line(str(error))[:200],
+            )
+            return None
+        finally:
+            if gate is not None:
+                gate.every = False
+
+    def _step(self, index: Tensor, tokens: Tensor, batch: int) -> Tensor:
         """One step; loss, gate's loss, norms of the gate's and the head's gradients [4].
 
-        ``rows``, ``index``: this process's share of ``batch`` rows, on the host and on the device.
+        ``index``: this process's share of ``batch`` rows; ``tokens`` of them, int [n, t].
         """
         gate = self.network.gate
         if gate is not None and not gate.joint:
             gate = None
         self.optimizer.zero_grad(set_to_none=True)
         loss = gate_term = torch.zeros((), device=self.device)
-        if len(rows):
-            tokens, label = self.train.tokens_of(rows, index), self.train.label[index]
+        if len(index):
+            label = self.train.label[index]
             with self._autocast():
                 logits, _ = self.network(tokens)
             # Scaled so that the mean over processes is the mean over the batch.
-            part = len(rows) * self.group.size / batch
+            part = len(index) * self.group.size / batch
             loss = self._loss(logits.float(), label) * part
             if gate is not None:
                 gate_term = self._gate_loss(tokens, index, label) * part
@@ -392,10 +441,9 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         return torch.stack([loss.detach(), gate_term.detach(), *norms])
 
     def _gate_loss(self, tokens: Tensor, index: Tensor, label: Tensor) -> Tensor:
-        """The gate's own loss: some events of each sequence, each with the sequence's label."""
         draws = torch.rand(len(tokens), DRAWN_EVENTS, device=self.device)
-        logits, row = self.network.gate_logits(tokens, self.train.device_counts[index], draws)
-        return gate_loss(logits, label[row], self.recipe.gate_loss)
+        counts = self.train.device_counts[index]
+        return self.network.gate_loss(tokens, counts, label, draws, self.recipe.gate_loss)
 
     @property
     def _gate_frozen(self) -> bool:
@@ -423,6 +471,7 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
     def _freeze_gate(self, gate: CodeGate) -> None:
         gate.freeze()
         self.optimizer = self._adamw()
+        self.__dict__.pop("_recorded", None)
 
     def _autocast(self) -> Any:
         on = self.device.type == "cuda"
@@ -434,9 +483,10 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         data = _OnDevice(part, self.device) if isinstance(part, SplitExamples) else part
         self.network.eval()
         out = torch.zeros(len(data.counts), device=self.device)
-        begins = np.arange(0, len(data.counts), SCORED)
+        most = GPU_SCORED if self.device.type == "cuda" else SCORED
+        begins = np.arange(0, len(data.counts), most)
         for begin in self.group.share(begins).tolist():
-            rows = np.arange(begin, min(begin + SCORED, len(data.counts)))
+            rows = np.arange(begin, min(begin + most, len(data.counts)))
             tokens = data.tokens_of(rows, torch.from_numpy(rows).to(self.device))
             with one_thread(self.device), self._autocast():
                 out[begin : begin + len(rows)] = self.network(tokens)[0].float()
@@ -450,14 +500,20 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
             maps = self.network(torch.from_numpy(tokens).to(self.device), need_weights=True)[1]
             return maps[-1].cpu().numpy()
 
-    @torch.no_grad()
     def gate_spread(self, part: SplitExamples) -> tuple[float, float]:
         """Mean and standard deviation of the gate over a part's events; nan without a gate."""
+        return self._spread(*_distinct_events(part)) if self.network.gate else (math.nan, math.nan)
+
+    @cached_property
+    def _tuning_events(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        return _distinct_events(self.examples.tuning)
+
+    @torch.no_grad()
+    def _spread(self, tokens: NDArray[np.int32], counts: NDArray[np.int64]) -> tuple[float, float]:
         gate = self.network.gate
         if gate is None:
             return math.nan, math.nan
         self.network.eval()
-        tokens, counts = np.unique(part.tokens[part.tokens != 0], return_counts=True)
         values = gate(torch.from_numpy(tokens).to(self.device)).double().cpu().numpy()
         mean = float(np.average(values, weights=counts))
         return mean, math.sqrt(float(np.average((values - mean) ** 2, weights=counts)))

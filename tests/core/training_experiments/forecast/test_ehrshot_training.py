@@ -254,3 +254,33 @@ def calibration(label: np.ndarray, patient: np.ndarray) -> list[dict[str, object
 )
 def test_collapse_is_defined_as_in_the_paper(mean: float, sd: float, expected: bool) -> None:
     assert collapsed(mean, sd) is expected
+
+
+@pytest.mark.parametrize("kind", ["bce", "focal"])
+@pytest.mark.parametrize("attention", ATTENTIONS.names())
+def test_a_step_of_fixed_sizes_is_the_step_of_the_batch_s_sizes(attention: str, kind: str) -> None:
+    """What a GPU records: the complete window and every code, with the same gradients."""
+    examples = make_examples(64, 32)
+    one = trainer(examples, attention, EncoderRecipe(seed=3, clip=0, gate_loss=kind))
+    one.network.eval()  # without dropout, which is drawn for other sizes
+    rows = np.flatnonzero(one.train.counts < LENGTH)[:8]
+    index = torch.from_numpy(rows)
+    computed = []
+    for every in (False, True):
+        tokens = one.train.tokens[index] if every else one.train.tokens_of(rows, index)
+        if one.network.gate is not None:
+            one.network.gate.every = every
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(1)
+            before = {k: v.clone() for k, v in one.network.state_dict().items()}
+            values = one._step(index, tokens, len(rows))
+            grads = [None if p.grad is None else p.grad.clone() for p in one.network.parameters()]
+            one.network.load_state_dict(before)
+        computed.append((values, grads))
+    (values, grads), (again, those) = computed
+    assert one.train.tokens_of(rows, index).shape[1] < LENGTH
+    torch.testing.assert_close(values, again, rtol=1e-4, atol=1e-6)
+    for a, b in zip(grads, those, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-6)
