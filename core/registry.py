@@ -89,8 +89,11 @@ class Registry(Generic[T]):
         package cannot be imported.
         """
         if name not in self._factories:
-            if name in self._modules:
-                import_module(self._modules[name])
+            modules = self._modules  # looking for them imports files with computed names
+            if name in self._factories:
+                return self._factories[name]
+            if name in modules:
+                import_module(modules[name])
             elif name in self._installed:
                 self._load(name)
             else:

@@ -70,13 +70,13 @@ def test_it_learns_and_draws_new_dropout_at_each_step(attention: str) -> None:
 
 
 def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path) -> None:
-    whole = trainer("softmax", 0.1, epochs=4)
-    whole.run()
+    complete = trainer("softmax", 0.1, epochs=4)
+    complete.run()
     first = trainer("softmax", 0.1, epochs=4)
     with pytest.raises(Aborted):
         first.run(lambda entry, total: entry.epoch < 2, tmp_path / "it.checkpoint")
     second = trainer("softmax", 0.1, epochs=4)
     second.run(checkpoint=tmp_path / "it.checkpoint")
     assert [e.epoch for e in second.history] == [1, 2, 3, 4]
-    losses = [[e.loss for e in t.history] for t in (whole, second)]
+    losses = [[e.loss for e in t.history] for t in (complete, second)]
     np.testing.assert_allclose(losses[0], losses[1], rtol=0.01)
