@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -49,6 +48,7 @@ from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier
+from midchart.core.storage.staging import folder_at
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -391,14 +391,12 @@ def export_run(
         raise InputError(f"{target}: is there already; name a file or folder that is not")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
-            staging = Path(place) / run
+        with folder_at(target.parent) as place:
+            staging = place / run
             staging.mkdir()
             manifest = _write(folder, plan, staging, keep, rows_only)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
-            exported = (
-                _zip(staging, Path(place) / "made.zip") if target.suffix == ".zip" else staging
-            )
+            exported = _zip(staging, place / "made.zip") if target.suffix == ".zip" else staging
             use_ordinary_mode(exported)
             exported.replace(target)
     except OSError as error:

@@ -11,7 +11,6 @@ import importlib
 import importlib.util
 import json
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
@@ -33,6 +32,7 @@ from midchart.core.runs.directory import RunDirectory, find_run, write_json
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import COUNTS
 from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.staging import folder_at
 
 SCHEMA_VERSION = "0.3.0"
 """Of Every Eval Ever."""
@@ -83,8 +83,8 @@ def export_to(
         raise InputError(f"{target}: is there already; name a folder that is not")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
-            staging = Path(place) / "log"
+        with folder_at(target.parent) as place:
+            staging = place / "log"
             staging.mkdir()
             rows = 0
             for system in _systems(folder, plan, with_text):

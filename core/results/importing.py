@@ -18,6 +18,8 @@ import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
+from itertools import accumulate
+from operator import truediv
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -26,14 +28,14 @@ from pydantic import Field, TypeAdapter
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
-from midchart.core.identity import person
+from midchart.core.identity import by_name_alone, person
 from midchart.core.loaders.open import content_digest
 from midchart.core.options import Options
 from midchart.core.parsing import read_document, user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
-from midchart.core.results.reviews import checked_lines, reviews_folder
+from midchart.core.results.reviews import SHARED_FILE, checked_lines, code_of_import, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
@@ -193,9 +195,16 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         )
         _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
         reviews = _reviews(path, fresh)
+        renamed = {
+            code: stored
+            for code in reviews.keys() - {SHARED_FILE}
+            if (stored := code_of_import(code, reviews.keys())) != code
+        }
+        reviews = {renamed.get(name, name): lines for name, lines in reviews.items()}
         make_read_only(fresh)
         taken = _enter(fresh, final, reviews, path.name)
-    return {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
+    facts = {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
+    return {**facts, "reviewers_renamed": renamed} if renamed else facts
 
 
 # The run's folder and its reviewers' files appear together. What is about to appear is written down
@@ -300,7 +309,10 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     """
     plan = fresh.plan()
     place = settings.cohorts_folder() / plan.data
-    if not place.exists():
+    # Who signed in follows no link among the cohorts.
+    names = accumulate(Path(plan.data).parts, truediv, initial=settings.cohorts_folder())
+    linked = by_name_alone() and any(one.is_symlink() for one in list(names)[1:])
+    if linked or not place.exists():
         return {"cohort": "absent", "data": ""}
     try:
         same = content_digest(place) == plan.digest

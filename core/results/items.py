@@ -217,10 +217,12 @@ def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]
 def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     """``paired`` and ``detectable`` of a report, against another arm (by its label).
 
-    Raises UnknownName for an arm that the run does not have.
+    Raises UnknownName for an arm that the run does not have, InputError for a run without answers.
     """
     folder = find_run(run)
     plan, people = _judged(folder)
+    if "verdicts" not in folder.store(plan).schemas:
+        raise InputError(f"run {run} of kind {plan.kind} has no answers whose arms can be compared")
     with facts(counted_store(folder, plan), plan, people) as ask:
         rows = paired(ask, plan, baseline)
     tables = {"paired": rows, "detectable": detectable(rows)}

@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import zip_longest
+from itertools import count, zip_longest
 from pathlib import Path
 from typing import Annotated, Any, NotRequired
 
@@ -602,6 +602,16 @@ def require_own(code: str, file: Path | None = None) -> None:
             f"the code {code!r} was used before, and data/reviews/codes.jsonl does not say by "
             "whom; choose another code, or have the owner of this installation restore that file"
         )
+
+
+def code_of_import(code: str, others: Collection[str]) -> str:
+    """The code under which an imported reviewer's verdicts are stored: their own, or one with a
+    number where it belongs to somebody here who does not import them. ``others``: the codes of the
+    same import."""
+    if _owner(code) in (None, person()):
+        return code
+    numbered = (f"{code[:28]}-{number}" for number in count(2))
+    return next(one for one in numbered if one not in others and _owner(one) is None)
 
 
 def require_author(by: str, what: str) -> None:

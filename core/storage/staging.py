@@ -7,6 +7,9 @@ leaves a hidden folder whose lock nobody holds, which :func:`sweep` deletes.
 from __future__ import annotations
 
 import errno
+import os
+import re
+import secrets
 import shutil
 import tempfile
 import time
@@ -15,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from midchart.core import config as settings
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
 
@@ -22,6 +26,9 @@ INCOMING, OUTGOING = ".incoming-", ".outgoing-"
 UNLOCKED = (".new-", ".import-", ".removed-", ".probe-")
 """Beginnings of hidden folders without a lock: of a run that is being made, and of versions before
 locks. Those of a killed process are recognised by their age."""
+EXPORTED = ".export-"
+_EXPORTED = re.compile(re.escape(EXPORTED) + "[0-9a-f]{16}")
+_ELSEWHERE = "elsewhere"
 _AGE_S = 600.0
 _LOCK = "lock"
 _TRIES = 100
@@ -64,6 +71,31 @@ def temporary_folder() -> Generator[Path]:
         yield folder
 
 
+@contextmanager
+def folder_at(place: Path) -> Generator[Path]:
+    """An empty hidden folder in ``place``, which may be any folder of the account's: what is made
+    in it is renamed to its name there. After a kill the next start deletes it too, as it is
+    written down in a temporary folder first. Raises OSError where it cannot be made."""
+    with temporary_folder() as notes:
+        folder = place / f"{EXPORTED}{secrets.token_hex(8)}"
+        (notes / _ELSEWHERE).write_bytes(os.fsencode(folder.absolute()))
+        folder.mkdir(mode=0o700)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _delete_elsewhere(temporary: Path) -> None:
+    """Delete what :func:`folder_at` noted in a temporary folder that a killed process left."""
+    note = temporary / "files" / _ELSEWHERE
+    if not note.is_file():
+        return
+    folder = Path(os.fsdecode(read_regular(note)))
+    if _EXPORTED.fullmatch(folder.name) and folder.is_dir():
+        delete_tree(folder)
+
+
 def sweep_temporary() -> None:
     """Delete the temporary folders that killed processes have left."""
     root = temporary_root()
@@ -103,4 +135,5 @@ def sweep(root: Path, spared: tuple[str, ...] = ()) -> None:
             if place.name.startswith(UNLOCKED):
                 of_killed = time.time() - place.stat().st_mtime > _AGE_S
         if of_killed:
+            _delete_elsewhere(place)
             delete_tree(place)

@@ -34,6 +34,7 @@ from midchart.core.identity import (
     resolve,
     without_places,
 )
+from midchart.core.results.reviews import take_code
 from midchart.core.runs import process, shards
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
@@ -317,6 +318,43 @@ def test_an_import_names_who_brought_it(spec, place):
         assert [(line["event"], line["who"]) for line in audit.lines()] == [
             ("run imported", RITA.name)
         ]
+
+
+def test_an_imported_reviewer_s_code_is_not_that_of_somebody_here(spec, place):
+    run = finished_run(spec)
+    card = api.review_cards(run, "r1")[0].key
+    for code in ("r1", "r2"):
+        api.add_review(run, code, card, "incorrect")
+    api.export_run(run, place / "run.zip")
+    with workspace_at(place / "other"):
+        settings.received_folder().mkdir(parents=True)
+        (place / "run.zip").rename(settings.received_folder() / "run.zip")
+        with acting_as(RUBEN):
+            take_code("r1")
+        with acting_as(RUTH):
+            take_code("r1-2")
+        with acting_as(RITA):
+            take_code("r2")
+            brought = api.import_run("run.zip")
+        assert sorted(brought["reviews"]) == ["r1-3", "r2"]
+        assert brought["reviewers_renamed"] == {"r1": "r1-3"}
+        assert api.reviewers(run) == ["r1-3", "r2"]
+
+
+def test_who_signed_in_imports_no_run_with_a_cohort_behind_a_link(spec, place):
+    run = finished_run(spec)
+    api.export_run(run, place / "run.zip")
+    for number, who in enumerate((RITA, account())):
+        with workspace_at(place / f"other{number}"):
+            settings.received_folder().mkdir(parents=True)
+            settings.cohorts_folder().mkdir(parents=True)
+            name = Path(spec["data"]).name
+            (settings.cohorts_folder() / name).symlink_to(spec["data"])
+            file = settings.received_folder() / "run.zip"
+            file.write_bytes((place / "run.zip").read_bytes())
+            with acting_as(who):
+                brought = api.import_run("run.zip" if who == RITA else file)
+            assert brought["cohort"] == ("absent" if who == RITA else "same")
 
 
 PLACES = [

@@ -10,7 +10,7 @@ import pytest
 from midchart.core.cli import main
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.comparison import changed_questions, compare_runs
-from midchart.core.results.items import different_only, rows
+from midchart.core.results.items import compared, different_only, rows
 from midchart.core.runs.directory import make_run, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.schemas import SELECTIONS, blank
@@ -204,3 +204,9 @@ def test_the_command_line_compares(cohort, tmp_path, capsys):
     with (tmp_path / "out" / "results.csv").open() as file:
         assert next(csv.DictReader(file))["only_baseline"] == "3"
     assert main(["compare", first]) == 2
+
+
+def test_arms_of_a_run_without_answers_are_compared_in_no_table(cohort):
+    run = selection_run(cohort, [True] * 8)
+    with pytest.raises(InputError, match="of kind selection has no answers"):
+        compared(run, "bm25")

@@ -584,6 +584,32 @@ def test_temporary_folders_of_killed_processes_are_swept() -> None:
 
 
 @pytest.mark.usefixtures("elsewhere")
+def test_an_export_of_a_killed_process_is_deleted_where_it_was_written(tmp_path: Path) -> None:
+    config.data_folder().mkdir(parents=True)
+    desk = tmp_path / "desk"
+    (desk / ".export-of-others").mkdir(parents=True)
+    child = os.fork()
+    if child == 0:
+        try:
+            begun = staging.folder_at(desk)  # held, so that nothing ends its body
+            place = begun.__enter__()
+            (place / "rows").write_text(CANARY)
+        finally:
+            os._exit(1)  # as after a kill: nothing that follows the body is done
+    os.waitpid(child, 0)
+    (left,) = desk.glob(".export-*[0-9a-f]")
+    assert (left / "rows").read_text() == CANARY
+    with staging.folder_at(desk) as at_work:
+        assert recover() == [] and at_work.is_dir()
+    assert [one.name for one in desk.iterdir()] == [".export-of-others"]
+    # A note that names any other folder deletes nothing.
+    lost = config.cache_folder() / "temporary" / ".incoming-note" / "files"
+    lost.mkdir(parents=True)
+    (lost / "elsewhere").write_text(str(desk))
+    assert recover() == [] and desk.is_dir() and not lost.exists()
+
+
+@pytest.mark.usefixtures("elsewhere")
 def test_caches_that_lie_elsewhere_by_a_link_are_named(tmp_path: Path) -> None:
     api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
     outside = tmp_path / "outside"
