@@ -471,7 +471,7 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
     def _freeze_gate(self, gate: CodeGate) -> None:
         gate.freeze()
         self.optimizer = self._adamw()
-        self.__dict__.pop("_recorded", None)
+        vars(self).pop("_recorded", None)
 
     def _autocast(self) -> Any:
         on = self.device.type == "cuda"
