@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,6 +23,10 @@ LONGEST_LINE = 64 << 20
 MOST_FILES = 20_000
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
+MOST_TINY_ROWS, LEAST_ROW_BYTES = 100_000, 8
+"""Rows of a Parquet file that may be of any size; bytes of each further row in the file."""
+_HEAD_LINES = 1_000
+"""Lines of a JSON Lines file among which one is an object."""
 BATCH = 256
 """Rows of a Parquet file in memory at a time."""
 
@@ -78,8 +84,8 @@ def head_of(path: Path, length: int = 1 << 16) -> bytes:
 
 
 def first_object(path: Path) -> dict[str, Any]:
-    """The first line of a JSON Lines file's first megabytes that is an object; else empty."""
-    for line in head_of(path, 1 << 22).splitlines():
+    """The first object among a JSON Lines file's first lines; else empty."""
+    for line in islice(io.BytesIO(head_of(path, 1 << 22)), _HEAD_LINES):
         try:
             value = read_json(line, path.name)
         except DataError:
@@ -231,6 +237,10 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
             groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > MOST_UNPACKED:
                 raise DataError(name, None, "unpacks to too much", "split it")
+            size = path.stat().st_size
+            if facts.num_rows > MOST_TINY_ROWS + size // LEAST_ROW_BYTES:
+                reason = f"has {facts.num_rows:,} rows in {size:,} bytes, as no log does"
+                raise DataError(name, None, reason, "split it")
             for batch in file.iter_batches(batch_size=BATCH):
                 for cells in batch.to_pylist():
                     yield f"{name}[{row}]", cells
