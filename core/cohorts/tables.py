@@ -325,8 +325,7 @@ _HEADER_LINES = 64
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;|\t])"?\s*')
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One row of a table: file name in messages, first line, and cells by column."""
 
     file: str
