@@ -159,6 +159,13 @@ def encoding_read(name: str, encoding: str) -> str:
 
 # Rows.
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends, as csv reads them."""
+    return _LINE.findall(text)  # io.StringIO holds four bytes a character
+
 
 class ParsedRow(NamedTuple):
     """A row's cells and its lines, ``first`` to ``last``, counted from 1.
@@ -404,7 +411,7 @@ def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
         data = data[: data.rfind(b"\n") + 1] or data
         data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
     text, encoding = decoded(data, path.name)
-    head = table_head(list(io.StringIO(text, newline="")), delimiter, names)
+    head = table_head(lines_of(text), delimiter, names)
     return replace(head, encoding=encoding)
 
 
@@ -461,7 +468,7 @@ def table_rows(
 
     Rows that cannot be read are skipped while the others are given; then all are accounted for.
     """
-    lines = list(io.StringIO(text, newline=""))
+    lines = lines_of(text)
     known = {**dict.fromkeys(required, ()), **(names or {})}
     head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
     header = column_names(head, required, known, name, log)

@@ -13,6 +13,7 @@ from midchart.core.cohorts.files import data_error, open_file, refuse_linked_fol
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_json
+from midchart.core.storage.archives import largest_document
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
@@ -63,13 +64,14 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
 
 def document(path: Path, name: str) -> Any:
     """The value of a JSON file; raises DataError."""
+    largest = largest_document(path, LARGEST_DOCUMENT)
     try:
         with opened(path) as file:
-            data = file.read(LARGEST_DOCUMENT + 1)
+            data = file.read(largest + 1)
     except DAMAGED_FILE as error:
         raise _unreadable(error, name) from None
-    if len(data) > LARGEST_DOCUMENT:
-        limit = f"is one JSON document of more than {LARGEST_DOCUMENT >> 20} MB"
+    if len(data) > largest:
+        limit = f"is one JSON document of more than {largest >> 20} MB"
         raise DataError(name, None, limit, "split it, or write it as JSON Lines")
     return read_json(data, name)
 
