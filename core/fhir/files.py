@@ -27,6 +27,7 @@ from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
 from midchart.core.fhir.values import clean
+from midchart.core.parsing import LONGEST_LINE
 from midchart.core.storage.archives import largest_document, untrusted_gzip
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU
@@ -34,8 +35,6 @@ from midchart.core.types import Skip
 
 LARGEST_BUNDLE = 512 << 20
 """Bytes of the largest JSON file that is read; NDJSON files may be of any size."""
-LONGEST_LINE = 256 << 20
-"""Bytes of the longest NDJSON line that is read."""
 _LARGEST_UNPACKED = 64 << 30
 """Bytes that the compressed NDJSON files of a cohort may unpack to, together."""
 _MARK = b'"resourceType"'

@@ -12,15 +12,13 @@ from typing import Any, cast
 from midchart.core.cohorts.files import data_error, open_file, refuse_linked_folders, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
-from midchart.core.parsing import read_json
+from midchart.core.parsing import LONGEST_LINE, read_json
 from midchart.core.storage.archives import largest_document
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
 LARGEST_FILE = 16 << 30
 """Bytes of a file that is read line by line or in batches."""
-LONGEST_LINE = 64 << 20
-"""Bytes of one line of a JSON Lines file."""
 MOST_FILES = 20_000
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""

@@ -153,7 +153,7 @@ def test_a_large_file_unpacks_to_fewer_times_its_size_than_a_small_one(tmp_path)
             with opened(file) as unpacked, archive:
                 assert len(unpacked.read()) == archive.check(1, 1 << 30)["a"] == len(text)
             continue
-        with opened(file) as unpacked, pytest.raises(DataError, match="unpacks to over 4. MB"):
+        with opened(file) as unpacked, pytest.raises(DataError, match=r"unpacks to over 4\d MB"):
             unpacked.read()
         with archive, pytest.raises(DataError, match="zip bomb"):
             archive.check(1, 1 << 30)

@@ -337,6 +337,16 @@ def test_a_lock_passed_to_a_child_outlives_the_launcher(tmp_path: Path):
     assert not is_locked(path)
 
 
+def test_a_line_that_no_log_has_is_not_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("midchart.core.storage.jsonl.LONGEST_LINE", 100)
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2, "text": "' + "a" * 60 + '"}\n{"n"')
+    assert [line["n"] for line in read_lines(path)] == [1, 2]
+    path.write_text('{"n": 1}\n' + "a" * 1000)
+    with pytest.raises(DataError, match=r"events.jsonl:2: has a line of more than"):
+        list(read_lines(path))
+
+
 def test_the_log_has_one_line_per_row(tmp_path: Path):
     journal = LineWriter(tmp_path / "j.jsonl")
     journal.append({"text": "two\nlines"})
