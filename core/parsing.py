@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DEEPEST = 64
 """Levels of arrays and objects that a document may have."""
+LONGEST_LINE = 64 << 20
+"""Bytes of one line of a file that is read line by line."""
 LARGEST_TOML = 1 << 20
 """Bytes of a TOML document; one that people write has some thousands."""
 MOST_KEY_PARTS = 16

@@ -36,7 +36,7 @@ def now() -> str:
 
 def digest(*parts: str) -> str:
     """A short hash of parts that no other split of the same characters shares."""
-    spelled = "".join(f"{len(part)}:{part}" for part in parts)
+    spelled = "".join([f"{len(part)}:{part}" for part in parts])
     return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

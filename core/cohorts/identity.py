@@ -150,11 +150,15 @@ def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     invisible characters and blanks: files of one patient, named by two programs, would else be two
     patients.
     """
+    first: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
     for id in ids:
         for seen in _seen(id):
-            groups.setdefault(seen, []).append(id)
-    twins = sorted({tuple(sorted(group)) for group in groups.values() if len(group) > 1})
+            if seen in first:
+                groups.setdefault(seen, [first[seen]]).append(id)
+            else:
+                first[seen] = id
+    twins = sorted({tuple(sorted(group)) for group in groups.values()})
     if not twins:
         return
     named = "; ".join(" and ".join(map(ascii, group)) for group in twins[:MOST_TWINS])

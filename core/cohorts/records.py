@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 import threading
+from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +23,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path, PurePath
 from typing import Any
-
-import numpy as np
 
 from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
 from midchart.core.cohorts.files import LoadLog, entries_of
@@ -160,7 +160,10 @@ def digest_of(id: str, entries: Sequence[Entry], facts: Sequence[tuple[str, str]
     fields = [id, *chain.from_iterable(facts), *chain.from_iterable(one[1:8] for one in entries)]
     times = [one[0].isoformat() if one[0] else "" for one in entries]
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(np.fromiter(map(len, fields), dtype="<u8").tobytes())
+    lengths = array("Q", map(len, fields))
+    if sys.byteorder == "big":
+        lengths.byteswap()
+    digest.update(lengths)
     digest.update("".join(fields).encode("utf-8", "surrogatepass"))
     digest.update(",".join(times).encode())
     return digest.hexdigest()

@@ -10,12 +10,13 @@ import io
 import os
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import (
@@ -158,9 +159,15 @@ def encoding_read(name: str, encoding: str) -> str:
 
 # Rows.
 
+_LINE = re.compile(r"[^\r\n]*(?:\r\n?|\n)|[^\r\n]+")
 
-@dataclass(frozen=True, slots=True)
-class ParsedRow:
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text with their ends, as csv reads them."""
+    return _LINE.findall(text)  # io.StringIO holds four bytes a character
+
+
+class ParsedRow(NamedTuple):
     """A row's cells and its lines, ``first`` to ``last``, counted from 1.
 
     ``unclosed``: its quotes do not close properly, so its cells are not reliable. ``suspicious``:
@@ -188,6 +195,15 @@ def parse_rows(
     (:func:`_row_in_other_quotes`). Raises csv.Error where a cell is too long.
     """
     start = after
+    if all(quote not in line for line in islice(lines, after, None)):
+        # Each line is a row.
+        reader = csv.reader(islice(lines, after, None), delimiter=delimiter, quotechar=quote)
+        for end, cells in enumerate(reader, after + 1):
+            other = None
+            if mixed and len(cells) > width:
+                other = _row_in_other_quotes(lines, end - 1, end, cells, delimiter, width)
+            yield other or ParsedRow(end, end, cells)
+        return
     while start < len(lines):
         # A row of two empty cells is appended; an unclosed quote swallows it and is thus detected.
         source = chain(map(lines.__getitem__, range(start, len(lines))), [delimiter])
@@ -316,8 +332,7 @@ _HEADER_LINES = 64
 _SEPARATOR_LINE = re.compile(r'"?sep=([,;|\t])"?\s*')
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(NamedTuple):
     """One row of a table: file name in messages, first line, and cells by column."""
 
     file: str
@@ -396,7 +411,7 @@ def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
         data = data[: data.rfind(b"\n") + 1] or data
         data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
     text, encoding = decoded(data, path.name)
-    head = table_head(list(io.StringIO(text, newline="")), delimiter, names)
+    head = table_head(lines_of(text), delimiter, names)
     return replace(head, encoding=encoding)
 
 
@@ -431,7 +446,12 @@ def read_table(
     header, parsed = table_rows(text, name, log, delimiter, required, names)
     rows = [TableRow(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
     if "'" in text:
-        _remove_apostrophes(header, rows, name, log)
+        for column, number in apostrophe_columns(
+            header, (list(row.cells.values()) for row in rows)
+        ).items():
+            state_apostrophes(name, header[column], number, log)
+            for row in rows:
+                row.cells[header[column]] = without_apostrophes(row.cells[header[column]])
     return rows
 
 
@@ -448,7 +468,7 @@ def table_rows(
 
     Rows that cannot be read are skipped while the others are given; then all are accounted for.
     """
-    lines = list(io.StringIO(text, newline=""))
+    lines = lines_of(text)
     known = {**dict.fromkeys(required, ()), **(names or {})}
     head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
     header = column_names(head, required, known, name, log)
@@ -470,14 +490,14 @@ def _complete_rows(
 ) -> Iterator[tuple[int, list[str]]]:
     suspicious: list[int] = []
     total = complete = unclosed = uneven = 0
-    line = head.last
+    line, width, tabbed = head.last, len(header), head.delimiter == "\t"
     try:
         # Each row: unclosed, blank, of another width, or complete.
         for row in rows:
             cells, line = row.cells, row.last
-            while len(cells) > len(header) and not cells[-1].strip():
+            while len(cells) > width and not cells[-1].strip():
                 cells.pop()
-            blank = not any(cell.strip() for cell in cells)
+            blank = not any(map(str.strip, cells))
             total += row.unclosed or not blank
             if row.unclosed:
                 unclosed += 1
@@ -491,17 +511,19 @@ def _complete_rows(
                 )
             elif blank:
                 continue
-            elif not needed <= len(cells) <= len(header):
+            elif not needed <= len(cells) <= width:
                 uneven += 1
                 what = DELIMITER_NAMES.get(head.delimiter, head.delimiter)
-                reason = f"has {len(cells)} columns where the header names {len(header)}"
+                reason = f"has {len(cells)} columns where the header names {width}"
                 log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
             else:
-                tabs = head.delimiter == "\t" and any("\n" in c and "\t" in c for c in cells)
+                tabs = tabbed and any("\n" in c and "\t" in c for c in cells)
                 if row.suspicious or tabs:
                     suspicious.append(row.first)
                 complete += 1
-                yield row.first, cells + [""] * (len(header) - len(cells))
+                if len(cells) < width:
+                    cells = cells + [""] * (width - len(cells))
+                yield row.first, cells
     except csv.Error as error:
         log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
     # The balance of the table, and rows that look like two.
@@ -553,18 +575,24 @@ def are_quoted_by_apostrophes(starting: int, quoted: int) -> bool:
 
 APOSTROPHES = r"'(?:[^']|'')*'"
 """A cell in apostrophes, as a regular expression for Python and DuckDB."""
+_APOSTROPHES = re.compile(APOSTROPHES)
 
 
-def _remove_apostrophes(
-    header: Sequence[str], rows: Sequence[TableRow], name: str, log: LoadLog
-) -> None:
-    for column in header:
-        cells = [row.cells for row in rows if row.cells[column].startswith("'")]
-        quoted = sum(re.fullmatch(APOSTROPHES, cell[column]) is not None for cell in cells)
-        if are_quoted_by_apostrophes(len(cells), quoted):
-            state_apostrophes(name, column, quoted, log)
-            for cell in cells:
-                cell[column] = cell[column][1:-1].replace("''", "'")
+def apostrophe_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[int, int]:
+    """The columns whose cells apostrophes quote, by their place, with how many cells are quoted."""
+    starting, quoted = Counter[int](), Counter[int]()
+    for cells in rows:
+        for place, cell in enumerate(cells):
+            if cell[:1] == "'":
+                starting[place] += 1
+                quoted[place] += _APOSTROPHES.fullmatch(cell) is not None
+    places = range(len(header))
+    return {p: quoted[p] for p in places if are_quoted_by_apostrophes(starting[p], quoted[p])}
+
+
+def without_apostrophes(cell: str) -> str:
+    """A cell of a column that apostrophes quote, without them."""
+    return cell[1:-1].replace("''", "'") if cell.startswith("'") else cell
 
 
 def state_apostrophes(name: str, column: str, quoted: int, log: LoadLog) -> None:

@@ -27,15 +27,14 @@ from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
 from midchart.core.fhir.values import clean
-from midchart.core.storage.archives import untrusted_gzip
+from midchart.core.parsing import LONGEST_LINE
+from midchart.core.storage.archives import largest_document, untrusted_gzip
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lru import LRU
 from midchart.core.types import Skip
 
 LARGEST_BUNDLE = 512 << 20
 """Bytes of the largest JSON file that is read; NDJSON files may be of any size."""
-LONGEST_LINE = 256 << 20
-"""Bytes of the longest NDJSON line that is read."""
 _LARGEST_UNPACKED = 64 << 30
 """Bytes that the compressed NDJSON files of a cohort may unpack to, together."""
 _MARK = b'"resourceType"'
@@ -183,17 +182,18 @@ class ResourceFile:
     def members(self) -> tuple[list[Member], bool]:
         """The resources of a JSON file, and whether it has modifier extensions; raises
         DataError."""
-        reason = f"is a JSON file of more than {LARGEST_BUNDLE >> 20:,} MB"
-        if self.state[0] > LARGEST_BUNDLE:
+        largest = largest_document(self.path, LARGEST_BUNDLE)
+        reason = f"is a JSON file of more than {largest >> 20:,} MB"
+        if self.state[0] > largest:
             raise DataError(self.name, None, reason, "export it as NDJSON")
         try:
             with _opened(self.path) as opened:
-                data = opened.read(LARGEST_BUNDLE + 1)
+                data = opened.read(largest + 1)
         except OSError as error:
             raise data_error(error, self.name) from None
         except _DAMAGED:
             raise DataError(self.name, None, "is a damaged gzip file", "export it again") from None
-        if len(data) > LARGEST_BUNDLE:
+        if len(data) > largest:
             raise DataError(self.name, None, reason, "export it as NDJSON")
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
         return members(read_document(_unicode(data, self.name), self.name)), extended

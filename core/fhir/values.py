@@ -47,6 +47,8 @@ _PLAIN_PARTS = frozenset(("code", "summary", "detail", "description", "text", "i
 
 def clean(value: Any) -> str:
     """A string with lone surrogates replaced by U+FFFD; "" for what is no string or number."""
+    if value is None:
+        return ""
     if isinstance(value, str):
         return (value if value.isascii() else _SURROGATE.sub("\ufffd", value)).strip()
     if isinstance(value, bool):

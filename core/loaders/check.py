@@ -195,9 +195,14 @@ def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]
     """
     sums: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for (_, what), one in accounts.items():
-        numbers, reasons = sums.setdefault(what, (Counter(), Counter()))
-        numbers.update(total=one.total, shown=one.shown, unaccounted=one.unaccounted)
-        reasons.update(dict(one.reasons))
+        if (counters := sums.get(what)) is None:
+            counters = sums[what] = Counter(), Counter()
+        numbers, reasons = counters
+        numbers["total"] += one.total
+        numbers["shown"] += one.shown
+        numbers["unaccounted"] += one.unaccounted
+        for reason, number in one.reasons:
+            reasons[reason] += number
     return [
         {
             "what": what,

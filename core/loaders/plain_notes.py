@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from midchart.core.cohorts.base import RecordLoader
@@ -193,6 +193,10 @@ def _are_clocks(texts: Iterable[str]) -> bool:
     return bool(stated) and all(map(_CLOCK.fullmatch, stated))
 
 
+_STATED = ("code", "name", "unit", "note_id", "visit_id")
+"""Columns of a note that stand for themselves."""
+
+
 def _read_notes_table(
     path: Path, name: str, patients: PatientEntries, people: People, settings: Mapping[str, str]
 ) -> None:
@@ -210,6 +214,8 @@ def _read_notes_table(
         log.warn(f"{name}: patient_id read as whole numbers (1.0 is 1)")
     times = _read_times(rows, name, table, settings, log)
     persons = _read_persons(rows, name, table, settings, log)
+    columns = frozenset(chain.from_iterable(row.cells for row in rows))
+    facts, typed = [column for column in _STATED if column in columns], "type" in columns
     nobody = others = 0
     for row, stated, time, person in zip(rows, ids, times, persons, strict=True):
         patient = read_id(stated, decimal)
@@ -222,14 +228,10 @@ def _read_notes_table(
             continue
         one = entry(
             time,
-            row.get("type") or "note",
-            code=row.get("code"),
-            name=row.get("name"),
+            (row.get("type") if typed else "") or "note",
             text=row.cells.get("text", ""),
-            unit=row.get("unit"),
-            note_id=row.get("note_id"),
-            visit_id=row.get("visit_id"),
             line=row.line,
+            **{column: row.get(column) for column in facts},
         )
         patients.add(patient, name, one)
     leave_out(log, name, {"names no person": nobody, "is about another person": others})

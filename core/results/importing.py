@@ -40,6 +40,7 @@ from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_dige
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
 from midchart.core.runs.schemas import EVENT, GATES
+from midchart.core.runs.spec import LARGEST_SPEC
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
@@ -61,13 +62,20 @@ MOST_FILES = 500
 MOST_ROWS = 50_000_000
 MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
-MOST_JSON = 256 << 20
-MOST_OF = {"spec.json": 8 << 20, "gates.json": 8 << 20, "done.json": 1 << 20}
+MOST_OF = {
+    **dict.fromkeys(("spec.json", "REPRODUCE.toml"), LARGEST_SPEC),
+    "gates.json": 8 << 20,
+    "done.json": 1 << 20,
+}
 """Bytes of the documents that are read at once: a spec's own limit, 200,000 patients that gates
 have seen, and a few counts and digests."""
-MOST_EVENTS, EVENTS_OF_ROWS = 8 << 20, 4
-"""Bytes of the events of a run that waits, and for each byte of its rows: an event says how many
-rows there are, and is written when there are more."""
+MOST_REPORT = 64 << 20
+"""Bytes of a report, or of one of its tables, which sum up rows."""
+MOST_REVIEWS = 32 << 20
+"""Bytes of all reviewers' files together: of 100,000 verdicts."""
+LEAST_EVENTS, EVENTS_OF_ROWS, MOST_EVENTS = 8 << 20, 4, 256 << 20
+"""Bytes of the events of a run that waits, for each byte of its rows, and at most: an event says
+how many rows there are, and is written when there are more."""
 MOST_TINY_ROWS, LEAST_ROW_BYTES = 10_000, 8
 """Rows of a table that may be of any size; bytes of each further row in its file, whose key is a
 hash of 16 bytes."""
@@ -171,6 +179,11 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     missing = [name for name in NEEDED if name not in listed]
     if missing:
         raise InputError(f"{path}: lacks {missing[0]}")
+    if sum(size for name, size in names.items() if name.startswith("reviews/")) > MOST_REVIEWS:
+        raise InputError(
+            f"{path}: its reviews have more than {MOST_REVIEWS >> 20} MiB, which people do not "
+            "write; export the run again"
+        )
     final = RunDirectory(runs / run)
     if final.path.exists():
         raise InputError(f"run {run} already exists: {final.path}")
@@ -327,8 +340,8 @@ def _most_bytes(name: str, sizes: Mapping[str, int]) -> int:
         return MOST_BYTES
     if name == "events.jsonl":
         rows = sum(size for one, size in sizes.items() if one.startswith("items/"))
-        return min(MOST_JSON, MOST_EVENTS + EVENTS_OF_ROWS * rows)
-    return MOST_OF.get(name, MOST_JSON)
+        return min(MOST_EVENTS, LEAST_EVENTS + EVENTS_OF_ROWS * rows)
+    return MOST_REVIEWS if name.startswith("reviews/") else MOST_OF.get(name, MOST_REPORT)
 
 
 def _take(

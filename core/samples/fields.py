@@ -61,6 +61,7 @@ _ENDS: Mapping[str, str] = {
     "empty": "empty",
 }
 _ROLES = {"human": "user", "ai": "assistant", "developer": "system", "model": "assistant"}
+_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?")
 _PYTHON_TEXT = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
 _PYTHON_TEXTS = re.compile(rf"\[\s*(?:{_PYTHON_TEXT}\s*(?:,\s*{_PYTHON_TEXT}\s*)*)?\]", re.DOTALL)
 
@@ -84,15 +85,25 @@ def _is_missing(value: Any) -> bool:
 def scores_of(row: Mapping[str, Any]) -> dict[str, float]:
     """The scores among a row's columns, and those of an object in its column ``scores``."""
     scores: dict[str, float] = {}
-    for column, value in row.items():
+    for column, metric in _score_columns(tuple(row)):
+        if metric:
+            scores |= numbers_of({metric: row[column]})
+        elif isinstance(members := unpacked(row[column]), dict):
+            scores |= numbers_of(cast("dict[str, Any]", members))
+    return scores
+
+
+@lru_cache(maxsize=64)
+def _score_columns(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """The columns that are scores with their metric, "" for the object in ``scores``."""
+    metrics: list[tuple[str, str]] = []
+    for column in columns:
         name = column.strip().lower()
         if name == "scores":
-            members = unpacked(value)
-            if isinstance(members, dict):
-                scores |= numbers_of(cast("dict[str, Any]", members))
+            metrics.append((column, ""))
         elif name in METRICS or name.startswith(("score_", "scores.")):
-            scores |= numbers_of({column.strip().removeprefix("scores."): value})
-    return scores
+            metrics.append((column, column.strip().removeprefix("scores.")))
+    return tuple(metrics)
 
 
 def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
@@ -103,11 +114,13 @@ def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
 
 def number_of(value: Any) -> float | None:
     """A finite number, also one that is written as text or as true or false; else None."""
+    if value is None:
+        return None
     if isinstance(value, str):
         text = value.strip().lower()
         if text in ("true", "false"):
             return float(text == "true")
-        if len(text) > 40 or not re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", text):
+        if len(text) > 40 or not _NUMBER.fullmatch(text):
             return None
         value = float(text)
     if isinstance(value, int | float):
@@ -154,7 +167,7 @@ def text_of(value: Any) -> str:
     """A value as text: the content of a message, of its parts, or a number; "" for another."""
     if isinstance(value, str):
         return value if value.isascii() else valid_unicode(value)
-    if isinstance(value, bool) or value is None:
+    if value is None or isinstance(value, bool):
         return ""
     if isinstance(value, int | float):
         return _number_text(value)
@@ -163,10 +176,14 @@ def text_of(value: Any) -> str:
         return "\n".join(text for text in texts if text)
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value)
-        for name in ("text", "content", "page_content", "parts", "value"):
-            if text := text_of(members.get(name)):
+        for name in _TEXTS:
+            if name in members and (text := text_of(members[name])):
                 return text
     return ""
+
+
+_TEXTS = ("text", "content", "page_content", "parts", "value")
+"""Members of an object that is a text, of which the first counts."""
 
 
 def _number_text(value: int | float) -> str:
@@ -178,12 +195,16 @@ def _number_text(value: int | float) -> str:
 
 def id_of(value: Any) -> str:
     """An identifier as text: stripped, "" where it is missing."""
+    if value is None:
+        return ""
     text = text_of(value).strip()
     return "" if text in MISSING_TYPED else text
 
 
 def texts_of(value: Any) -> tuple[str, ...]:
     """The texts of a list, or the one text that a value is."""
+    if value is None:
+        return ()
     value = unpacked(value)
     if isinstance(value, list | tuple):
         texts = [text_of(one) for one in cast("Iterable[Any]", value)]
@@ -203,15 +224,21 @@ def _chunk(value: Any) -> Chunk:
     if not isinstance(value, dict):
         return Chunk(text_of(value))
     members = cast("dict[str, Any]", value)
-    identifiers = (id_of(members.get(name)) for name in ("id", "identifier", "chunk_id", "doc_id"))
-    scores = (members.get(name) for name in ("score", "similarity", "relevance_score"))
-    score = next((one for one in scores if one is not None), None)
-    return Chunk(text_of(members), next(filter(None, identifiers), ""), number_of(score))
+    identifiers = [id_of(members[n]) for n in _IDENTIFIERS if n in members]
+    scores = [members[n] for n in _SCORES if n in members and members[n] is not None]
+    identifier = next(filter(None, identifiers), "")
+    return Chunk(text_of(members), identifier, number_of(scores[0]) if scores else None)
+
+
+_IDENTIFIERS = ("id", "identifier", "chunk_id", "doc_id")
+_SCORES = ("score", "similarity", "relevance_score")
+"""Members of an object that is a chunk, of which the first counts."""
 
 
 def steps_of(fields: Mapping[str, Any]) -> tuple[Step, ...]:
     """The steps in a row's fields ``retrieved`` and ``reranked``."""
-    steps = [Step(name, chunks_of(fields.get(name))) for name in ("retrieved", "reranked")]
+    names = [name for name in ("retrieved", "reranked") if name in fields]
+    steps = [Step(name, chunks_of(fields[name])) for name in names]
     return tuple(step for step in steps if step.chunks)
 
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
 from midchart.core.cohorts.files import data_error, open_file, refuse_linked_folders, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
-from midchart.core.parsing import read_json
+from midchart.core.parsing import LONGEST_LINE, read_json
+from midchart.core.storage.archives import largest_document
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
 LARGEST_FILE = 16 << 30
 """Bytes of a file that is read line by line or in batches."""
-LONGEST_LINE = 64 << 20
-"""Bytes of one line of a JSON Lines file."""
 MOST_FILES = 20_000
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
+MOST_TINY_ROWS, LEAST_ROW_BYTES = 100_000, 8
+"""Rows of a Parquet file that may be of any size; bytes of each further row in the file."""
+_HEAD_LINES = 1_000
+"""Lines of a JSON Lines file among which one is an object."""
 BATCH = 256
 """Rows of a Parquet file in memory at a time."""
 
@@ -57,13 +62,14 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
 
 def document(path: Path, name: str) -> Any:
     """The value of a JSON file; raises DataError."""
+    largest = largest_document(path, LARGEST_DOCUMENT)
     try:
         with opened(path) as file:
-            data = file.read(LARGEST_DOCUMENT + 1)
+            data = file.read(largest + 1)
     except DAMAGED_FILE as error:
         raise _unreadable(error, name) from None
-    if len(data) > LARGEST_DOCUMENT:
-        limit = f"is one JSON document of more than {LARGEST_DOCUMENT >> 20} MB"
+    if len(data) > largest:
+        limit = f"is one JSON document of more than {largest >> 20} MB"
         raise DataError(name, None, limit, "split it, or write it as JSON Lines")
     return read_json(data, name)
 
@@ -78,8 +84,8 @@ def head_of(path: Path, length: int = 1 << 16) -> bytes:
 
 
 def first_object(path: Path) -> dict[str, Any]:
-    """The first line of a JSON Lines file's first megabytes that is an object; else empty."""
-    for line in head_of(path, 1 << 22).splitlines():
+    """The first object among a JSON Lines file's first lines; else empty."""
+    for line in islice(io.BytesIO(head_of(path, 1 << 22)), _HEAD_LINES):
         try:
             value = read_json(line, path.name)
         except DataError:
@@ -231,6 +237,10 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
             groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
             if sum(group.total_byte_size for group in groups) > MOST_UNPACKED:
                 raise DataError(name, None, "unpacks to too much", "split it")
+            size = path.stat().st_size
+            if facts.num_rows > MOST_TINY_ROWS + size // LEAST_ROW_BYTES:
+                reason = f"has {facts.num_rows:,} rows in {size:,} bytes, as no log does"
+                raise DataError(name, None, reason, "split it")
             for batch in file.iter_batches(batch_size=BATCH):
                 for cells in batch.to_pylist():
                     yield f"{name}[{row}]", cells

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +11,13 @@ from midchart.core.cohorts.files import LoadLog, check_file
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
+    apostrophe_columns,
+    read_any_text,
     read_head,
-    read_table,
+    table_rows,
+    without_apostrophes,
 )
-from midchart.core.errors import DataError
+from midchart.core.errors import DataError, one_line
 from midchart.core.samples import SAMPLE_FORMATS
 from midchart.core.samples.fields import (
     COLUMNS,
@@ -109,22 +113,22 @@ def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
         place=place,
         question=question,
         answer=answer,
-        patient=id_of(fields.get("patient")),
         messages=messages,
         context=text_of(context),
         steps=steps,
-        options=texts_of(fields.get("options")),
-        reference=texts_of(fields.get("reference")),
-        evidence=texts_of(fields.get("evidence")),
-        system=id_of(fields.get("system")),
-        model=id_of(fields.get("model")),
-        task=id_of(fields.get("task")),
         scores=scores_of(row),
-        ended=ended_of(fields.get("ended")),
-        input_tokens=count_of(fields.get("input_tokens")),
-        output_tokens=count_of(fields.get("output_tokens")),
-        cost_usd=number_of(fields.get("cost_usd")),
+        **{name: _READ[name](value) for name, value in fields.items() if name in _READ},
     )
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("patient", "system", "model", "task"), id_of),
+    **dict.fromkeys(("options", "reference", "evidence"), texts_of),
+    "ended": ended_of,
+    **dict.fromkeys(("input_tokens", "output_tokens"), count_of),
+    "cost_usd": number_of,
+}
+"""How a field of a sample is read that stands for itself."""
 
 
 def _columns(path: Path) -> list[str]:
@@ -166,7 +170,7 @@ def _rows(path: Path, name: str, trouble: Trouble) -> Objects:
 
 
 def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> Objects:
-    log = LoadLog()
+    log = _TroubleLog(trouble=trouble)
     try:
         check_file(path, LARGEST_DOCUMENT)
     except OSError:
@@ -174,11 +178,27 @@ def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> 
         trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
         return
     try:
-        rows = read_table(path, name, (), log, delimiter)
+        text = read_any_text(path, name, log)
+        header, rows = table_rows(text, name, log, delimiter)
+        quoted: Collection[int] = ()
+        if "'" in text:  # may quote a column, which all its rows decide
+            looked = _TroubleLog(trouble=lambda line: None)
+            every = (cells for _, cells in table_rows(text, name, looked, delimiter)[1])
+            quoted = apostrophe_columns(header, every)
+        for line, cells in rows:
+            for column in quoted:
+                cells[column] = without_apostrophes(cells[column])
+            yield f"{name}:{line}", dict(zip(header, cells, strict=True))
     except DataError as error:
         trouble(str(error))
-        return
-    for skip in log.skipped:
-        trouble(str(DataError(skip.file, skip.line, skip.reason)))
-    for row in rows:
-        yield f"{name}:{row.line}", dict(row.cells)
+
+
+@dataclass(frozen=True, slots=True)
+class _TroubleLog(LoadLog):
+    """A log of a table of which each part that is left out is a trouble."""
+
+    trouble: Trouble = field(kw_only=True)
+
+    def skip(self, file: str, line: int | None, reason: str) -> None:
+        """Report a part of the table that is left out."""
+        self.trouble(str(DataError(one_line(file), line, one_line(reason))))

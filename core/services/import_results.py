@@ -14,7 +14,7 @@ from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, one_line
 from midchart.core.identity import person
-from midchart.core.other_systems.other_results import PROMPTS, SAMPLES, SCORES
+from midchart.core.other_systems.other_results import OtherResults
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now, versions
@@ -30,7 +30,7 @@ from midchart.core.runs.directory import (
 from midchart.core.samples.open import format_of, read_samples
 from midchart.core.samples.sample import Sample
 from midchart.core.storage.files import writing
-from midchart.core.storage.rows import RowStore
+from midchart.core.storage.rows import FinishedTable
 from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
 
@@ -56,12 +56,15 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         stack = ExitStack()
         hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
     stack.enter_context(writing(runs))
-    schemas = {"samples": SAMPLES, "scores": SCORES, "prompts": PROMPTS}
-    store = RowStore(hidden, schemas)
-    stack.callback(store.close)
+    tables = {
+        name: FinishedTable(hidden, name, schema) for name, schema in OtherResults.schemas.items()
+    }
+    for table in tables.values():
+        stack.callback(table.close)
     troubles: list[str] = []
     count = unread = scores = unnamed = 0
     patients: set[str] = set()
+    prompts: set[str] = set()
     total = sha256()
 
     def trouble(line: str) -> None:
@@ -74,14 +77,15 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         # The rows, before the run's folder is made: the run appears complete or not at all.
         for sample in read_samples(place, trouble, sample_format):
             count += 1
-            total.update(_append(store, sample).encode())
+            total.update(_append(tables, prompts, sample).encode())
             scores += len(sample.scores)
             patients.add(sample.patient)
             unnamed += not sample.patient
         if not count:
             reason = troubles[0] if troubles else f"{place.name}: holds no sample"
             raise DataError(place.name, None, f"nothing can be read ({reason})", "check the format")
-        store.compact()
+        for table in tables.values():
+            table.complete()
         warnings = [*troubles, *_doubts(count, unread, scores, unnamed)]
         facts = {"format": read_format.name, "warnings": warnings}
         run_name = name or f"{place.name} ({read_format.name})"
@@ -125,20 +129,20 @@ def _received_for(place: Path) -> str:
     return cohort if cohort and (settings.cohorts_folder() / cohort).is_dir() else ""
 
 
-def _append(store: RowStore, sample: Sample) -> str:
-    """Write a sample's rows; gives a hash of them."""
-    messages = json.dumps([[one.role, one.text] for one in sample.messages], ensure_ascii=False)
+_encoded = json.JSONEncoder(ensure_ascii=False).encode
+_encoded_in_order = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
+
+
+def _append(tables: Mapping[str, FinishedTable], prompts: set[str], sample: Sample) -> str:
+    """Write a sample's rows, and its prompt where it is none of ``prompts``; gives a hash of
+    them."""
+    messages = _encoded([[one.role, one.text] for one in sample.messages])
     prompt = digest(messages, sample.context)
-    shared: dict[str, Any] = {
-        "item": sample.id,
-        "status": "ok",
-        "reason": None,
-    }
-    asked = sample.question or messages
+    shared: dict[str, Any] = {"item": sample.id, "status": "ok", "reason": None}
     common = {
         **shared,
         "record": sample.patient,
-        "instruction": digest(sample.patient, sample.task, asked),
+        "instruction": digest(sample.patient, sample.task, sample.question or messages),
         "task": sample.task,
         "system": sample.system,
         "model": sample.model,
@@ -155,15 +159,18 @@ def _append(store: RowStore, sample: Sample) -> str:
         "place": sample.place,
         "reference": list(sample.reference),
     }
-    content = json.dumps([row, dict(sample.scores)], sort_keys=True, ensure_ascii=False)
+    content = _encoded_in_order([row, dict(sample.scores)])
     key = digest(sample.id, content)
-    store.append("samples", {"key": key, **row})
+    tables["samples"].append({"key": key, **row}, len(content))
     for metric, score in sample.scores.items():
         scored = {**common, "metric": metric, "score": float(score)}
-        store.append("scores", {"key": digest(key, metric), **scored})
-    if not store.has("prompts", prompt):
+        tables["scores"].append({"key": digest(key, metric), **scored}, len(content))
+    if prompt not in prompts:
+        prompts.add(prompt)
         texts = {"messages": messages, "context": sample.context}
-        store.append("prompts", {"key": prompt, **shared, **texts})
+        tables["prompts"].append(
+            {"key": prompt, **shared, **texts}, len(messages) + len(sample.context)
+        )
     return key
 
 

@@ -18,9 +18,13 @@ from midchart.core.errors import DataError
 from midchart.core.parsing import valid_unicode
 from midchart.core.regular_files import open_regular
 
-MOST_RATIO, SMALL_UNPACKED = 250, 4 << 20
-"""How many times its packed size, beyond some bytes, a file unpacks to. Text of records reaches
-130: indented FHIR of vital signs each minute; deflate reaches 1,032."""
+SMALL_RATIO, SMALL_UNPACKED = 250, 4 << 20
+"""How many times its packed size, beyond some bytes, a small file unpacks to. Text of records
+reaches 130: indented FHIR of vital signs each minute; deflate reaches 1,032."""
+LARGE_RATIO, LARGE_UNPACKED = 30, 32 << 20
+"""The same of a large file: FHIR, C-CDA and notes reach 20."""
+LARGEST_PACKED = 64 << 20
+"""Bytes to which a packed JSON document unpacks, which is parsed as a whole."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
 DAMAGED = (
@@ -34,7 +38,12 @@ TOO_PACKED = "unpack it, and import what it holds"
 
 def most_unpacked(packed: int) -> int:
     """The bytes to which so many packed ones may unpack."""
-    return SMALL_UNPACKED + MOST_RATIO * packed
+    return min(SMALL_UNPACKED + SMALL_RATIO * packed, LARGE_UNPACKED + LARGE_RATIO * packed)
+
+
+def largest_document(path: Path, largest: int) -> int:
+    """The bytes of a JSON document, ``largest`` unless it is packed."""
+    return min(largest, LARGEST_PACKED) if path.suffix.lower() == ".gz" else largest
 
 
 def relative_path(name: str) -> PurePosixPath:
@@ -84,7 +93,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
         Refuses links and special files, names that lead out of a folder or occur twice, files that
-        unpack to over :data:`MOST_RATIO` times their size, and more than so many files or bytes.
+        unpack to over :func:`most_unpacked` of their size, and more than so many files or bytes.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -161,7 +170,7 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, file: IO[bytes], name: str, size: int) -> None:
         self._file, self._name = file, name
         self._packed = gzip.GzipFile(fileobj=file, mode="rb")
-        self._left = most_unpacked(size)
+        self._left = self._most = most_unpacked(size)
 
     def readable(self) -> bool:
         return True
@@ -170,7 +179,7 @@ class _Unpacked(io.RawIOBase):
         n = self._packed.readinto(memoryview(buffer)[:_AT_ONCE])
         self._left -= n
         if self._left < 0:
-            reason = f"unpacks to over {MOST_RATIO} times its size, as no text of records does"
+            reason = f"unpacks to over {self._most >> 20:,} MB, as no text of records of its size"
             raise DataError(self._name, None, reason, TOO_PACKED)
         return n
 

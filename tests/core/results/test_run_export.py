@@ -319,14 +319,35 @@ def test_zips_beyond_the_size_limits_are_not_unpacked(
     assert nothing_left(elsewhere)
 
 
-@pytest.mark.parametrize("name", ["spec.json", "done.json", "gates.json", "events.jsonl"])
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        *((f"{name}.json", 9) for name in ("spec", "done", "gates")),
+        *(("events.jsonl", 9), ("REPRODUCE.toml", 9), ("report.json", 65)),
+        ("tables/rows.csv", 65),
+    ],
+)
 def test_documents_beyond_what_a_run_writes_are_not_read(
-    place: Exported, elsewhere: Path, tmp_path: Path, name: str
+    place: Exported, elsewhere: Path, tmp_path: Path, name: str, size: int
 ):
     folder = unpacked(place.file, tmp_path / "open")
+    (folder / name).parent.mkdir(exist_ok=True)
     with (folder / name).open("ab") as file:
-        file.write(b" " * (9 << 20))
-    with pytest.raises(InputError, match=rf"{name} has 9 MiB, where a run of this size writes"):
+        file.truncate(size << 20)
+    with pytest.raises(InputError, match=rf"{name} has {size} MiB, where a run of this size"):
+        import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+def test_reviews_beyond_what_people_write_are_not_read(
+    place: Exported, elsewhere: Path, tmp_path: Path
+):
+    folder = unpacked(place.file, tmp_path / "open")
+    (folder / "reviews").mkdir(exist_ok=True)
+    for name in "xy":
+        with (folder / f"reviews/{name}.jsonl").open("wb") as file:
+            file.truncate(17 << 20)
+    with pytest.raises(InputError, match="its reviews have more than 32 MiB"):
         import_run(sealed(folder))
     assert nothing_left(elsewhere)
 

@@ -3,14 +3,17 @@
 import gzip
 import io
 import json
+import re
 import stat
 import zipfile
+from hashlib import sha256
 
 import pytest
 
 from midchart.core import api
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError, MidchartError
+from midchart.core.samples.files import document
 from midchart.core.storage.archives import UntrustedZip, relative_path
 
 
@@ -134,8 +137,40 @@ def test_a_gzip_file_that_unpacks_to_too_much_is_refused_in_one_line(
         line = f"{skip['file']}: {skip['reason']}"
     except MidchartError as refused:
         line = str(refused)
-    assert line.startswith(f"{name}: unpacks to over 250 times its size")
+    assert re.match(rf"{re.escape(name)}: unpacks to over [56] MB, as no text", line)
     assert "\n" not in line
+
+
+def test_a_large_file_unpacks_to_fewer_times_its_size_than_a_small_one(tmp_path) -> None:
+    noise = b"".join(sha256(b"%d" % i).digest() for i in range(8_000))
+    file = tmp_path / "a.csv.gz"
+    for size, taken in ((36 << 20, True), (48 << 20, False)):
+        text = noise + b"a" * size
+        file.write_bytes(gzip.compress(text, 1))
+        assert len(text) < (4 << 20) + 250 * file.stat().st_size
+        archive = UntrustedZip(packed({"a": text}), "a.zip")
+        if taken:
+            with opened(file) as unpacked, archive:
+                assert len(unpacked.read()) == archive.check(1, 1 << 30)["a"] == len(text)
+            continue
+        with opened(file) as unpacked, pytest.raises(DataError, match=r"unpacks to over 4\d MB"):
+            unpacked.read()
+        with archive, pytest.raises(DataError, match="zip bomb"):
+            archive.check(1, 1 << 30)
+
+
+def test_a_packed_document_has_a_limit_of_its_own(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("midchart.core.storage.archives.LARGEST_PACKED", 1000)
+    text = json.dumps({"resourceType": "Patient", "id": "p1", "name": [{"text": "a" * 1000}]})
+    (tmp_path / "p.json").write_text(text)
+    assert document(tmp_path / "p.json", "p.json")["id"] == "p1"
+    assert list(api.open_data(str(tmp_path)).records) == ["p1"]
+    (tmp_path / "p.json").unlink()
+    (tmp_path / "p.json.gz").write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(DataError, match="is one JSON document of more than 0 MB"):
+        document(tmp_path / "p.json.gz", "p.json.gz")
+    with pytest.raises(DataError, match="is a JSON file of more than 0 MB"):
+        api.open_data(str(tmp_path))
 
 
 def test_repetitive_text_of_records_is_read(tmp_path) -> None:

@@ -12,11 +12,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyarrow import parquet
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.storage.rows import (
+    FinishedTable,
     LineWriter,
     RowStore,
     compact,
@@ -90,6 +92,22 @@ def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path):
 
 HALF = len(encode(row(5))) - 1
 """A whole line without its newline."""
+
+
+def test_a_table_written_at_once_is_the_one_that_a_run_compacts(tmp_path: Path):
+    rows = [row(i, text=[f"text {i}", "a\udce9", None][i % 3]) for i in range(5000)]
+    run, table = store(tmp_path / "run"), FinishedTable(tmp_path / "import", "rows", SCHEMA)
+    (tmp_path / "import").mkdir()
+    for each in rows:
+        run.append("rows", each)
+        table.append(each, characters=100)
+    run.compact()
+    table.complete()
+    assert list(store(tmp_path / "import").table("rows")) == list(run.table("rows"))
+    groups = parquet.read_metadata(tmp_path / "import/rows.parquet").num_row_groups
+    assert groups == 3, "groups bound the memory"
+    FinishedTable(tmp_path / "import", "none", SCHEMA).complete()
+    assert [path.name for path in (tmp_path / "import").iterdir()] == ["rows.parquet"]
 
 
 @pytest.mark.parametrize("cut", [*range(1, HALF, 9), HALF - 1, HALF])
@@ -317,6 +335,16 @@ def test_a_lock_passed_to_a_child_outlives_the_launcher(tmp_path: Path):
     assert is_locked(path)
     child.communicate(b"\n")
     assert not is_locked(path)
+
+
+def test_a_line_that_no_log_has_is_not_read(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("midchart.core.storage.jsonl.LONGEST_LINE", 100)
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"n": 1}\n{"n": 2, "text": "' + "a" * 60 + '"}\n{"n"')
+    assert [line["n"] for line in read_lines(path)] == [1, 2]
+    path.write_text('{"n": 1}\n' + "a" * 1000)
+    with pytest.raises(DataError, match=r"events.jsonl:2: has a line of more than"):
+        list(read_lines(path))
 
 
 def test_the_log_has_one_line_per_row(tmp_path: Path):
