@@ -21,8 +21,8 @@ from midchart.core.regular_files import open_regular
 SMALL_RATIO, SMALL_UNPACKED = 250, 4 << 20
 """How many times its packed size, beyond some bytes, a small file unpacks to. Text of records
 reaches 130: indented FHIR of vital signs each minute; deflate reaches 1,032."""
-LARGE_RATIO, LARGE_UNPACKED = 30, 32 << 20
-"""The same of a large file: FHIR, C-CDA and notes reach 20."""
+LARGE_RATIO, LARGE_UNPACKED = 60, 32 << 20
+"""The same of a large file: exports of FHIR, C-CDA and notes that were measured reach 20."""
 LARGEST_PACKED = 64 << 20
 """Bytes to which a packed JSON document unpacks, which is parsed as a whole."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
