@@ -451,9 +451,10 @@ def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
-        from midchart.core.cohorts.files import write_atomic
+        from midchart.core.storage.outputs import output_file
 
-        write_atomic(Path(call.csv), api.answers_csv(cells, questions))
+        with output_file(call.csv) as fresh:
+            fresh.write_text(api.answers_csv(cells, questions), encoding="utf-8")
     if call.json:
         json_line({"questions": questions, "cells": cells})
     else:

@@ -15,12 +15,14 @@ import stat
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from midchart.core import config as settings
 from midchart.core.cohorts.base import CohortLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
@@ -52,7 +54,8 @@ from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, digest, file_hash
 from midchart.core.storage.derived import Columns, Derived
-from midchart.core.storage.files import file_state, file_state_if_any
+from midchart.core.storage.files import file_state, file_state_if_any, writing
+from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
 
 _FileState = tuple[str, bool, int, int, int, int]
@@ -430,7 +433,19 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
     """
     if field not in FIELDS:
         raise UnknownName("field of the data-use tag", field, FIELDS)
-    path = Path(data)
+    with _tags():
+        return _set_data_use(Path(data), field, value, reason)
+
+
+@contextmanager
+def _tags() -> Generator[None]:
+    """One process at a time changes a ``midchart.toml``."""
+    lock = settings.state_folder() / "tags.lock"
+    with writing(lock.parent), exclusive(lock):
+        yield
+
+
+def _set_data_use(path: Path, field: str, value: bool, reason: str) -> Manifest:
     manifest = open_cohort(path).manifest
     before = getattr(manifest, field)
     file = cohort_folder(path) / FILE
@@ -466,7 +481,8 @@ def settle_columns(data: str | Path, readings: Mapping[str, str]) -> Cohort:
             known = ", ".join(SETTINGS)
             raise InputError(f"{column!r} cannot be read as {reading!r}; choose one of: {known}")
     folder = cohort_folder(Path(data))
-    write_column_settings(folder, column_settings(folder, LoadLog()) | dict(readings))
+    with _tags():
+        write_column_settings(folder, column_settings(folder, LoadLog()) | dict(readings))
     return open_cohort(data)
 
 

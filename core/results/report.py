@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.errors import DataError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_document, read_json, user_path
@@ -27,7 +27,8 @@ from midchart.core.runs.gate_checkpoints import seen_patients
 from midchart.core.runs.plan import BUFFER_ALONE, Plan
 from midchart.core.runs.schemas import DIGESTED
 from midchart.core.runs.status import status
-from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.files import writing
+from midchart.core.storage.outputs import output_file, output_path
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
 from midchart.core.synthetic.reference import read_yaml
 from midchart.core.types import CUT_OFF
@@ -393,18 +394,16 @@ def write_tables(
     (:func:`columns_of`), and no cell that a spreadsheet runs as a formula.
     """
     target = user_path(folder)
-    written: list[Path] = []
-    try:
+    files = {name: output_path(target / f"{name}.csv") for name in tables}
+    with writing(target):
         target.mkdir(parents=True, exist_ok=True)
-        for name, rows in tables.items():
-            path = target / f"{name}.csv"
-            with path.open("w", encoding="utf-8", newline="") as file:
-                write_sheet(file, rows, columns_of(kind, name))
-            use_ordinary_mode(path)
-            written.append(path)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
-    return written
+    for name, rows in tables.items():
+        with (
+            output_file(files[name]) as fresh,
+            fresh.open("w", encoding="utf-8", newline="") as file,
+        ):
+            write_sheet(file, rows, columns_of(kind, name))
+    return list(files.values())
 
 
 # The methods paragraph of a run: what was compared, on what and how, as a paper says it.

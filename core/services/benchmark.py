@@ -33,6 +33,7 @@ from midchart.core.runs.spec import read_spec, read_spec_file
 from midchart.core.runs.status import status
 from midchart.core.services.cohorts import prepare_demo
 from midchart.core.storage.files import writing
+from midchart.core.storage.outputs import output_path
 
 SUITE = Path(__file__).with_suffix(".toml")
 FORMAT = "midchart benchmark 1"
@@ -109,7 +110,7 @@ def benchmark(
     """
     chosen = read_table(BenchmarkSpec, read_spec_file(user_path(spec)))
     slug = re.sub(r"[^a-z0-9]+", "-", chosen.name.lower()).strip("-")[:64] or "benchmark"
-    file = user_path(out) if out else settings.data_folder() / "benchmarks" / f"{slug}.json"
+    file = output_path(out) if out else settings.data_folder() / "benchmarks" / f"{slug}.json"
     digest, parts = suite()
     specs = {name: _run_spec(table, chosen) for name, table in parts.items()}
     for table in specs.values():

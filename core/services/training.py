@@ -22,6 +22,7 @@ from midchart.core.protocol import Protocol, parse
 from midchart.core.provenance import digest
 from midchart.core.services.cohorts import cohort_key, open_data
 from midchart.core.storage.files import writing
+from midchart.core.storage.outputs import output_path
 from midchart.core.types import Cohort
 
 _REPORTED = (
@@ -115,7 +116,7 @@ def make_calibration(
     from midchart.core.arms.certain import calibrate, split_coverage
 
     cohort = open_data(data)
-    path = place_of(out)
+    path = output_path(place_of(out))
     with writing(path):
         calibration = calibrate(cohort, parse(protocol), path, progress)
     return {"file": str(path.resolve()), **split_coverage(calibration)}

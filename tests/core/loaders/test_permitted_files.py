@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from midchart.core.loaders.open import (
 )
 from midchart.core.results import reviews
 from midchart.core.services import objects
+from midchart.core.storage.lock import exclusive
 from tests.support.run_helpers import write_cohort
 
 _FHIR = (
@@ -154,3 +156,24 @@ def test_a_tag_with_any_characters_is_read_as_it_was_written(workspace: Path) ->
     assert held.manifest.training_allowed and held.manifest.name == name
     assert column_settings(cohort, LoadLog()) == {f"visits.{name}".lower(): "day first"}
     assert not held.skipped and not held.warnings
+
+
+def test_changes_of_a_tag_wait_for_one_another(workspace: Path) -> None:
+    cohort = write_cohort(workspace / "ward", records=1)
+    fields, done = ("external_services_allowed", "training_allowed"), []
+
+    def change(field: str) -> None:
+        for number in range(10):
+            set_data_use(cohort, field, number % 2 == 1, "a reason")
+        done.append(field)
+
+    threads = [threading.Thread(target=change, args=(field,)) for field in fields]
+    with exclusive(settings.state_folder() / "tags.lock"):
+        for thread in threads:
+            thread.start()
+        time.sleep(0.2)
+        assert not (cohort / "midchart.toml").exists() and not done
+    for thread in threads:
+        thread.join(60)
+    held = open_cohort(cohort).manifest
+    assert held.external_services_allowed and held.training_allowed and len(done) == 2

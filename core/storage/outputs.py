@@ -1,0 +1,70 @@
+"""Files that a person names for a result: tables, reports, calibrations.
+
+Such a file is written as a whole or not at all, and it replaces only a regular file that is none of
+this installation's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from midchart.core import config as settings
+from midchart.core.errors import InputError
+from midchart.core.parsing import user_path
+from midchart.core.storage.files import replacing, use_ordinary_mode
+
+
+def output_path(file: str | Path) -> Path:
+    """The path of a file that a person names for a result.
+
+    Raises InputError for what can be no path, for a folder, link, pipe or device in its place, and
+    for a place in the folders that this installation keeps records, runs and logs in.
+    """
+    path = user_path(file)
+    try:
+        if path.is_symlink() or (path.exists() and not path.is_file()):
+            raise InputError(
+                f"{path}: is a link, folder, pipe or device; name a regular file, or one that is "
+                "not there yet"
+            )
+        real = path.parent.resolve() / path.name
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    if _of_installation(real):
+        raise InputError(
+            f"{path}: lies where Midchart keeps its own files (records, runs, reviews, logs, "
+            "caches); name a file elsewhere"
+        )
+    return path
+
+
+def _of_installation(path: Path) -> bool:
+    data, cache, state = (
+        folder.resolve()
+        for folder in (settings.data_folder(), settings.cache_folder(), settings.state_folder())
+    )
+    names = ("cohorts", "runs", "reviews", "logs")
+    folders = [*((data / name).resolve() for name in names), state]
+    calibrations = settings.calibrations_folder().resolve()
+    return (
+        any(path.is_relative_to(folder) for folder in folders)
+        or (path.is_relative_to(cache) and not path.is_relative_to(calibrations))
+        or (path.parent == data and path.name.startswith(("audit.", ".", "imports.")))
+    )
+
+
+@contextmanager
+def output_file(file: str | Path) -> Generator[Path]:
+    """A temporary path that becomes the file that a person names, with the mode of their umask.
+
+    Raises InputError as :func:`output_path` does, and where the file cannot be written.
+    """
+    path = output_path(file)
+    try:
+        with replacing(path) as fresh:
+            yield fresh
+        use_ordinary_mode(path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
