@@ -44,7 +44,7 @@ KINDS: Mapping[str, str] = {
     PATH: "file folder out benchmark.spec",
     VALUE: """
         again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
-        content count cutoff documented events_per_patient family field first folds gold hosts id
+        content control count cutoff documented events_per_patient family field first folds gold hosts id
         index instruction instruction_id judge k key kind label least_score lines locator make most
         name new_questions number on outcome part patients plus position progress protocol question
         questions queued reading readings reason record record_id resamples reviewer rows_only
