@@ -14,6 +14,7 @@ from midchart.core import config as settings
 from midchart.core.errors import InputError
 from midchart.core.parsing import user_path
 from midchart.core.storage.files import replacing, use_ordinary_mode
+from midchart.core.storage.staging import temporary_root
 
 
 def output_path(file: str | Path) -> Path:
@@ -47,10 +48,11 @@ def _of_installation(path: Path) -> bool:
     )
     names = ("cohorts", "runs", "reviews", "logs")
     folders = [*((data / name).resolve() for name in names), state]
-    calibrations = settings.calibrations_folder().resolve()
+    # Of the cache, calibrations are a person's, and an export may be made in a temporary folder.
+    free = (settings.calibrations_folder().resolve(), temporary_root().resolve())
     return (
         any(path.is_relative_to(folder) for folder in folders)
-        or (path.is_relative_to(cache) and not path.is_relative_to(calibrations))
+        or (path.is_relative_to(cache) and not any(map(path.is_relative_to, free)))
         or (path.parent == data and path.name.startswith(("audit.", ".", "imports.")))
     )
 
