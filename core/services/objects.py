@@ -45,8 +45,9 @@ KINDS: Mapping[str, str] = {
     VALUE: """
         again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
         content control count cutoff documented events_per_patient family field first folds gold
-        hosts id index instruction instruction_id judge k key kind label least_score lines locator make most
-        name new_questions number on outcome part patients plus position progress protocol question
+        hosts id index instruction instruction_id judge k key kind label least_score lines locator
+        make most name new_questions number on outcome
+        part patients plus position progress protocol question
         questions queued reading readings reason record record_id resamples reviewer rows_only
         sample_format score second seconds seed selection sentence_id snippets spans stratum table
         tables task text to validate validation value with_text
