@@ -22,6 +22,7 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import isfinite
@@ -45,7 +46,7 @@ from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.spec import LISTS, gathering, parse_spec, read_toml, token_twins, write_toml
 from midchart.core.runs.status import state_of
-from midchart.core.storage.files import copy_regular, use_ordinary_mode
+from midchart.core.storage.files import copy_regular, replacing, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier
@@ -367,21 +368,29 @@ def export_run(
     out: str | Path | None = None,
     with_text: bool | None = None,
     rows_only: bool = False,
+    html: str | Path | None = None,
 ) -> dict[str, Any]:
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
     takes the text of records along only where the cohort is here and its tag allows external
     services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
-    tables, which the program that opens it makes of the rows. Raises InputError for a run that
-    is not finished or a place that cannot be written. Gives ``file``, ``with_text`` and
-    ``dropped`` columns; it is noted in
-    the audit file before it is written. ``warnings``: a line where the rows were changed after the
-    run finished.
+    tables, which the program that opens it makes of the rows. ``html``: the same report is first
+    written there too, as :func:`export_html` does and also of a run that is not finished. Raises
+    InputError for a run that is not finished or a place that cannot be written. Gives ``file``,
+    ``with_text`` and ``dropped`` columns; it is noted in the audit file before it is written.
+    ``warnings``: a line where the rows were changed after the run finished.
     """
     if out is None and by_name_alone():
         raise NotPermitted("without a place a run is exported to the account's current folder")
     folder = find_run(run)
+    written: dict[str, Any] = {"run": run}
+    rendered = None
+    if html is not None:
+        page = user_path(html)
+        rendered = _rendered(run)
+        _write_html(page, rendered)
+        written["html"] = str(page)
     plan = finished_plan(folder)
     if with_text:
         check_text_allowed(folder, plan)
@@ -394,7 +403,11 @@ def export_run(
         with tempfile.TemporaryDirectory(prefix=".export-", dir=target.parent) as place:
             staging = Path(place) / run
             staging.mkdir()
-            manifest = _write(folder, plan, staging, keep, rows_only)
+            if rows_only:
+                rendered = None
+            elif rendered is None:
+                rendered = _rendered(run)
+            manifest = _write(folder, plan, staging, keep, rendered)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
             exported = (
                 _zip(staging, Path(place) / "made.zip") if target.suffix == ".zip" else staging
@@ -403,14 +416,37 @@ def export_run(
             exported.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
-    dropped = manifest["dropped"]
-    written = {"run": run, "file": str(target), "with_text": keep, "dropped": dropped}
+    written |= {"file": str(target), "with_text": keep, "dropped": manifest["dropped"]}
     return written | {"warnings": [line for line in (changed_rows(folder),) if line]}
 
 
-def html_of(run: str) -> str:
-    """A run's report as one self-contained HTML document; raises UnknownName."""
-    return report_html(report(run), _facts(find_run(run).plan()))
+def export_html(run: str, file: str | Path) -> Path:
+    """Write a run's report as one self-contained HTML file; raises InputErrors."""
+    target = user_path(file)
+    _write_html(target, _rendered(run))
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """A run's report, and the same as one self-contained HTML document."""
+
+    report: Mapping[str, Any]
+    html: str
+
+
+def _rendered(run: str) -> _Rendered:
+    document = report(run)
+    return _Rendered(document, report_html(document, _facts(find_run(run).plan())))
+
+
+def _write_html(target: Path, rendered: _Rendered) -> None:
+    try:
+        with replacing(target) as fresh:
+            fresh.write_text(rendered.html, encoding="utf-8")
+        use_ordinary_mode(target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
 
 
 def finished_plan(folder: RunDirectory) -> Plan:
@@ -434,9 +470,10 @@ def _facts(plan: Plan) -> dict[str, Any]:
 
 
 def _write(
-    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, rows_only: bool
+    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, rendered: _Rendered | None
 ) -> dict[str, Any]:
-    """Every file of an export in ``staging``; gives its manifest."""
+    """Every file of an export in ``staging``, without a report where there is none; gives its
+    manifest."""
     raw: dict[str, Any] = {**plan.raw, "run": folder.id}
     # The cohort's path describes this machine; its name and content are what counts.
     raw["cohort"] = {**raw["cohort"], "path": cohort_name(plan)}
@@ -470,11 +507,10 @@ def _write(
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (staging / "forecast").mkdir(exist_ok=True)
         copy_regular(path, staging / "forecast" / path.name)
-    if not rows_only:
-        document = report(folder.id)
-        write_json(staging / "report.json", document)
-        write_tables(document["tables"], staging / "tables", plan.kind)
-        (staging / "report.html").write_text(report_html(document, _facts(plan)), encoding="utf-8")
+    if rendered is not None:
+        write_json(staging / "report.json", rendered.report)
+        write_tables(rendered.report["tables"], staging / "tables", plan.kind)
+        (staging / "report.html").write_text(rendered.html, encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")
     manifest: dict[str, Any] = {

@@ -20,8 +20,8 @@ from midchart.core.experiments.replication.comparison import (
     replication,
     step_specs,
 )
-from midchart.core.parsing import read_json, user_path
-from midchart.core.results.export import MANIFEST, export_run, html_of, read_manifest
+from midchart.core.parsing import read_json
+from midchart.core.results.export import MANIFEST, export_run, read_manifest
 from midchart.core.results.importing import import_run
 from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
@@ -30,7 +30,7 @@ from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import DEMOS, open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import Removal, remove
-from midchart.core.storage.files import replacing, use_ordinary_mode, writing
+from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Cohort
@@ -95,19 +95,6 @@ def run_cohort(run: str) -> Cohort:
     """The cohort that a run was made on, of an imported run that of this installation; raises as
     :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
     return open_data(find_run(run).cohort_path())
-
-
-def export_html(run: str, file: str | Path) -> Path:
-    """Write a run's report as one self-contained HTML file; raises InputErrors."""
-    target = user_path(file)
-    text = html_of(run)
-    try:
-        with replacing(target) as fresh:
-            fresh.write_text(text, encoding="utf-8")
-        use_ordinary_mode(target)
-    except OSError as error:
-        raise InputError(f"{target}: cannot be written ({error.strerror})") from None
-    return target
 
 
 def export_bytes(run: str, with_text: bool = False) -> bytes:
