@@ -80,7 +80,29 @@ def _template() -> Template:
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, finalize=_printable)
+    environment.filters["cells"] = _cells
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _cells(row: Row, columns: Sequence[str]) -> str:
+    """The cells of a table's row as markup."""
+    from markupsafe import Markup
+
+    return Markup("".join(_cell(row.get(column)) for column in columns))
+
+
+def _cell(value: Any) -> str:
+    from markupsafe import escape
+
+    if value is None:
+        return "<td>–</td>"
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, int):
+        return f'<td class="n">{value:,}</td>'
+    if isinstance(value, float):
+        return f'<td class="n">{value:.3f}</td>'
+    return f"<td>{escape(_printable(value))}</td>"
 
 
 def _printable(value: Any) -> Any:

@@ -233,7 +233,7 @@ class Questions(Cohorts):
 
 RUN_SPEC: dict[str, Any] = {
     "name": "seed", "kind": "answers", "arms": ["bm25", "recency"], "readers": ["extractive"],
-    "judges": ["exact"], "seed": 7,
+    "judges": ["exact"], "seed": 7, "protocol": {"resamples": 100},
 }  # fmt: skip
 
 

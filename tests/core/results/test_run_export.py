@@ -124,7 +124,8 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert not re.search(r"<script|https?:|src=|url\(|@import|<link", page)
     hostile = "<script>alert(1)</script>\x1b\"'"
     run_report = report(place.run)
-    row = {"label": hostile, "n": 3, "accuracy": 0.5, "wilson_low": 0.2, "wilson_high": 0.8}
+    row = {"label": hostile, "n": 1234, "accuracy": 0.5, "wilson_low": 0.2, "wilson_high": 0.8}
+    row |= {"none": None, "yes": True, "no": False}
     shown = report_html(
         {**run_report, "name": hostile, "warnings": [hostile], "tables": {hostile: [row]}},
         {hostile: hostile},
@@ -132,6 +133,8 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert "<script" not in shown
     assert "\x1b" not in shown
     assert shown.count("&lt;script&gt;") >= 6
+    numbers = "".join(f'<td class="n">{n}</td>' for n in ("1,234", "0.500", "0.200", "0.800"))
+    assert f"{numbers}<td>–</td><td>yes</td><td>no</td></tr>" in shown
 
 
 def test_an_export_and_its_html_file_are_of_one_report(
