@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -629,8 +629,12 @@ class RowStore:
         def read() -> frozenset[str]:
             return frozenset(row["record"] for row in self.select(table, "DISTINCT record"))
 
+        return _RECORDS.get(self.state(table), read)
+
+    def state(self, table: str) -> Hashable:
+        """A table's files and what changes with their content."""
         files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
-        return _RECORDS.get((files, *map(file_state_if_any, files)), read)
+        return files, *map(file_state_if_any, files)
 
     def table(self, table: str) -> Iterator[Mapping[str, Any]]:
         """All rows of a table."""
