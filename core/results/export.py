@@ -70,7 +70,7 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """
     questions = {view.table: view.title for view in reversed(views_of(report))}
     return _template().render(
-        report=report, facts=facts, forest=_forest, drawn=DRAWN, questions=questions
+        report=report, facts=facts, forest=_forest, cells=_cells, drawn=DRAWN, questions=questions
     )
 
 
@@ -80,7 +80,6 @@ def _template() -> Template:
     from jinja2 import Environment
 
     environment = Environment(autoescape=True, finalize=_printable)
-    environment.filters["cells"] = _cells
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
 
 
