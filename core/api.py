@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from midchart.core.readers.extractive import bare as undated
     from midchart.core.results.claims import check_claims
     from midchart.core.results.comparison import changed_questions, compare_runs
-    from midchart.core.results.export import export_run
+    from midchart.core.results.export import export_html, export_run
     from midchart.core.results.export_formats import export_to
     from midchart.core.results.importing import import_run
     from midchart.core.results.items import (
@@ -190,7 +190,6 @@ if TYPE_CHECKING:
     from midchart.core.services.runs import (
         download,
         export_bytes,
-        export_html,
         open_examples,
         open_shipped,
         prepare_first_start,

@@ -21,6 +21,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from math import isfinite
@@ -46,6 +47,7 @@ from midchart.core.runs.spec import LISTS, gathering, parse_spec, read_toml, tok
 from midchart.core.runs.status import state_of
 from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
+from midchart.core.storage.outputs import output_file, output_path
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier
 from midchart.core.storage.staging import folder_at
@@ -69,7 +71,7 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     """
     questions = {view.table: view.title for view in reversed(views_of(report))}
     return _template().render(
-        report=report, facts=facts, forest=_forest, drawn=DRAWN, questions=questions
+        report=report, facts=facts, forest=_forest, cells=_cells, drawn=DRAWN, questions=questions
     )
 
 
@@ -80,6 +82,27 @@ def _template() -> Template:
 
     environment = Environment(autoescape=True, finalize=_printable)
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+
+
+def _cells(row: Row, columns: Sequence[str]) -> str:
+    """The cells of a table's row as markup."""
+    from markupsafe import Markup
+
+    return Markup("".join(_cell(row.get(column)) for column in columns))
+
+
+def _cell(value: Any) -> str:
+    from markupsafe import escape
+
+    if value is None:
+        return "<td>–</td>"
+    if isinstance(value, bool):
+        return f"<td>{'yes' if value else 'no'}</td>"
+    if isinstance(value, int):
+        return f'<td class="n">{value:,}</td>'
+    if isinstance(value, float):
+        return f'<td class="n">{value:.3f}</td>'
+    return f"<td>{escape(_printable(value))}</td>"
 
 
 def _printable(value: Any) -> Any:
@@ -367,21 +390,29 @@ def export_run(
     out: str | Path | None = None,
     with_text: bool | None = None,
     rows_only: bool = False,
+    html: str | Path | None = None,
 ) -> dict[str, Any]:
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
     takes the text of records along only where the cohort is here and its tag allows external
     services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
-    tables, which the program that opens it makes of the rows. Raises InputError for a run that
-    is not finished or a place that cannot be written. Gives ``file``, ``with_text`` and
-    ``dropped`` columns; it is noted in
-    the audit file before it is written. ``warnings``: a line where the rows were changed after the
-    run finished.
+    tables, which the program that opens it makes of the rows. ``html``: the same report is first
+    written there too, as :func:`export_html` does and also of a run that is not finished. Raises
+    InputError for a run that is not finished or a place that cannot be written. Gives ``file``,
+    ``with_text`` and ``dropped`` columns; it is noted in the audit file before it is written.
+    ``warnings``: a line where the rows were changed after the run finished.
     """
     if out is None and by_name_alone():
         raise NotPermitted("without a place a run is exported to the account's current folder")
     folder = find_run(run)
+    written: dict[str, Any] = {"run": run}
+    rendered = None
+    if html is not None:
+        page = output_path(html)
+        rendered = _rendered(run)
+        _write_html(page, rendered)
+        written["html"] = str(page)
     plan = finished_plan(folder)
     if with_text:
         check_text_allowed(folder, plan)
@@ -394,21 +425,44 @@ def export_run(
         with folder_at(target.parent) as place:
             staging = place / run
             staging.mkdir()
-            manifest = _write(folder, plan, staging, keep, rows_only)
+            if rows_only:
+                rendered = None
+            elif rendered is None:
+                rendered = _rendered(run)
+            manifest = _write(folder, plan, staging, keep, rendered)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
             exported = _zip(staging, place / "made.zip") if target.suffix == ".zip" else staging
             use_ordinary_mode(exported)
             exported.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
-    dropped = manifest["dropped"]
-    written = {"run": run, "file": str(target), "with_text": keep, "dropped": dropped}
+    written |= {"file": str(target), "with_text": keep, "dropped": manifest["dropped"]}
     return written | {"warnings": [line for line in (changed_rows(folder),) if line]}
 
 
-def html_of(run: str) -> str:
-    """A run's report as one self-contained HTML document; raises UnknownName."""
-    return report_html(report(run), _facts(find_run(run).plan()))
+def export_html(run: str, file: str | Path) -> Path:
+    """Write a run's report as one self-contained HTML file; raises InputErrors."""
+    target = output_path(file)
+    _write_html(target, _rendered(run))
+    return target
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """A run's report, and the same as one self-contained HTML document."""
+
+    report: Mapping[str, Any]
+    html: str
+
+
+def _rendered(run: str) -> _Rendered:
+    document = report(run)
+    return _Rendered(document, report_html(document, _facts(find_run(run).plan())))
+
+
+def _write_html(target: Path, rendered: _Rendered) -> None:
+    with output_file(target) as fresh:
+        fresh.write_text(rendered.html, encoding="utf-8")
 
 
 def finished_plan(folder: RunDirectory) -> Plan:
@@ -432,9 +486,10 @@ def _facts(plan: Plan) -> dict[str, Any]:
 
 
 def _write(
-    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, rows_only: bool
+    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, rendered: _Rendered | None
 ) -> dict[str, Any]:
-    """Every file of an export in ``staging``; gives its manifest."""
+    """Every file of an export in ``staging``, without a report where there is none; gives its
+    manifest."""
     raw: dict[str, Any] = {**plan.raw, "run": folder.id}
     # The cohort's path describes this machine; its name and content are what counts.
     raw["cohort"] = {**raw["cohort"], "path": cohort_name(plan)}
@@ -468,11 +523,10 @@ def _write(
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (staging / "forecast").mkdir(exist_ok=True)
         copy_regular(path, staging / "forecast" / path.name)
-    if not rows_only:
-        document = report(folder.id)
-        write_json(staging / "report.json", document)
-        write_tables(document["tables"], staging / "tables", plan.kind)
-        (staging / "report.html").write_text(report_html(document, _facts(plan)), encoding="utf-8")
+    if rendered is not None:
+        write_json(staging / "report.json", rendered.report)
+        write_tables(rendered.report["tables"], staging / "tables", plan.kind)
+        (staging / "report.html").write_text(rendered.html, encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")
     manifest: dict[str, Any] = {

@@ -47,6 +47,7 @@ RECENT_S = 60.0
 
 
 _FINISHED: LRU[dict[str, Any]] = LRU(4096)
+_COUNTS: LRU[tuple[int, int]] = LRU(4096)
 FULL = 1 << 14
 """Free bytes below which a disk takes no more rows."""
 
@@ -98,6 +99,10 @@ def counts(folder: RunDirectory, kind: str, state: str) -> tuple[int, int]:
         return 0, 0
     # Not held to the plan: a run with a damaged row is listed, and can be resumed.
     store = RowStore(folder.items, EXPERIMENTS.build(kind).schemas)
+    return _COUNTS.get(tuple(map(store.state, store.schemas)), partial(_counted, store))
+
+
+def _counted(store: RowStore) -> tuple[int, int]:
     columns = "coalesce(sum((status = 'ok')::INT), 0)::BIGINT AS done, count(*) AS n"
     rows = [store.select(table, columns)[0] for table in store.schemas]
     done = sum(row["done"] for row in rows)

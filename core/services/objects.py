@@ -41,7 +41,7 @@ KINDS: Mapping[str, str] = {
     RESULT: "read_benchmark.data",
     RECEIVED: "path import_run.file",
     UPLOADS: "files",
-    PATH: "file folder out benchmark.spec",
+    PATH: "file folder html out benchmark.spec",
     VALUE: """
         again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
         content control count cutoff documented events_per_patient family field first folds gold

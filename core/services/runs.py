@@ -21,7 +21,7 @@ from midchart.core.experiments.replication.comparison import (
     step_specs,
 )
 from midchart.core.parsing import read_json
-from midchart.core.results.export import MANIFEST, export_run, html_of, read_manifest
+from midchart.core.results.export import MANIFEST, export_run, read_manifest
 from midchart.core.results.importing import import_run
 from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
@@ -32,7 +32,6 @@ from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import Removal, remove
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.outputs import output_file, output_path
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Cohort
 
@@ -96,15 +95,6 @@ def run_cohort(run: str) -> Cohort:
     """The cohort that a run was made on, of an imported run that of this installation; raises as
     :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
     return open_data(find_run(run).cohort_path())
-
-
-def export_html(run: str, file: str | Path) -> Path:
-    """Write a run's report as one self-contained HTML file; raises InputErrors."""
-    target = output_path(file)
-    text = html_of(run)
-    with output_file(target) as fresh:
-        fresh.write_text(text, encoding="utf-8")
-    return target
 
 
 def export_bytes(run: str, with_text: bool = False) -> bytes:

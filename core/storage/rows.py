@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from operator import itemgetter
@@ -120,15 +120,54 @@ def _no_rows(schema: Schema) -> str:
     return f"SELECT {columns} WHERE false"
 
 
+_Columns = tuple[tuple[str, str], ...]
+"""Name and DuckDB type of each column."""
+
+
 def _parquet_source(path: Path, schema: Schema) -> str:
     """SQL that reads a Parquet file: a column that is newer than the file as nulls; one of another
-    type is cast, or refused."""
+    type is cast, or refused.
+
+    The columns of a file that has no others are read as they are, which takes DuckDB a fifth to a
+    half of the time to plan.
+    """
+    state, file = file_state_if_any(path), f"read_parquet({quoted(path)})"
+    present = _parquet_columns(path, state) if state is not None else ()
+    declared = _declared_columns(tuple(schema.items()))
+    if present == declared:
+        return f"(SELECT * FROM {file})"
+    if present and set(present) <= set(declared):
+        there = dict(present)
+        columns = (
+            identifier(name) if name in there else f"NULL::{type} AS {identifier(name)}"
+            for name, type in schema.items()
+        )
+        return f"(SELECT {', '.join(columns)} FROM {file})"
     names = {identifier(name): type for name, type in schema.items()}
     cast = ", ".join(f"{name}::{type} AS {name}" for name, type in names.items())
-    return (
-        f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME "
-        f"SELECT * FROM read_parquet({quoted(path)})))"
-    )
+    return f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME SELECT * FROM {file}))"
+
+
+@lru_cache(maxsize=1024)
+def _parquet_columns(path: Path, state: FileState) -> _Columns:
+    """The columns of a Parquet file in its present state; none of one that cannot be read, which
+    a question of its rows refuses by its name."""
+    try:
+        return _described(f"SELECT * FROM read_parquet({quoted(path)})")
+    except duckdb.Error:
+        return ()
+
+
+@lru_cache(maxsize=64)
+def _declared_columns(columns: _Columns) -> _Columns:
+    """Columns with their types as DuckDB spells them."""
+    return _described(_no_rows(dict(columns)))
+
+
+def _described(sql: str) -> _Columns:
+    with cursor() as connection, reading(f"DESCRIBE {sql}") as text:
+        rows = rows_of(connection.execute(text))
+    return tuple((row["column_name"], row["column_type"]) for row in rows)
 
 
 _RESTORE_ROWS = "restore the file, or do the run again"
@@ -268,11 +307,20 @@ def _check_rows(
     schema, tests = dict(columns), dict(conditions)
     compacted = path.suffix == ".parquet"
     rows = _parquet_source(path, schema) if compacted else _json_lines(path, schema)
-    failing = {name: f"NOT coalesce({test}, false)" for name, test in tests.items()}
-    counts = [f"count(*) FILTER ({test}) AS {identifier(name)}" for name, test in failing.items()]
-    sql = f"SELECT {', '.join([*counts, 'count(*) - count(DISTINCT key) AS twice'])} FROM {rows}"
     where = "" if compacted else " WHERE key IS NOT NULL"
-    (failures,) = query(lambda: sql + where, name=_run_and_file(path))
+
+    def failed(conditions: Mapping[str, str]) -> Mapping[str, int]:
+        """The number of rows against each condition, and of those whose key an earlier row has."""
+        counts = [f"count(*) FILTER ({sql}) AS {identifier(n)}" for n, sql in conditions.items()]
+        counts.append("count(*) - count(DISTINCT key) AS twice")
+        sql = f"SELECT {', '.join(counts)} FROM {rows}{where}"
+        return query(lambda: sql, name=_run_and_file(path))[0]
+
+    failing = {name: f"NOT coalesce({test}, false)" for name, test in tests.items()}
+    # A condition a count takes DuckDB twice as long to plan: only where a row is against one.
+    if not any(failed({"any": " OR ".join(failing.values()) or "false"}).values()):
+        return
+    failures = failed(failing)
     remedy = (
         _RESTORE_ROWS if compacted else "resume the run: it moves damaged lines to another file"
     )
@@ -645,8 +693,12 @@ class RowStore:
         def read() -> frozenset[str]:
             return frozenset(row["record"] for row in self.select(table, "DISTINCT record"))
 
+        return _RECORDS.get(self.state(table), read)
+
+    def state(self, table: str) -> Hashable:
+        """A table's files and what changes with their content."""
         files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
-        return _RECORDS.get((files, *map(file_state_if_any, files)), read)
+        return files, *map(file_state_if_any, files)
 
     def table(self, table: str) -> Iterator[Mapping[str, Any]]:
         """All rows of a table."""

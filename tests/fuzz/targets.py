@@ -58,7 +58,7 @@ def change(rng: Rng, name: str, data: bytes) -> bytes:
     if chance < 0.8:
         try:
             data = mutator(rng, data)
-        except (ValueError, RecursionError):
+        except (ValueError, RecursionError, OSError):  # OSError: Arrow's, of a damaged footer
             data = of_bytes(rng, data)
     return (of_bytes(rng, data) if chance > 0.7 else data)[:MOST_BYTES]
 
@@ -233,16 +233,19 @@ class Questions(Cohorts):
 
 RUN_SPEC: dict[str, Any] = {
     "name": "seed", "kind": "answers", "arms": ["bm25", "recency"], "readers": ["extractive"],
-    "judges": ["exact"], "seed": 7,
+    "judges": ["exact"], "seed": 7, "protocol": {"resamples": 100},
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class SeedRun:
-    """A finished run, kept outside the runs' folder, and what was made of it."""
+    """A finished run, kept outside the runs' folder, and what was made of it: ``intact``, the same
+    under the id ``other``."""
 
     id: str
+    other: str
     folder: Path
+    intact: Path
     cohort: Path
     export: Path
 
@@ -256,9 +259,13 @@ def seed_run(data: Path) -> SeedRun:
         api.add_review(run, "ann", card.key, "correct", 1.5)
     export = data / "seed.zip"
     api.export_run(run, export, False)
-    folder = data / "seed-run"
+    folder, intact, other = data / "seed-run", data / "intact-run", f"{run[:-6]}{'f' * 6}"
     (data / "runs" / run).rename(folder)
-    return SeedRun(run, folder, cohort, export)
+    shutil.copytree(folder, intact)
+    for name in ("spec.json", "done.json"):
+        document = json.loads((intact / name).read_bytes())
+        (intact / name).write_text(json.dumps({**document, "run": other}))
+    return SeedRun(run, other, folder, intact, cohort, export)
 
 
 def _restored(rng: Rng, seed: SeedRun) -> Path:
@@ -285,7 +292,7 @@ EXTRA_FILES = {
 
 
 def run_folders(rng: Rng, folder: Path) -> None:
-    """Everything that reads a run, on one with a damaged or foreign file."""
+    """Everything that reads a run, on one with a damaged or foreign file next to an intact one."""
     seed = seed_run(settings.data_folder())
     place = _restored(rng, seed)
     reviews = settings.data_folder() / "reviews" / seed.id
@@ -306,12 +313,16 @@ def run_folders(rng: Rng, folder: Path) -> None:
         other.unlink() if other != path and rng.random() < 0.3 else other.write_bytes(
             change(rng, other.name, other.read_bytes())
         )
+    intact = seed.intact.rename(settings.runs_folder() / seed.other)
     try:
-        command("status", "--json")
+        status, printed = command("status", "--json")
+        if status or seed.other not in (row["run"] for row in json.loads(printed)):
+            raise Fault("an intact run is not listed")
         command("status", seed.id)
         safely(api.damaged_runs)
         command("report", seed.id, "--json")
-        command("compare", seed.id, seed.id, "--json")
+        pair = (seed.id, seed.other) if rng.random() < 0.5 else (seed.other, seed.id)
+        command("compare", *pair, *(["--questions"] if rng.random() < 0.5 else []), "--json")
         command(
             "export",
             seed.id,
@@ -332,6 +343,7 @@ def run_folders(rng: Rng, folder: Path) -> None:
         command("cancel", seed.id)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+        intact.rename(seed.intact)
         if path.is_relative_to(reviews):
             path.write_bytes(original)
 

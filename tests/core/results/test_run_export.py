@@ -18,7 +18,7 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataUseError, InputError
 from midchart.core.format import HIDDEN
 from midchart.core.loaders.open import set_data_use
-from midchart.core.results import importing
+from midchart.core.results import export, importing
 from midchart.core.results.export import (
     MANIFEST,
     export_run,
@@ -124,7 +124,8 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert not re.search(r"<script|https?:|src=|url\(|@import|<link", page)
     hostile = "<script>alert(1)</script>\x1b\"'"
     run_report = report(place.run)
-    row = {"label": hostile, "n": 3, "accuracy": 0.5, "wilson_low": 0.2, "wilson_high": 0.8}
+    row = {"label": hostile, "n": 1234, "accuracy": 0.5, "wilson_low": 0.2, "wilson_high": 0.8}
+    row |= {"none": None, "yes": True, "no": False}
     shown = report_html(
         {**run_report, "name": hostile, "warnings": [hostile], "tables": {hostile: [row]}},
         {hostile: hostile},
@@ -132,6 +133,23 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert "<script" not in shown
     assert "\x1b" not in shown
     assert shown.count("&lt;script&gt;") >= 6
+    numbers = "".join(f'<td class="n">{n}</td>' for n in ("1,234", "0.500", "0.200", "0.800"))
+    assert f"{numbers}<td>–</td><td>yes</td><td>no</td></tr>" in shown
+
+
+def test_an_export_and_its_html_file_are_of_one_report(
+    place: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    reported: list[str] = []
+    monkeypatch.setattr(export, "report", lambda run: reported.append(run) or report(run))
+    written = export_run(place.run, tmp_path / "x", html=tmp_path / "r.html")
+    assert reported == [place.run]
+    assert written["html"] == str(tmp_path / "r.html")
+    assert (tmp_path / "r.html").read_text() == (tmp_path / "x" / "report.html").read_text()
+    assert json.loads((tmp_path / "x" / "report.json").read_text())["tables"]
+    export_run(place.run, tmp_path / "rows", rows_only=True, html=tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_text() == (tmp_path / "r.html").read_text()
+    assert not list((tmp_path / "rows").glob("report.*"))
 
 
 def test_the_estimate_of_an_interval_is_the_column_before_it():

@@ -70,6 +70,36 @@ def test_a_column_newer_than_the_file_reads_as_nulls(tmp_path: Path):
     assert [(r["n"], r["later"]) for r in newer.select("rows")] == [(i, None) for i in range(5)]
 
 
+@pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ("*", {}),
+        ("n, kept, key, text, status", {}),
+        ("* EXCLUDE (text, kept)", {"text": None, "kept": None}),
+        ("*, 'x' AS other", {}),
+        ("* REPLACE (n::TINYINT AS n)", {}),
+        ("* REPLACE (n::VARCHAR AS n)", {}),
+        ("* RENAME (text AS TEXT)", {}),
+        ("* REPLACE ([{id: 'a', score: 1::DOUBLE}] AS kept)", {"kept": [{"id": "a", "score": 1}]}),
+        ("* REPLACE ([{id: 'a', rank: 1}] AS kept)", {"kept": [{"id": "a", "score": None}]}),
+    ],
+)
+def test_a_file_of_other_columns_reads_as_the_declared_ones(
+    tmp_path: Path, columns: str, expected: dict[str, object]
+):
+    rows_store = filled(tmp_path)
+    rows_store.compact()
+    file = tmp_path / "rows.parquet"
+    with cursor() as connection:
+        rows_read = f"SELECT {columns} FROM read_parquet('{file}')"
+        connection.execute(f"COPY ({rows_read}) TO '{tmp_path / 'other'}' (FORMAT parquet)")
+    (tmp_path / "other").replace(file)
+    rows = rows_store.select("rows")
+    assert rows == [row(i) | expected for i in range(5)]
+    assert list(rows[0]) == list(SCHEMA)
+    assert rows_store.select("rows", "key, n", "n = 3") == [{"key": "k3", "n": 3}]
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60), st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)))
 def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float | None):
