@@ -100,6 +100,8 @@ class OtherResults(Experiment):
         "scores": SCORES,
         "prompts": PROMPTS,
     }
+    work: ClassVar[Mapping[str, Sequence[str]]] = {"scores": ("item", "metric")}
+    counted = ("samples",)
     main = "samples"
     makes_records = True
     has_evidence = False
