@@ -150,9 +150,17 @@ def test_the_demo_cohorts_are_byte_identical(place: tuple[Path, dict[str, str]])
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=[spec.stem for spec in SPECS])
-def test_a_run_gives_its_golden_outputs(place: tuple[Path, dict[str, str]], spec: Path) -> None:
+def test_a_run_gives_its_golden_outputs(
+    place: tuple[Path, dict[str, str]], spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = json.loads((GOLDEN / f"{spec.stem}.json").read_text())
-    assert list(differences(expected, outputs(finished_run(spec), place[0]))) == []
+    run = finished_run(spec)
+    assert list(differences(expected, outputs(run, place[0]))) == []
+    # Another installation takes the export.
+    export = place[0] / f"export-{run}"
+    monkeypatch.setenv("MIDCHART_DATA", str(place[0] / "elsewhere"))
+    assert call("import", str(export), "--json")["run"] == run
+    assert call("report", run, "--json")["items"] == expected["items"]
 
 
 @pytest.mark.slow

@@ -19,7 +19,13 @@ from midchart.core.runs.declared import Conclusion, Ends, Measure, Unit, View
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.stats.intervals import Interval, cluster_totals, ratio, wilson_interval
+from midchart.core.stats.intervals import (
+    Interval,
+    cluster_members,
+    cluster_totals,
+    ratio,
+    wilson_interval,
+)
 from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
     holm_adjust,
@@ -100,6 +106,8 @@ class OtherResults(Experiment):
         "scores": SCORES,
         "prompts": PROMPTS,
     }
+    work: ClassVar[Mapping[str, Sequence[str]]] = {"scores": ("item", "metric")}
+    counted = ("samples",)
     main = "samples"
     makes_records = True
     has_evidence = False
@@ -220,7 +228,7 @@ def _mean(
 ) -> dict[str, Any]:
     by, names = _clusters(rows)
     values = np.array([row["score"] for row in rows], dtype=np.float64)
-    _, member = np.unique(np.array(names), return_inverse=True)
+    _, member = cluster_members(names)
     sizes = np.bincount(member).astype(np.float64)
     sums = np.bincount(member, weights=values).astype(np.float64)
     floor = share_floor(sums, sizes) if scale == "share" else None
@@ -264,7 +272,7 @@ def _differences(
         by, names = _clusters(
             [{"record": records[question], "instruction": question} for question in shared]
         )
-        _, member = np.unique(np.array(names), return_inverse=True)
+        _, member = cluster_members(names)
         sizes = np.bincount(member).astype(np.float64)
         sums = np.bincount(member, weights=left - right).astype(np.float64)
         binary = bool(np.isin(np.concatenate([left, right]), (0.0, 1.0)).all())

@@ -35,6 +35,7 @@ from midchart.core.parsing import read_document, user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
+from midchart.core.results.imported_rows import check_rows_together
 from midchart.core.results.reviews import SHARED_FILE, checked_lines, code_of_import, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
@@ -193,7 +194,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         fresh.path.mkdir()
         for name in sorted(listed):
             _take(path, name, listed[name], opened, fresh.path, _most_bytes(name, names))
-        _look(path, run, fresh)
+        _look(path, run, fresh, manifest)
         cohort = _local_cohort(fresh)
         write_json(
             fresh.imported,
@@ -377,8 +378,8 @@ def _take(
         target.unlink()
 
 
-def _look(path: Path, run: str, fresh: RunDirectory) -> None:
-    """Hold documents and rows to the models by which every run is read."""
+def _look(path: Path, run: str, fresh: RunDirectory, manifest: Mapping[str, Any]) -> None:
+    """Hold documents and rows to the models by which every run is read, and to one another."""
     fresh.items.mkdir(exist_ok=True)
     try:
         plan, done = fresh.plan(), fresh.finished()
@@ -396,6 +397,7 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
             store.source(parquet.stem)
         for parquet in sorted((fresh.path / "forecast").glob("*")):
             _columns(parquet, None)
+        check_rows_together(fresh, manifest)
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 

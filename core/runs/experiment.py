@@ -43,6 +43,8 @@ class Experiment(ABC):
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
       (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
       ``reason``.
+    - ``work``: table of rows → SQL of the columns that name an item, which has one row; else
+      ``item``. ``counted``: tables whose rows ``done.json`` counts; else all.
     - ``main``: the table with one row per work item that the pages open first.
     - ``compares``: its tables compare arms on the cohort's own questions.
     - ``gpu``: :meth:`execute` itself uses a GPU where there is one.
@@ -62,6 +64,8 @@ class Experiment(ABC):
     options_model: ClassVar[type[Options] | None] = None
     refuses: ClassVar[Mapping[str, str]] = {}
     schemas: ClassVar[Mapping[str, Schema]]
+    work: ClassVar[Mapping[str, Sequence[str]]] = {}
+    counted: ClassVar[Sequence[str]] = ()
     main: ClassVar[str]
     compares: ClassVar[bool] = False
     gpu: ClassVar[bool] = False

@@ -20,6 +20,7 @@ from midchart.core.stats.intervals import (
     Interval,
     checked_level,
     checked_resamples,
+    cluster_members,
     clustered_intervals,
     draw_clusters,
     square_and_add,
@@ -55,10 +56,10 @@ def _positive(labels: ArrayLike) -> _Bools:
 
 def _members(clusters: ArrayLike, rows: int) -> tuple[_Ints, int]:
     """Cluster number of each row, and the number of clusters."""
-    names, member = np.unique(np.asarray(clusters), return_inverse=True)
+    count, member = cluster_members(clusters)
     if member.shape != (rows,):
         raise ValueError(f"{rows} scores but {member.size} clusters")
-    return member, len(names)
+    return member, count
 
 
 @dataclass(frozen=True, eq=False, slots=True)

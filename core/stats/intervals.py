@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -159,6 +159,21 @@ class _ClusteredBootstrap:
     level: float
 
 
+def cluster_members(clusters: ArrayLike) -> tuple[int, NDArray[np.intp]]:
+    """Number of clusters, and the number of each row's cluster, intp [rows], by sorted label.
+
+    ``clusters`` [rows]: labels that sort. As ``np.unique`` numbers them; an array of texts would
+    take the width of its longest label in every row.
+    """
+    numeric = isinstance(clusters, np.ndarray) and clusters.dtype != np.object_
+    rows: list[Any] = [] if numeric else list(cast("Any", clusters))
+    if rows and all(isinstance(label, str) for label in rows):
+        number = {label: at for at, label in enumerate(sorted(set(rows)))}
+        return len(number), np.fromiter(map(number.__getitem__, rows), np.intp, len(rows))
+    labels, members = np.unique(np.asarray(clusters), return_inverse=True)
+    return len(labels), members
+
+
 def clustered_bootstrap(
     values: ArrayLike,
     clusters: ArrayLike,
@@ -183,7 +198,7 @@ def clustered_bootstrap(
     where = np.asarray(bins)
     checked_level(level)
     checked_resamples(resamples)
-    labels, members = np.unique(np.asarray(clusters), return_inverse=True)
+    count, members = cluster_members(clusters)
     if data.ndim != 1 or data.size == 0 or data.shape != where.shape:
         raise ValueError("values, clusters and bins are rows of one length, at least one long")
     if members.shape != data.shape:
@@ -194,7 +209,6 @@ def clustered_bootstrap(
         raise ValueError(f"bins are whole numbers from 0 to {bin_count - 1}")
 
     # Sum and count of each cluster in each bin.
-    count = len(labels)
     cell = members * bin_count + where
     sums = np.bincount(cell, weights=data, minlength=count * bin_count)
     rows = np.bincount(cell, minlength=count * bin_count)

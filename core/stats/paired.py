@@ -23,6 +23,7 @@ from midchart.core.stats.intervals import (
     ROUNDING,
     Interval,
     checked_level,
+    cluster_members,
     clustered_intervals,
     clustered_wilson,
     effective_size,
@@ -339,7 +340,7 @@ def share_interval(
     values = np.asarray(right, dtype=np.float64)
     if not values.size:
         return None
-    _, member = np.unique(np.asarray(clusters), return_inverse=True)
+    _, member = cluster_members(clusters)
     sizes = np.bincount(member).astype(np.float64)
     floor = share_floor(np.bincount(member, weights=values), sizes, level)
     return reported_interval(draws, len(sizes), floor, level)

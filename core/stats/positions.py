@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from midchart.core.stats.intervals import Interval, checked_level, cluster_totals
+from midchart.core.stats.intervals import Interval, checked_level, cluster_members, cluster_totals
 from midchart.core.types import MIDDLE
 
 Floats = NDArray[np.float64]
@@ -357,14 +357,14 @@ def clustered_logistic(
     # Check the arguments; no fit where it is not identified.
     x = np.ascontiguousarray(np.asarray(design, dtype=np.float64).T)
     y, m = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
-    labels, member = np.unique(np.asarray(clusters), return_inverse=True)
+    count, member = cluster_members(clusters)
     if x.ndim != 2 or not x.shape[1] == y.size == m.size == member.size or y.size == 0:
         raise ValueError(f"{x.T.shape} design, but {y.size}, {m.size} and {member.size} entries")
     if not all(np.isfinite(of).all() for of in (x, y, m)):
         raise ValueError("design, right and n are finite")
     if (m <= 0).any() or (y < -1e-9).any() or (y > m * (1 + 1e-9)).any():
         raise ValueError("each entry has 0 ≤ right ≤ n and n > 0")
-    k, count, rows = len(x), len(labels), float(m.sum())
+    k, rows = len(x), float(m.sum())
     if count < k + 1 or y.sum() <= 0 or y.sum() >= rows or _rank_deficient(_gram(x, m), k):
         return None
     # Newton's method, with half steps where the likelihood falls.

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from midchart.core.stats.intervals import (
     ROUNDING,
     Interval,
+    cluster_members,
     cluster_totals,
     effective_size,
     ratio,
@@ -325,7 +326,7 @@ def _items(
     machine, people, chance = (
         np.asarray(of, dtype=np.float64) for of in (predicted, judged, probability)
     )
-    labels, member = np.unique(np.asarray(clusters), return_inverse=True)
+    count, member = cluster_members(clusters)
     if machine.ndim != 1 or not machine.size:
         raise ValueError("items are rows of one length, at least one long")
     of_machine, of_people = (
@@ -345,7 +346,7 @@ def _items(
     weight[known] = 1.0 / chance[known] - 1.0
     if not known.all() and not weight.any():
         raise ValueError("items are not judged, and none is judged that could have been left out")
-    return _Items(machine, people, of_machine, of_people, known, weight, member, len(labels))
+    return _Items(machine, people, of_machine, of_people, known, weight, member, count)
 
 
 def _parts(totals: Floats, strength: float, of: int) -> Floats:

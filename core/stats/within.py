@@ -17,6 +17,7 @@ from midchart.core.stats.intervals import (
     Interval,
     checked_level,
     checked_resamples,
+    cluster_members,
     cluster_totals,
     clustered_intervals,
     ratio,
@@ -97,7 +98,7 @@ def within_contrast(
     # Check the arguments.
     data = np.asarray(values, dtype=np.float64)
     mark = np.asarray(inside, dtype=bool)
-    _, member = np.unique(np.asarray(clusters), return_inverse=True)
+    _, member = cluster_members(clusters)
     checked_level(level)
     checked_resamples(resamples)
     if data.ndim != 2 or mark.shape != (data.shape[1],) or member.shape != (len(data),):

@@ -48,7 +48,7 @@ from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import COUNTS
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
-from midchart.core.stats.intervals import Interval, cluster_totals, square_and_add
+from midchart.core.stats.intervals import Interval, cluster_members, cluster_totals, square_and_add
 from midchart.core.stats.paired import agreement_floors, reported_interval, share_floor
 from midchart.core.storage.rows import Ask, RowStore, literal, query
 from midchart.core.types import UNLOCATED
@@ -535,7 +535,7 @@ def _self_agreement(ask: Ask, plan: Plan) -> Table:
         counts = np.array([[row["yes"], row["no"]] for row in cards], dtype=np.float64)
         times = np.array([row["times"] for row in cards], dtype=np.float64)
         equal = repeat_agreement(counts)
-        _, patients = np.unique([row["patient"] for row in cards], return_inverse=True)
+        _, patients = cluster_members([row["patient"] for row in cards])
         sums = [np.bincount(patients, times * equal), np.bincount(patients, times)]
         totals = np.stack(sums, 1, dtype=np.float64)
         rng = generator(plan, "self_agreement", reader, judge)

@@ -176,7 +176,7 @@ class GateScores:
 
     logits: NDArray[np.float64]
     labels: NDArray[np.float32]
-    patients: NDArray[np.str_]
+    patients: NDArray[np.object_]
     lexical: Recalled
     evidence: Recalled
     evidence_all: Recalled
@@ -274,7 +274,7 @@ class Evaluation:
             np.concatenate([np.zeros(0), *logits]),
             np.concatenate([np.zeros(0, np.float32), *(q.label for q in self.questions)]),
             np.repeat(
-                np.array([q.record_id for q in self.questions], dtype=np.str_),
+                np.array([q.record_id for q in self.questions], dtype=np.object_),
                 [len(q.rows) for q in self.questions],
             ),
             **recalled,
@@ -367,7 +367,7 @@ def _evaluations(row: Mapping[str, Any]) -> Table:
 
 
 def calibration_rows(
-    logits: Floats, labels: Floats, patients: NDArray[np.str_], temperature: float
+    logits: Floats, labels: Floats, patients: NDArray[np.object_], temperature: float
 ) -> Table:
     """Reliability as trained (raw) and with the temperature (scaled).
 

@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 from midchart.core.errors import InputError
 from midchart.core.judges.same_answer import SameAnswer
-from midchart.core.loaders.open import open_cohort
+from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.other_systems.order_and_filler.conditions import (
     ORDERS,
     Arrangement,
@@ -24,6 +24,8 @@ from midchart.core.other_systems.order_and_filler.conditions import (
 )
 from midchart.core.other_systems.order_and_filler.filler import FILLERS, LEAST
 from midchart.core.protocol import Protocol
+from midchart.core.results.export import export_run
+from midchart.core.results.importing import import_run
 from midchart.core.results.items import asked_of, rows
 from midchart.core.results.report import columns_of, report
 from midchart.core.runs.directory import make_run
@@ -294,6 +296,26 @@ def test_what_does_not_fit_fails_by_name_without_text(cohort: Path):
     reasons = {row["reason"] for row in rows(short, "answers") if row["status"] == "failed"}
     assert reasons and all("of 5000 tokens" in reason for reason in reasons)
     assert report(short)["conclusion"]["headline"] == ""
+
+
+def test_an_export_with_failed_items_is_taken_elsewhere(
+    cohort: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    run = finished_run(
+        spec(cohort, readers=["test_first_line"], orders=["reversed"], fillers=["same_patient"],
+             filler_tokens=[5000], words=["avoided"])
+    )  # fmt: skip
+    tables, counts = report(run)["tables"], status(run)
+    assert counts["done"] and counts["failed"]
+    tag = "external_services_allowed", "the tests' own cohort"
+    set_data_use(cohort, tag[0], True, tag[1])
+    try:
+        export_run(run, tmp_path / "out", with_text=True, rows_only=True)
+    finally:
+        set_data_use(cohort, tag[0], False, tag[1])
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    assert import_run(tmp_path / "out")["run"] == run
+    assert report(run)["tables"] == tables
 
 
 def test_evidence_that_is_not_located_is_not_moved(place: Path):

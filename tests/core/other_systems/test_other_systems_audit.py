@@ -72,6 +72,16 @@ def test_each_question_has_its_evidence_where_the_system_had_it(lossy):
     assert 0 < lost[0] < lost[1] < lost[2], "every step of the simulated system loses some"
 
 
+@pytest.mark.parametrize("with_text", [True, False])
+def test_an_export_of_an_audit_is_taken_elsewhere(lossy, tmp_path, monkeypatch, with_text):
+    run, _ = lossy
+    items = api.report(run)["items"]
+    api.export_run(run, tmp_path / "out", with_text, rows_only=True)
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    assert api.import_run(tmp_path / "out")["run"] == run
+    assert api.report(run)["items"] == items
+
+
 def test_the_ledger_and_its_conclusion_count_these_losses(lossy):
     run, truth = lossy
     report = api.report(run)

@@ -7,6 +7,7 @@ import re
 import shutil
 import tomllib
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,7 +34,16 @@ from midchart.core.runs.directory import find_run
 from midchart.core.runs.process import cancel, resume, status
 from midchart.core.runs.schemas import ANSWERS, SELECTIONS, VERDICTS
 from midchart.core.runs.spec import read_spec
-from tests.support.exports import Exported, exported_run, nothing_left, sealed, unpacked, zipped
+from tests.support.exports import (
+    Exported,
+    Row,
+    exported_run,
+    nothing_left,
+    sealed,
+    unpacked,
+    with_rows,
+    zipped,
+)
 from tests.support.run_helpers import DRUGS, finished_run
 
 
@@ -367,6 +377,64 @@ def test_reviews_beyond_what_people_write_are_not_read(
             file.truncate(17 << 20)
     with pytest.raises(InputError, match="its reviews have more than 32 MiB"):
         import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("file", "counts"),
+    [
+        ("manifest.json", {"rows": 1}),
+        ("manifest.json", {"rows": "all"}),
+        ("done.json", {"done": 1}),
+        ("done.json", {"done": 0, "failed": 1}),
+    ],
+)
+def test_an_import_has_as_many_rows_as_its_documents_say(
+    place: Exported, elsewhere: Path, tmp_path: Path, file: str, counts: dict[str, object]
+):
+    folder = unpacked(place.file, tmp_path / "open")
+    document = json.loads((folder / file).read_text())
+    (folder / file).write_text(json.dumps(document | counts))
+    with pytest.raises(InputError, match=rf"{file}: says .*, and items/ holds .*export the run"):
+        import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+def again(rows: list[Row], **other: object) -> list[Row]:
+    """The rows, and each of them once more under another key."""
+    return rows + [{**row, **other, "key": row["key"][::-1]} for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("table", "rows", "says"),
+    [
+        ("verdicts", lambda rows: again(rows), "pieces? of work with more than one row"),
+        ("verdicts", lambda rows: again(rows, item="x"), "of work with more than one row"),
+        ("verdicts", lambda rows: [{**row, "item": row["key"]} for row in again(rows)],
+         "of work with more than one row"),
+        ("verdicts", lambda rows: [{**row, "answer_key": "0" * 32} for row in rows],
+         "column answer_key has .* of no such row in items/answers.parquet"),
+        ("verdicts", lambda rows: [{**row, "answer_key": rows[0]["answer_key"]} for row in rows],
+         "column answer_key has .* of no such row in items/answers.parquet"),
+        ("answers", lambda rows: [], "column answer_key has .* of no such row"),
+        ("answers", lambda rows: rows[:-1], "column answer_key has .* of no such row"),
+        ("answers", lambda rows: [
+            {**row, "instruction": row["instruction"] + at, "item": row["item"] + at,
+             "key": row["key"] + at} for row in rows for at in ("", "b")
+        ], "questions, where spec.json plans"),
+    ],
+)  # fmt: skip
+def test_an_import_has_one_row_a_piece_of_work_and_verdicts_of_its_answers(
+    place: Exported,
+    elsewhere: Path,
+    tmp_path: Path,
+    table: str,
+    rows: Callable[[list[Row]], list[Row]],
+    says: str,
+):
+    folder = with_rows(unpacked(place.file, tmp_path / "open"), table, rows)
+    with pytest.raises(InputError, match=rf"items/.*\.parquet: .*{says}.*export the run again"):
+        import_run(folder)
     assert nothing_left(elsewhere)
 
 

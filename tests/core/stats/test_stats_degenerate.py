@@ -259,6 +259,7 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
         ),
         PLAIN,
     ),
+    "intervals.cluster_members": (lambda d: intervals.cluster_members(d.clusters), ANY),
     "intervals.cluster_totals": (draws, ANY),
     "intervals.clustered_intervals": (
         lambda d: intervals.clustered_intervals(draws(d)[:, None]),

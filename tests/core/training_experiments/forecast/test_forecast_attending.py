@@ -14,6 +14,7 @@ from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.results.export import export_run
 from midchart.core.results.importing import import_run
 from midchart.core.runs.directory import find_run
+from tests.support.exports import sealed
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import finished_run, workspace_at
 
@@ -105,6 +106,28 @@ def test_labels_that_changed_since_are_not_shown_as_the_examined_ones(
             api.attention_map(run, TASK, 40, 3)
     finally:
         file.write_text(before)
+
+
+def test_an_import_has_as_many_predictions_as_its_models_labels(
+    run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    export_run(run, tmp_path / "out", rows_only=True)
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    for file in sorted((tmp_path / "out/forecast").glob("*.parquet"))[:2]:
+        before = file.read_bytes()
+        table = parquet.read_table(file)
+        parquet.write_table(arrow.concat_tables([table, table]), file)
+        with pytest.raises(InputError, match=f"forecast/{file.name}: has .* not the number of"):
+            import_run(sealed(tmp_path / "out"))
+        file.rename(file.with_name(f"{'0' * 32}.parquet"))
+        with pytest.raises(InputError, match="is of no model of the run; export"):
+            import_run(sealed(tmp_path / "out"))
+        file.with_name(f"{'0' * 32}.parquet").unlink()
+        file.write_bytes(before)
+    assert import_run(sealed(tmp_path / "out"))["run"] == run
 
 
 def test_an_import_has_every_table_and_reports_missing_models(
