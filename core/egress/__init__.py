@@ -103,17 +103,23 @@ class Permit:
 
     def check(self) -> None:
         """Raise EgressRefused where the port meanwhile belongs to another account, or the cohort's
-        tag no longer allows the call; asked as a connection is made, which then stays with the
-        program that accepted it."""
+        tag or the owner's list no longer allows the call; asked as a connection is made, which then
+        stays with the program that accepted it."""
         self.ask_again()
         if self.entry is None:
             check_listener(self.address, connecting=True)
 
     def ask_again(self) -> None:
-        """Raise EgressRefused once the cohort's tag no longer allows the call; asked before each
-        request."""
+        """Raise EgressRefused once the cohort's tag no longer allows the call, or the owner's list
+        no longer has its entry as it was; asked before each request."""
         if self.gate is not None:
             self.gate.ask_again()
+        if self.entry is not None and listed(self.address) != self.entry:
+            raise EgressRefused(
+                f"{self.address.host} may no longer be called: the owner of this installation has "
+                f"changed its entry in {settings.HOSTS}, or has taken it off; list it again, then "
+                "resume the run"
+            )
 
     def hold(self, request: Any) -> None:
         """Refuse a request to any other address, by another method, or once the cohort's tag no
@@ -194,13 +200,14 @@ class EgressCheck:
 
     cohort: its name, for messages. tagged: the tag's ``external_services_allowed``. hosts: those
     the spec names in ``allow_hosts``. still_tagged: what the tag says now, of the files as they are
-    now; None where it cannot change.
+    now; None where it cannot change. cluster: whose machines do the work ("": none).
     """
 
     cohort: str = ""
     tagged: bool = False
     hosts: frozenset[str] = frozenset()
     still_tagged: Callable[[], bool] | None = None
+    cluster: str = ""
 
     def permit(self, url: str, where: str = "url") -> Permit:
         """Leave to call ``url``, the option ``where`` of a member.
@@ -233,18 +240,23 @@ class EgressCheck:
         proxy_to(address)  # refuses one that is not listed
         return Permit(address, entry, self)
 
-    def join(self, cluster: str) -> None:
-        """Leave to have a run's work done by a cluster that the user named, which is their word.
+    def join(self, cluster: str) -> EgressCheck:
+        """Leave to have a run's work done by a cluster that the user named, which is their word;
+        gives the gate of a run there.
 
         Raises EgressRefused where the tag or the owner's list does not allow it. No address of a
         cluster is local: on loopback, too, there may be the first of many machines.
         """
         self._asked_of_the_tag(f"the machines of {cluster}", "do the run here (--on here)")
-        self.ask_again()
-        require_cluster(cluster)
+        there = replace(self, cluster=cluster)
+        there.ask_again()
+        return there
 
     def ask_again(self) -> None:
-        """Raise EgressRefused where the tag, or the files that it was confirmed for, changed."""
+        """Raise EgressRefused where the tag, or the files that it was confirmed for, changed, or
+        the owner's list no longer has the cluster."""
+        if self.cluster:
+            require_cluster(self.cluster)
         if self.still_tagged is not None and not self.still_tagged():
             raise EgressRefused(
                 "text of records may no longer leave this machine: the data-use tag of "

@@ -440,7 +440,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
 @contextmanager
 def _tags() -> Generator[None]:
     """One process at a time changes a ``midchart.toml``."""
-    lock = settings.state_folder() / "tags.lock"
+    lock = settings.data_folder() / "tags.lock"
     with writing(lock.parent), exclusive(lock):
         yield
 

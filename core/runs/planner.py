@@ -77,7 +77,7 @@ def permit(
     asks = partial(still_allows, cohort, "external_services_allowed")
     gate = gate_of(cohort.manifest, hosts, asks if leaves and cohort.path != MADE else None)
     if cluster:
-        gate.join(cluster)
+        gate = gate.join(cluster)
     for destination in listed:
         gate.permit(destination.url)
     return gate

@@ -367,3 +367,28 @@ def test_a_permission_of_an_imported_cohort_is_the_audited_one(data):
     file.write_text(text.replace("training_allowed = false", "training_allowed = true"))
     assert file.read_text() != text and not open_cohort(folder).manifest.training_allowed
     assert not open_cohort(folder.rename(data / "moved")).manifest.training_allowed
+
+
+@pytest.mark.parametrize("then", ["", "{url}", "{url}=ANTHROPIC_API_KEY", "{url}=K GET"])
+def test_what_the_owner_takes_off_the_list_gets_nothing_more(monkeypatch, tmp_path, then):
+    monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "secrets.toml"))
+    monkeypatch.delenv("MIDCHART_HOSTS", raising=False)
+
+    def listing(text: str) -> None:
+        (tmp_path / "secrets.toml").write_text(f'MIDCHART_HOSTS = "{text}"\nK = "sk-of-it"\n')
+
+    gate = EgressCheck("ward", True, frozenset({"api.example.org"}))
+    for url in ("http://127.0.0.1:8000", "https://api.example.org"):
+        listing(f"{url}=K")
+        permit = gate.permit(url)
+        permit.hold(_request(f"{url}/v1"))
+        listing(then.format(url=url))
+        for ask in (permit.check, lambda: permit.hold(_request(f"{url}/v1"))):  # noqa: B023
+            with pytest.raises(EgressRefused, match="may no longer be called"):
+                ask()
+    listing("ray://head:6379")
+    there = gate.join("ray://head:6379")
+    there.ask_again()
+    listing("ray://other:6379")
+    with pytest.raises(EgressRefused, match="has not listed ray://head:6379"):
+        there.ask_again()

@@ -168,7 +168,7 @@ def test_changes_of_a_tag_wait_for_one_another(workspace: Path) -> None:
         done.append(field)
 
     threads = [threading.Thread(target=change, args=(field,)) for field in fields]
-    with exclusive(settings.state_folder() / "tags.lock"):
+    with exclusive(settings.data_folder() / "tags.lock"):
         for thread in threads:
             thread.start()
         time.sleep(0.2)

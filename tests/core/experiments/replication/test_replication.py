@@ -589,3 +589,15 @@ def test_a_table_of_hits_says_that_the_paper_counts_any_sentence():
         hits = any(source.table in ("recall", "overlap", "hit_miss") for source in table.report)
         ablation = name in ("query_ablation", "gate_ablation")
         assert ("any kept sentence" in table.counts) == (hits or ablation), name
+
+
+def test_no_run_from_elsewhere_says_which_reader_a_name_means(workspace, tmp_path):
+    cohort = write_cohort(settings.cohorts_folder() / "ward", records=1)
+    spec = {"kind": "answers", "data": "data/cohorts/ward", "arms": ["bm25"], "judges": ["exact"]}
+    run = finished_run(spec | {"readers": ["extractive"]})
+    assert api.readers_of(cohort) == {"extractive": "extractive"}
+    api.export_run(run, tmp_path / "run.zip")
+    api.remove_run(run)
+    assert api.readers_of(cohort) == {}
+    assert api.import_run(tmp_path / "run.zip")["cohort"] == "same"
+    assert api.readers_of(cohort) == {}
