@@ -80,6 +80,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         except DAMAGED:
             self._open.close()
             raise self._refused("is damaged or is no zip") from None
+        self._end = self._archive.start_dir
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
@@ -93,7 +94,8 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
         Refuses links and special files, names that lead out of a folder or occur twice, files that
-        unpack to over :func:`most_unpacked` of their size, and more than so many files or bytes.
+        share bytes of the zip, files that unpack to over :func:`most_unpacked` of their size, and
+        more than so many files or bytes.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -109,6 +111,13 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
             paths.add(path)
             if only is None or info.filename in only:
                 self._checked[info.filename] = info
+        place = 0
+        for info in sorted(self._infos, key=lambda info: info.header_offset):
+            if info.header_offset < place:
+                raise self._refused("holds files that overlap")
+            place = info.header_offset + zipfile.sizeFileHeader + info.compress_size
+        if place > self._end:
+            raise self._refused("holds files that overlap its list of them")
         if sum(info.file_size for info in self._infos) > most_unpacked(
             sum(info.compress_size for info in self._infos)
         ):
