@@ -79,6 +79,9 @@ how many rows there are, and is written when there are more."""
 MOST_TINY_ROWS, LEAST_ROW_BYTES = 10_000, 8
 """Rows of a table that may be of any size; bytes of each further row in its file, whose key is a
 hash of 16 bytes."""
+ROWS_OF_PREDICTIONS = {".parquet": (10_000, 3), ".draws.parquet": (100_000, 8)}
+"""The same by the end of the name of a file of predictions, whose rows number the labels, or are
+resamples, all the same for a constant score."""
 MOST_UNPACKED = 16 << 30
 """Bytes of a Parquet file's columns once they are unpacked."""
 MOST_RESAMPLES = 1_000_000
@@ -395,7 +398,10 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
             _columns(parquet, kind.schemas[parquet.stem])
             store.source(parquet.stem)
         for parquet in sorted((fresh.path / "forecast").glob("*")):
-            _columns(parquet, None)
+            end = "".join(parquet.suffixes)
+            if end not in kind.predictions:
+                raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
+            _columns(parquet, kind.predictions[end], *ROWS_OF_PREDICTIONS[end])
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -446,7 +452,9 @@ def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:
         raise InputError(f"done.json: done, failed do not fit the {plan.planned:,} planned items")
 
 
-def _columns(parquet: Path, schema: Schema | None) -> None:
+def _columns(
+    parquet: Path, schema: Schema, tiny: int = MOST_TINY_ROWS, least: int = LEAST_ROW_BYTES
+) -> None:
     """Hold a table to known columns and types and to sizes, before a row is read."""
     import pyarrow as arrow
     from pyarrow import parquet as files
@@ -462,9 +470,7 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
     if rows > MOST_ROWS or wide > MOST_UNPACKED:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
-    if schema is None:
-        return
-    most_rows = MOST_TINY_ROWS + parquet.stat().st_size // LEAST_ROW_BYTES
+    most_rows = tiny + parquet.stat().st_size // least
     if rows > most_rows:
         raise InputError(
             f"{parquet.name} has {rows:,} rows, where a file of its size holds {most_rows:,} at "
@@ -475,7 +481,8 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
         row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")
     }
     for row in described:
-        if known.get(row["column_name"]) != row["column_type"]:
+        type = "DOUBLE" if row["column_type"] == "FLOAT" else row["column_type"]
+        if known.get(row["column_name"]) != type:
             raise InputError(
                 f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"

@@ -43,6 +43,7 @@ class Experiment(ABC):
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
       (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
       ``reason``.
+    - ``predictions``: end of the name of a file of predictions → its columns and DuckDB types.
     - ``main``: the table with one row per work item that the pages open first.
     - ``compares``: its tables compare arms on the cohort's own questions.
     - ``gpu``: :meth:`execute` itself uses a GPU where there is one.
@@ -62,6 +63,7 @@ class Experiment(ABC):
     options_model: ClassVar[type[Options] | None] = None
     refuses: ClassVar[Mapping[str, str]] = {}
     schemas: ClassVar[Mapping[str, Schema]]
+    predictions: ClassVar[Mapping[str, Schema]] = {}
     main: ClassVar[str]
     compares: ClassVar[bool] = False
     gpu: ClassVar[bool] = False
