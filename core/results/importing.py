@@ -45,6 +45,7 @@ from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
+from midchart.core.storage.packed_tables import checked_batches
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier, quoted
 from midchart.core.storage.staging import incoming
@@ -82,8 +83,8 @@ hash of 16 bytes."""
 ROWS_OF_PREDICTIONS = {".parquet": (10_000, 3), ".draws.parquet": (100_000, 8)}
 """The same by the end of the name of a file of predictions, whose rows number the labels, or are
 resamples, all the same for a constant score."""
-MOST_UNPACKED = 16 << 30
-"""Bytes of a Parquet file's columns once they are unpacked."""
+ROWS_AT_ONCE = 10_000
+"""Rows of a table whose bytes are counted at a time."""
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
@@ -462,13 +463,11 @@ def _columns(
     try:
         with open_regular(parquet) as file:
             facts = files.read_metadata(file)
-        groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
-        wide = sum(group.total_byte_size for group in groups)
         described = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")
         rows = facts.num_rows
     except (OSError, ValueError, arrow.ArrowException, MidchartError):
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
-    if rows > MOST_ROWS or wide > MOST_UNPACKED:
+    if rows > MOST_ROWS:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
     most_rows = tiny + parquet.stat().st_size // least
     if rows > most_rows:
@@ -487,3 +486,9 @@ def _columns(
                 f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"
             )
+    try:
+        with open_regular(parquet) as file:
+            for _ in checked_batches(file, parquet.stat().st_size, ROWS_AT_ONCE, parquet.name):
+                pass
+    except (OSError, ValueError, arrow.ArrowException):
+        raise InputError(f"{parquet.name} is no Parquet file that can be read") from None

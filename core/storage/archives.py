@@ -41,6 +41,13 @@ def most_unpacked(packed: int) -> int:
     return min(SMALL_UNPACKED + SMALL_RATIO * packed, LARGE_UNPACKED + LARGE_RATIO * packed)
 
 
+def refuse_unpacked(unpacked: int, packed: int, name: str, remedy: str = TOO_PACKED) -> None:
+    """Raise DataError for more unpacked bytes than so many packed ones may unpack to."""
+    if unpacked > (most := most_unpacked(packed)):
+        reason = f"unpacks to over {most >> 20:,} MB, as no text of records of its size"
+        raise DataError(name, None, reason, remedy)
+
+
 def largest_document(path: Path, largest: int) -> int:
     """The bytes of a JSON document, ``largest`` unless it is packed."""
     return min(largest, LARGEST_PACKED) if path.suffix.lower() == ".gz" else largest
@@ -179,17 +186,15 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, file: IO[bytes], name: str, size: int) -> None:
         self._file, self._name = file, name
         self._packed = gzip.GzipFile(fileobj=file, mode="rb")
-        self._left = self._most = most_unpacked(size)
+        self._size, self._unpacked = size, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
         n = self._packed.readinto(memoryview(buffer)[:_AT_ONCE])
-        self._left -= n
-        if self._left < 0:
-            reason = f"unpacks to over {self._most >> 20:,} MB, as no text of records of its size"
-            raise DataError(self._name, None, reason, TOO_PACKED)
+        self._unpacked += n
+        refuse_unpacked(self._unpacked, self._size, self._name)
         return n
 
     def close(self) -> None:
