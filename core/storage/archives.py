@@ -27,6 +27,8 @@ LARGEST_PACKED = 64 << 20
 """Bytes to which a packed JSON document unpacks, which is parsed as a whole."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
+_LOCAL_HEADER = 30
+"""Bytes before a file in a zip, besides its name."""
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, OverflowError),  # offsets, sizes and names that cannot be
@@ -122,7 +124,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         for info in sorted(self._infos, key=lambda info: info.header_offset):
             if info.header_offset < place:
                 raise self._refused("holds files that overlap")
-            place = info.header_offset + zipfile.sizeFileHeader + info.compress_size
+            place = info.header_offset + _LOCAL_HEADER + info.compress_size
         if place > self._end:
             raise self._refused("holds files that overlap its list of them")
         if sum(info.file_size for info in self._infos) > most_unpacked(

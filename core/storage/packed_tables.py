@@ -100,8 +100,8 @@ def _bytes(array: Any) -> int:
     if isinstance(array, arrow.ExtensionArray):
         return _bytes(array.storage)
     if arrow.types.is_dictionary(type):
-        lengths = compute.binary_length(array.dictionary)
-        return (compute.sum(lengths.take(array.indices)).as_py() or 0) + array.indices.nbytes
+        lengths = compute.call_function("binary_length", [array.dictionary]).take(array.indices)
+        return (compute.call_function("sum", [lengths]).as_py() or 0) + array.indices.nbytes
     if arrow.types.is_map(type):
         return _bytes(array.keys) + _bytes(array.items) + array.nbytes
     if arrow.types.is_struct(type):
