@@ -164,6 +164,7 @@ BY_NAME = {
     ("storage/files.py", "open_private"): OPENS,
     ("storage/files.py", "replacing"): WRITTEN,
     ("storage/files.py", "sync_folder"): "a folder, whose names are made to last",
+    ("storage/packed_tables.py", "checked_batches"): "an open file that its caller passes",
     ("storage/rows.py", "_write_aside"): WRITTEN,
     ("storage/rows.py", "compact"): WRITTEN,
     ("synthetic/reference.py", "read_tsv"): SHIPPED,

@@ -30,7 +30,15 @@ from midchart.core.cohorts.labelled import (
 from midchart.core.cohorts.tables import check_columns
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.sequences.build import RawTable, columns, describe_error, patient_id, sql_files
+from midchart.core.sequences.build import (
+    RawTable,
+    check_parquet,
+    columns,
+    connect,
+    describe_error,
+    parquet_source,
+    patient_id,
+)
 from midchart.core.sequences.store import SPLITS, LabelRows
 
 Types = dict[str, str]
@@ -48,13 +56,22 @@ def _event_files(root: Path) -> list[Path]:
 
 def _types(files: Sequence[Path]) -> Types:
     """Columns of the union of Parquet files; raises duckdb.Error."""
-    described = columns(f"DESCRIBE SELECT * FROM {_parquet(files)}")
+    described = columns(f"DESCRIBE SELECT * FROM {parquet_source(files)}")
     names, types = described["column_name"], described["column_type"]
     return dict(zip(map(str, names), map(str, types), strict=True))
 
 
-def _parquet(files: Sequence[Path]) -> str:
-    return f"read_parquet({sql_files(files)}, union_by_name=true)"
+def _check(files: Sequence[Path], types: Types, read: Sequence[str], name: str) -> None:
+    """Hold the columns that are read to the files' sizes; raises DataError, duckdb.Error."""
+    base = connect()
+    try:
+        check_parquet(base, files, _of(types, read), name)
+    finally:
+        base.close()
+
+
+def _of(types: Types, names: Sequence[str]) -> Types:
+    return {name: types[name] for name in names if name in types}
 
 
 def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Path], Types]:
@@ -110,9 +127,11 @@ def _events(root: Path, log: LoadLog) -> RawTable:
         f"time IS NOT NULL AND {time} IS NULL AS bad, code::VARCHAR AS code, "
         f"CASE WHEN isfinite({value}) THEN {value} END AS v, "
         + ", ".join(f"{sql} AS {out}" for out, sql in optional.items())
-        + f" FROM {_parquet(files)}"
+        + f" FROM {parquet_source(files)}"
     )
-    return RawTable(name, select, tuple(files))
+    named = ("subject_id", "time", "code", "numeric_value")
+    others = ("text_value", "unit", "omop_table", "table")
+    return RawTable(name, select, tuple(files), parquet=_of(types, (*named, *others)))
 
 
 def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, str]:
@@ -121,14 +140,18 @@ def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, st
     splits: dict[int, str] = {}
     try:
         if checked_tables([file] if file.exists() else [], root, log):
-            check_columns(list(_types([file])), ("subject_id", "split"), name, None)
-            rows = columns(f"SELECT {id} AS p, split::VARCHAR AS s FROM {_parquet([file])}")
+            types, read = _types([file]), ("subject_id", "split")
+            check_columns(list(types), read, name, None)
+            _check([file], types, read, name)
+            rows = columns(f"SELECT {id} AS p, split::VARCHAR AS s FROM {parquet_source([file])}")
             pairs = zip(rows["p"].tolist(), rows["s"].tolist(), strict=True)
             return unique_splits(((None, id, split) for id, split in pairs), name, log)
         for split in SPLITS:
             files = [f for f in events if split in f.relative_to(root).parts]
             if files:  # rows without an id are reported where the events are read
-                select = f"SELECT DISTINCT {id} AS p FROM {_parquet(files)} WHERE {id} IS NOT NULL"
+                _check(files, _types(files), ["subject_id"], split)
+                source = parquet_source(files)
+                select = f"SELECT DISTINCT {id} AS p FROM {source} WHERE {id} IS NOT NULL"
                 splits |= dict.fromkeys(map(int, columns(select)["p"]), split)
     except (duckdb.Error, DataError) as error:
         reason = str(error) if isinstance(error, DataError) else f"{name}: {describe_error(error)}"
@@ -140,18 +163,22 @@ def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, st
 
 
 def _names(root: Path, log: LoadLog) -> Mapping[str, str]:
-    file = root / "metadata" / "codes.parquet"
+    file, name = root / "metadata" / "codes.parquet", "metadata/codes.parquet"
     try:
         readable = checked_tables([file] if file.exists() else [], root, log)
         types = _types(readable) if readable else {}
         if not {"code", "description"} <= types.keys():
             return {}
+        _check([file], types, ("code", "description"), name)
         rows = columns(
             "SELECT code::VARCHAR AS c, description::VARCHAR AS d "
-            f"FROM {_parquet([file])} WHERE description IS NOT NULL AND code IS NOT NULL"
+            f"FROM {parquet_source([file])} WHERE description IS NOT NULL AND code IS NOT NULL"
         )
     except duckdb.Error as error:
-        log.warn(f"metadata/codes.parquet: {describe_error(error)} — codes are shown without names")
+        log.warn(f"{name}: {describe_error(error)} — codes are shown without names")
+        return {}
+    except DataError as error:
+        log.warn(f"{error} — codes are shown without names")
         return {}
     return dict(zip(map(str, rows["c"]), map(str, rows["d"]), strict=True))
 
@@ -172,10 +199,14 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
     present = [sql.format(column) for column, sql in values.items() if column in types]
     if not present:
         raise DataError(name, None, "has no column with a value", f"one of {', '.join(values)}")
+    try:
+        _check(readable, types, ("subject_id", "prediction_time", *values), name)
+    except duckdb.Error as error:
+        raise DataError(name, None, describe_error(error), "fix or replace it") from None
     time = _micros("prediction_time", types["prediction_time"])
     return read_labels(
         f"SELECT {patient_id('subject_id', types['subject_id'])} AS p, {time} AS t, "
-        f"coalesce({', '.join(present)}) AS y FROM {_parquet(readable)}",
+        f"coalesce({', '.join(present)}) AS y FROM {parquet_source(readable)}",
         name,
         log,
     )
@@ -193,10 +224,14 @@ def _has_masks(files: Sequence[Path]) -> bool:
     """Whether labels called chexpert are EHRSHOT's masks: whole numbers above 1."""
     try:
         files = checked_tables(files, files[0].parent, LoadLog())  # reading them names the others
-        if not files or "integer_value" not in _types(files):
+        types = _types(files) if files else {}
+        if "integer_value" not in types:
             return False
-        highest = columns(f"SELECT max(integer_value) AS m FROM {_parquet(files)}")["m"].tolist()
-    except duckdb.Error:
+        _check(files, types, ["integer_value"], CHEXPERT)
+        highest = columns(f"SELECT max(integer_value) AS m FROM {parquet_source(files)}")[
+            "m"
+        ].tolist()
+    except (duckdb.Error, DataError):
         return False  # reading the labels reports what is wrong with the file
     return highest[0] is not None and highest[0] > 1
 

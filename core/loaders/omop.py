@@ -78,6 +78,7 @@ from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import connect, describe_error, sql_files
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
+from midchart.core.storage.packed_tables import check_table, is_nested
 from midchart.core.storage.sql_files import identifier, literal, quoted, reading
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
@@ -255,15 +256,16 @@ class _Database:
         self._contents = lru_cache(maxsize=_REMEMBERED)(self._say)
         self._moments = lru_cache(maxsize=_REMEMBERED)(self._moment)
 
-    def add(self, table: str, file: str, source: str, stored: bool, csv: bool = False) -> None:
+    def add(self, table: str, file: str, source: str, stored: bool, packed: int | None) -> None:
         """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
 
-        Columns become lower case and text, and how they are read is decided. ``csv``: cells may be
-        quoted by apostrophes. Raises duckdb.Error, DataError.
+        Columns become lower case and text, and how they are read is decided. ``packed``: bytes of
+        the file that holds it packed, from which its columns are not yet text; None for CSV, where
+        cells may be quoted by apostrophes. Raises duckdb.Error, DataError.
         """
         # A view reads its file as long as there is the database.
         with reading(source) if not stored else nullcontext(self._held_open(source)) as sql:
-            self._add(table, file, sql, stored, csv)
+            self._add(table, file, sql, stored, packed)
 
     def attach(self, path: Path) -> None:
         """Attach a DuckDB file as ``cdm``, read-only; raises duckdb.Error, OSError.
@@ -282,16 +284,22 @@ class _Database:
     def _held_open(self, source: str) -> str:
         return self._open.enter_context(reading(source))
 
-    def _add(self, table: str, file: str, source: str, stored: bool, csv: bool) -> None:
+    def _add(self, table: str, file: str, source: str, stored: bool, packed: int | None) -> None:
         described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types: dict[str, str] = {}
         originals: dict[str, str] = {}
-        for name, type, *_ in described:
+        plain = [(name, str(type)) for name, type, *_ in described if not is_nested(str(type))]
+        if nested := len(described) - len(plain):
+            self.log.warn(f"{file}: columns of lists or structures are not read: {nested:,}")
+        for name, type in plain:
             lower = re.sub(r"\W+", "_", str(name).strip(" \ufeff\"'").lower()).strip("_")
             if lower.isidentifier():
-                types[lower], originals[lower] = str(type), str(name)
+                types[lower], originals[lower] = type, str(name)
         needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
         check_columns(list(types), needed, table)
+        if packed is not None:
+            read = {originals[column]: type for column, type in types.items()}
+            check_table(self.base, source, read, packed, file)
         chosen = ", ".join(
             f"{_as_text(identifier(originals[c]), type, c)} AS {identifier(c)}"
             for c, type in types.items()
@@ -312,7 +320,7 @@ class _Database:
                     f"{file}: {column}: {rows[0][0]:,} ids are floating-point numbers too large to "
                     "be exact — export ids as text or whole numbers"
                 )
-        strings = [c for c, type in types.items() if type == "VARCHAR"] if csv else []
+        strings = [c for c, type in types.items() if type == "VARCHAR"] if packed is None else []
         changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
         if changes:
             replaced = ", ".join(f"{sql} AS {identifier(c)}" for c, sql in changes.items())
@@ -738,7 +746,7 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
     log, size = base.log, file.stat().st_size * (10 if file.suffix.lower() == ".gz" else 1)
     rejected: list[tuple[int, str]] = []
     try:
-        base.add(table, file.name, _csv_source(file, table, log), False, csv=True)
+        base.add(table, file.name, _csv_source(file, table, log), False, None)
         rejected = base.base.execute(
             "SELECT line, min(CAST(error_type AS VARCHAR)) FROM reject_errors "
             "GROUP BY line ORDER BY line"
@@ -784,10 +792,11 @@ def _add_copy(base: _Database, table: str, file: Path) -> None:
             f"columns={{{columns}}}, delim=',', quote='\"', escape='\"', comment='', "
             "max_line_size=67108864)"
         )
-        base.add(table, file.name, source, False, csv=True)
+        base.add(table, file.name, source, False, None)
 
 
-def _read_files(base: _Database, files: Mapping[str, Path], stored: bool) -> None:
+def _read_files(base: _Database, files: Mapping[str, Path], archive: Path | None = None) -> None:
+    """Enter the tables of files; ``archive``: the zip that they are unpacked from."""
     log = base.log
     for table, file in files.items():
         log.opened.add(file)
@@ -797,7 +806,9 @@ def _read_files(base: _Database, files: Mapping[str, Path], stored: bool) -> Non
             continue
         try:
             if table_kind(file) == "parquet":
-                base.add(table, file.name, f"read_parquet({sql_files([file])})", stored)
+                packed = (archive or file).stat().st_size
+                source = f"read_parquet({sql_files([file])})"
+                base.add(table, file.name, source, archive is None, packed)
             else:
                 _add_csv(base, table, file)
         except duckdb.OutOfMemoryException:
@@ -833,7 +844,7 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
                 log.skip(path.name, None, f"{error.reason} — {error.remedy}")
             else:
                 files[table] = file
-        _read_files(base, files, False)
+        _read_files(base, files, path)
         return list(members)
 
 
@@ -856,9 +867,11 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
         if str(name).lower() in _NEEDED:
             try:
                 lower = str(name).lower()
-                base.add(lower, lower, f'cdm."{schema}"."{name}"', True)
+                base.add(lower, lower, f'cdm."{schema}"."{name}"', True, path.stat().st_size)
             except duckdb.Error as error:
                 log.skip(path.name, None, f"table {name}: {describe_error(error)} — export it")
+            except DataError as error:
+                log.skip(path.name, None, f"table {name}: {error.reason} — {error.remedy}")
     return [str(name).lower() for name, _ in tables]
 
 
@@ -919,7 +932,7 @@ class Omop(RecordLoader):
         base = _Database(connect(memory=MEMORY), column_settings(root, log), log)
         files = _table_files(place) if place.is_dir() else {}
         if files:
-            _read_files(base, files, True)
+            _read_files(base, files)
             tables: list[str] = list(files)
         elif (stored := _duckdb_at(place)) is not None:
             log.opened.add(stored)

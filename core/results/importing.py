@@ -46,6 +46,7 @@ from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
+from midchart.core.storage.packed_tables import checked_batches
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier, quoted
 from midchart.core.storage.staging import incoming
@@ -80,8 +81,11 @@ how many rows there are, and is written when there are more."""
 MOST_TINY_ROWS, LEAST_ROW_BYTES = 10_000, 8
 """Rows of a table that may be of any size; bytes of each further row in its file, whose key is a
 hash of 16 bytes."""
-MOST_UNPACKED = 16 << 30
-"""Bytes of a Parquet file's columns once they are unpacked."""
+ROWS_OF_PREDICTIONS = {".parquet": (10_000, 3), ".draws.parquet": (100_000, 8)}
+"""The same by the end of the name of a file of predictions, whose rows number the labels, or are
+resamples, all the same for a constant score."""
+ROWS_AT_ONCE = 10_000
+"""Rows of a table whose bytes are counted at a time."""
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
@@ -396,7 +400,10 @@ def _look(path: Path, run: str, fresh: RunDirectory, manifest: Mapping[str, Any]
             _columns(parquet, kind.schemas[parquet.stem])
             store.source(parquet.stem)
         for parquet in sorted((fresh.path / "forecast").glob("*")):
-            _columns(parquet, None)
+            end = "".join(parquet.suffixes)
+            if end not in kind.predictions:
+                raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
+            _columns(parquet, kind.predictions[end], *ROWS_OF_PREDICTIONS[end])
         check_rows_together(fresh, manifest)
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
@@ -448,7 +455,9 @@ def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:
         raise InputError(f"done.json: done, failed do not fit the {plan.planned:,} planned items")
 
 
-def _columns(parquet: Path, schema: Schema | None) -> None:
+def _columns(
+    parquet: Path, schema: Schema, tiny: int = MOST_TINY_ROWS, least: int = LEAST_ROW_BYTES
+) -> None:
     """Hold a table to known columns and types and to sizes, before a row is read."""
     import pyarrow as arrow
     from pyarrow import parquet as files
@@ -456,17 +465,13 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
     try:
         with open_regular(parquet) as file:
             facts = files.read_metadata(file)
-        groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
-        wide = sum(group.total_byte_size for group in groups)
         described = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")
         rows = facts.num_rows
     except (OSError, ValueError, arrow.ArrowException, MidchartError):
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
-    if rows > MOST_ROWS or wide > MOST_UNPACKED:
+    if rows > MOST_ROWS:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
-    if schema is None:
-        return
-    most_rows = MOST_TINY_ROWS + parquet.stat().st_size // LEAST_ROW_BYTES
+    most_rows = tiny + parquet.stat().st_size // least
     if rows > most_rows:
         raise InputError(
             f"{parquet.name} has {rows:,} rows, where a file of its size holds {most_rows:,} at "
@@ -477,8 +482,15 @@ def _columns(parquet: Path, schema: Schema | None) -> None:
         row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")
     }
     for row in described:
-        if known.get(row["column_name"]) != row["column_type"]:
+        type = "DOUBLE" if row["column_type"] == "FLOAT" else row["column_type"]
+        if known.get(row["column_name"]) != type:
             raise InputError(
                 f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"
             )
+    try:
+        with open_regular(parquet) as file:
+            for _ in checked_batches(file, parquet.stat().st_size, ROWS_AT_ONCE, parquet.name):
+                pass
+    except (OSError, ValueError, arrow.ArrowException):
+        raise InputError(f"{parquet.name} is no Parquet file that can be read") from None

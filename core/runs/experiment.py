@@ -41,20 +41,18 @@ class Experiment(ABC):
     - ``options_model``: the spec's fields of this experiment alone (:mod:`midchart.core.options`).
     - ``refuses``: fields of every spec that it does not take, and why.
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
-      (the work item; skipped on resume where it is there), ``status`` ("ok" or "failed") and
-      ``reason``.
-    - ``work``: table of rows → SQL of the columns that name an item, which has one row; else
-      ``item``. ``counted``: tables whose rows ``done.json`` counts; else all.
+      (work item; skipped on resume where it is there), ``status`` ("ok", "failed") and ``reason``.
+    - ``work``: table of rows → SQL of the columns that name an item with one row, else ``item``.
+    - ``counted``: tables whose rows ``done.json`` counts; else all.
+    - ``predictions``: end of the name of a file of predictions → its columns and DuckDB types.
     - ``main``: the table with one row per work item that the pages open first.
     - ``compares``: its tables compare arms on the cohort's own questions.
     - ``gpu``: :meth:`execute` itself uses a GPU where there is one.
-    - ``shard``: the column of every row by which the work is divided among the workers of a
-      cluster; "" where it cannot be divided.
+    - ``shard``: the column by which work is divided among a cluster's workers; "": it is not.
     - ``makes_records``: it generates its records, so a spec names no cohort.
     - ``has_evidence``: its tables depend on the position of the evidence in a record.
     - ``cards``: questions of its runs are dealt to clinicians, who mark their evidence.
-    - ``views``: the questions that its tables answer, in the order of a page's tabs; without any,
-      each table is shown as it is.
+    - ``views``: the questions that its tables answer, in the order of tabs; without: its tables.
     """
 
     name: ClassVar[str]
@@ -66,6 +64,7 @@ class Experiment(ABC):
     schemas: ClassVar[Mapping[str, Schema]]
     work: ClassVar[Mapping[str, Sequence[str]]] = {}
     counted: ClassVar[Sequence[str]] = ()
+    predictions: ClassVar[Mapping[str, Schema]] = {}
     main: ClassVar[str]
     compares: ClassVar[bool] = False
     gpu: ClassVar[bool] = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,14 +15,13 @@ from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
 from midchart.core.storage.archives import largest_document
+from midchart.core.storage.packed_tables import checked_batches
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
 LARGEST_FILE = 16 << 30
 """Bytes of a file that is read line by line or in batches."""
 MOST_FILES = 20_000
-MOST_UNPACKED = 16 << 30
-"""Bytes of a Parquet file's columns once they are unpacked."""
 MOST_TINY_ROWS, LEAST_ROW_BYTES = 100_000, 8
 """Rows of a Parquet file that may be of any size; bytes of each further row in the file."""
 _HEAD_LINES = 1_000
@@ -232,16 +232,12 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
 
     row = 0
     try:
-        with open_file(path, LARGEST_FILE) as source, parquet.ParquetFile(source) as file:
-            facts = file.metadata
-            groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
-            if sum(group.total_byte_size for group in groups) > MOST_UNPACKED:
-                raise DataError(name, None, "unpacks to too much", "split it")
-            size = path.stat().st_size
+        with open_file(path, LARGEST_FILE) as file:
+            facts, size = parquet.read_metadata(file), os.fstat(file.fileno()).st_size
             if facts.num_rows > MOST_TINY_ROWS + size // LEAST_ROW_BYTES:
                 reason = f"has {facts.num_rows:,} rows in {size:,} bytes, as no log does"
                 raise DataError(name, None, reason, "split it")
-            for batch in file.iter_batches(batch_size=BATCH):
+            for batch in checked_batches(file, size, BATCH, name):
                 for cells in batch.to_pylist():
                     yield f"{name}[{row}]", cells
                     row += 1

@@ -27,6 +27,8 @@ LARGEST_PACKED = 64 << 20
 """Bytes to which a packed JSON document unpacks, which is parsed as a whole."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
+_LOCAL_HEADER = 30
+"""Bytes before a file in a zip, besides its name."""
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, OverflowError),  # offsets, sizes and names that cannot be
@@ -39,6 +41,13 @@ TOO_PACKED = "unpack it, and import what it holds"
 def most_unpacked(packed: int) -> int:
     """The bytes to which so many packed ones may unpack."""
     return min(SMALL_UNPACKED + SMALL_RATIO * packed, LARGE_UNPACKED + LARGE_RATIO * packed)
+
+
+def refuse_unpacked(unpacked: int, packed: int, name: str, remedy: str = TOO_PACKED) -> None:
+    """Raise DataError for more unpacked bytes than so many packed ones may unpack to."""
+    if unpacked > (most := most_unpacked(packed)):
+        reason = f"unpacks to over {most >> 20:,} MB, as no text of records of its size"
+        raise DataError(name, None, reason, remedy)
 
 
 def largest_document(path: Path, largest: int) -> int:
@@ -80,6 +89,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         except DAMAGED:
             self._open.close()
             raise self._refused("is damaged or is no zip") from None
+        self._end = self._archive.start_dir
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
@@ -93,7 +103,8 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
         Refuses links and special files, names that lead out of a folder or occur twice, files that
-        unpack to over :func:`most_unpacked` of their size, and more than so many files or bytes.
+        share bytes of the zip, files that unpack to over :func:`most_unpacked` of their size, and
+        more than so many files or bytes.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -109,6 +120,13 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
             paths.add(path)
             if only is None or info.filename in only:
                 self._checked[info.filename] = info
+        place = 0
+        for info in sorted(self._infos, key=lambda info: info.header_offset):
+            if info.header_offset < place:
+                raise self._refused("holds files that overlap")
+            place = info.header_offset + _LOCAL_HEADER + info.compress_size
+        if place > self._end:
+            raise self._refused("holds files that overlap its list of them")
         if sum(info.file_size for info in self._infos) > most_unpacked(
             sum(info.compress_size for info in self._infos)
         ):
@@ -170,17 +188,15 @@ class _Unpacked(io.RawIOBase):
     def __init__(self, file: IO[bytes], name: str, size: int) -> None:
         self._file, self._name = file, name
         self._packed = gzip.GzipFile(fileobj=file, mode="rb")
-        self._left = self._most = most_unpacked(size)
+        self._size, self._unpacked = size, 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
         n = self._packed.readinto(memoryview(buffer)[:_AT_ONCE])
-        self._left -= n
-        if self._left < 0:
-            reason = f"unpacks to over {self._most >> 20:,} MB, as no text of records of its size"
-            raise DataError(self._name, None, reason, TOO_PACKED)
+        self._unpacked += n
+        refuse_unpacked(self._unpacked, self._size, self._name)
         return n
 
     def close(self) -> None:

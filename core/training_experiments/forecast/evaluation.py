@@ -183,6 +183,16 @@ def sparsity(tokens: NDArray[np.int32], maps: Maps) -> dict[str, Any]:
     return dict(zip(names, shares, strict=True)) | counts
 
 
+PREDICTIONS: Mapping[str, Mapping[str, str]] = {
+    ".parquet": {
+        **dict.fromkeys(("patient", "label_index"), "BIGINT"),
+        **{"label": "UTINYINT", "score": "DOUBLE"},
+    },
+    ".draws.parquet": {"auroc": "DOUBLE", "auprc": "DOUBLE"},
+}
+"""End of a file's name → its columns and DuckDB types; scores of a model may be FLOAT."""
+
+
 def prediction_files(folder: Path, item: str) -> tuple[Path, Path]:
     """The files of an item's predictions and of its resamples; ``folder`` is the run's."""
     return folder / "forecast" / f"{item}.parquet", folder / "forecast" / f"{item}.draws.parquet"

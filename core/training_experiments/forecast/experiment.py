@@ -32,6 +32,7 @@ from midchart.core.training import history_rows
 from midchart.core.training_experiments.forecast import tables as forecast_tables
 from midchart.core.training_experiments.forecast import views
 from midchart.core.training_experiments.forecast.evaluation import (
+    PREDICTIONS,
     calibration_rows,
     evaluation_row,
     sparsity,
@@ -265,6 +266,7 @@ class ForecastRun(Experiment):
     )
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
     work: ClassVar[Mapping[str, Sequence[str]]] = {"models": ("task", "variant", "seed")}
+    predictions: ClassVar[Mapping[str, Schema]] = PREDICTIONS
     main, shard = "models", "item"
     gpu, has_evidence = True, False
 

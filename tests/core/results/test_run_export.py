@@ -339,11 +339,6 @@ def test_zips_beyond_the_size_limits_are_not_unpacked(
     monkeypatch.setattr(importing, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="unpacks to more"):
         import_run(place.file)
-    monkeypatch.undo()
-    monkeypatch.setenv("MIDCHART_DATA", str(elsewhere))
-    monkeypatch.setattr(importing, "MOST_UNPACKED", 1000)
-    with pytest.raises(InputError, match="unpacks to too much"):
-        import_run(place.file)
     assert nothing_left(elsewhere)
 
 
@@ -449,6 +444,26 @@ def test_a_table_has_no_more_rows_than_its_bytes_can_hold(
     parquet.write_table(arrow.table({"key": ["a"] * 300_000}), answers)
     with pytest.raises(InputError, match=r"answers.parquet has 300,000 rows, where a file of its"):
         import_run(sealed(folder))
+    assert nothing_left(elsewhere)
+
+
+@pytest.mark.parametrize("column", ["prompt", "lines"])
+def test_a_table_of_one_text_in_many_rows_is_not_read(
+    place: Exported, elsewhere: Path, tmp_path: Path, column: str
+):
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    folder = unpacked(place.file, tmp_path / "open")
+    answers = folder / "items" / "answers.parquet"
+    for size, reason in ((20, "that no run writes"), (20_000, "unpacks to over 4 MB, as")):
+        text = "x" * size
+        cells = {"prompt": text, "lines": [{"id": "1", "text": text}]}[column]
+        table = arrow.table({"key": map(str, range(1_000)), column: [cells] * 1_000})
+        parquet.write_table(table, answers, compression="zstd")
+        with pytest.raises(InputError, match=reason) as refused:
+            import_run(sealed(folder))
+        assert ("unpacks" in str(refused.value)) == (size == 20_000)
     assert nothing_left(elsewhere)
 
 

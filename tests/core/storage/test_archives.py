@@ -60,6 +60,22 @@ def test_files_are_read_in_parts(method: int) -> None:
     assert contents(packed({**files, "d/": b""}, method=method)) == files
 
 
+def overlapping() -> io.BytesIO:
+    """A zip with a second file whose place is that of the first."""
+    data = bytearray(packed({"a": b"x" * 5_000, "b": b"x" * 5_000}).getvalue())
+    place = data.rindex(b"PK\x01\x02") + 42  # the offset of the file
+    data[place : place + 4] = bytes(4)
+    return io.BytesIO(bytes(data))
+
+
+def beyond_the_end() -> io.BytesIO:
+    """A zip whose list says that the file is packed into more bytes than there are before it."""
+    data = bytearray(packed({"a": b"x" * 5_000}).getvalue())
+    place = data.rindex(b"PK\x01\x02") + 20  # the compressed size
+    data[place : place + 4] = (5_000).to_bytes(4, "little")
+    return io.BytesIO(bytes(data))
+
+
 HOSTILE = {
     "link": (packed({"a": b"/etc/passwd"}, stat.S_IFLNK | 0o777), "holds a link"),
     "pipe": (packed({"a": b""}, stat.S_IFIFO | 0o600), "special file"),
@@ -69,6 +85,8 @@ HOSTILE = {
     "long": (packed({"n" * 241: b"x"}), "240 bytes"),
     "twice": (packed({"a": b"x", "./a": b"y"}), "twice"),
     "bomb": (packed({"a": b"0" * (8 << 20)}), "zip bomb"),
+    "overlapping": (overlapping(), "holds files that overlap"),
+    "beyond": (beyond_the_end(), "overlap its list"),
     "files": (packed({f"{i}": b"x" for i in range(11)}), "11 files, more than 10"),
     "encrypted": (patched(8, 1, a=b"x"), "encrypted"),
     "method": (patched(10, 9, a=b"x"), "method that is not read"),

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 from midchart.core import api
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.results.export import export_run
 from midchart.core.results.importing import import_run
 from midchart.core.runs.directory import find_run
-from tests.support.exports import sealed
+from tests.support.exports import sealed, unpacked
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import finished_run, workspace_at
 
@@ -122,10 +123,11 @@ def test_an_import_has_as_many_predictions_as_its_models_labels(
         parquet.write_table(arrow.concat_tables([table, table]), file)
         with pytest.raises(InputError, match=f"forecast/{file.name}: has .* not the number of"):
             import_run(sealed(tmp_path / "out"))
-        file.rename(file.with_name(f"{'0' * 32}.parquet"))
+        other = file.with_name(f"{'0' * 32}{''.join(file.suffixes)}")
+        file.rename(other)
         with pytest.raises(InputError, match="is of no model of the run; export"):
             import_run(sealed(tmp_path / "out"))
-        file.with_name(f"{'0' * 32}.parquet").unlink()
+        other.unlink()
         file.write_bytes(before)
     assert import_run(sealed(tmp_path / "out"))["run"] == run
 
@@ -146,3 +148,25 @@ def test_an_import_has_every_table_and_reports_missing_models(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.move(away, folder)
+
+
+@pytest.mark.parametrize("end", [".draws.parquet", ".parquet"])
+def test_predictions_have_their_columns_and_no_more_rows_than_their_bytes_can_hold(
+    run: str, tmp_path: Path, end: str
+) -> None:
+    folder = unpacked(Path(export_run(run, tmp_path / "run.zip")["file"]), tmp_path / "open")
+    file = next(
+        f for f in sorted((folder / "forecast").iterdir()) if f.name[f.name.index(".") :] == end
+    )
+    table = parquet.read_table(file)
+    many = table.take(np.zeros(400_000, np.int64))
+    other = table.append_column("text", [["x"] * len(table)])
+    there, away = find_run(run).path, tmp_path / "away"
+    shutil.move(there, away)
+    try:
+        for forged, reason in ((many, "has 400,000 rows, where"), (other, "has a column 'text'")):
+            parquet.write_table(forged, file, compression="zstd")
+            with pytest.raises(InputError, match=f"{file.name} {reason}"):
+                import_run(sealed(folder))
+    finally:
+        shutil.move(away, there)
