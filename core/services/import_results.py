@@ -47,9 +47,10 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
 
     ``name``: of the run, else the log's, hidden characters as escapes. Gives ``run``, ``folder``,
     ``format``, ``samples``, ``scores``, ``patients`` (None where the log names none) and
-    ``warnings``: what could not be read, and what the figures lack. Raises DataError where nothing can be read, UnknownName for a
-    format that is not known, InputError for a name that is too long or cannot be printed,
-    MissingModel where its package is not installed; then nothing is left of it.
+    ``warnings``: what could not be read, and what the figures lack. Raises DataError where nothing
+    can be read, UnknownName for a format that is not known, InputError for a name that is too long
+    or cannot be printed, MissingModel where its package is not installed; then nothing is left of
+    it.
     """
     place = user_path(path)
     chosen_name = read_run_name(name, "import")
