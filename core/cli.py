@@ -1003,13 +1003,29 @@ EXAMPLES = {
 
 
 def _names_in(folder: str) -> list[str]:
-    return sorted((one.name for one in Path(folder).glob("[!.]*")), reverse=True)
+    return sorted((one.name for one in Path(folder).glob("[!.-]*")), reverse=True)
+
+
+def _files(prefix: str, **_: Any) -> list[str]:
+    """Files and folders that a prefix begins, each name as one candidate, line feeds and all.
+
+    A name that would be read as an option is none.
+    """
+    head, slash, start = prefix.rpartition("/")
+    typed = head + slash
+    try:
+        with os.scandir(user_path(typed)) as entries:
+            return [
+                f"{typed}{one.name}{'/' * one.is_dir()}"
+                for one in entries
+                if one.name.startswith(start) and not f"{typed}{one.name}".startswith("-")
+            ]
+    except (OSError, InputError):  # no folder, or none that may be listed: nothing to offer
+        return []
 
 
 def _cohorts_and_files(prefix: str, **_: Any) -> list[str]:
-    from argcomplete.completers import FilesCompleter
-
-    return [*_names_in(api.folders()["cohorts"]), *FilesCompleter()(prefix)]
+    return [*_names_in(api.folders()["cohorts"]), *_files(prefix)]
 
 
 def _runs(**_: Any) -> list[str]:
@@ -1096,7 +1112,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import argcomplete
 
             # Prints what may follow, and ends the process.
-            argcomplete.autocomplete(parser, validator=_offered)
+            files: Any = _files  # for every argument without a completer of its own
+            argcomplete.autocomplete(parser, validator=_offered, default_completer=files)
         call = parser.parse_args(arguments)
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)

@@ -19,6 +19,7 @@ from pydantic import (
     Field,
     Strict,
     StringConstraints,
+    TypeAdapter,
     ValidationError,
 )
 from pydantic.json_schema import GenerateJsonSchema
@@ -140,6 +141,21 @@ RunName = Annotated[
     AfterValidator(_printable),
 ]
 """The name of a run, or of a group of runs, in lists: blanks at its ends are left out."""
+_RUN_NAME: TypeAdapter[str] = TypeAdapter(RunName, config=CONFIG)
+
+
+def read_run_name(name: str, of: str) -> str:
+    """The name of a run without blanks at its ends, "" where it is blank; ``of``: what is named.
+
+    Raises InputError for a name that is too long or cannot be printed.
+    """
+    try:
+        return _RUN_NAME.validate_python(name) if name.strip() else ""
+    except ValidationError:
+        rule = f"printable text of {LONGEST_RUN_NAME} characters at most"
+        raise InputError(f"{of}: name: {rule}") from None
+
+
 Several = Annotated[tuple[T, ...], Strict(False)]
 """A list."""
 Chosen = Annotated[Several[T], Field(min_length=1)]

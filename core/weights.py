@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from threading import Lock
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.errors import MissingModel, UnknownName
+from midchart.core.errors import MissingModel, SpecError, UnknownName
 from midchart.core.identity import without_places
 
 MINILM = "all-MiniLM-L6-v2"
@@ -123,6 +124,28 @@ MODELS: dict[str, Model] = {
 }
 
 
+_LONGEST_NAME = 255
+"""Bytes of a file's name."""
+
+
+def in_models_folder(name: str) -> Path:
+    """The place of a file or folder of the models folder, which need not exist.
+
+    Raises SpecError for a text that is not the name of one: a path, or what no folder can hold.
+    """
+    try:
+        length = len(os.fsencode(name))
+    except UnicodeEncodeError:  # half a character
+        length = 0
+    path = name in (".", "..") or set(name) & set("/\\\0")
+    if path or not 0 < length <= _LONGEST_NAME:
+        raise SpecError(
+            f"{name[:40]!r}{'…' * (len(name) > 40)} is not a name in the models folder; it takes "
+            f"the name of one file or folder, not a path, of at most {_LONGEST_NAME} bytes"
+        )
+    return settings.models_folder() / name
+
+
 def _is_model(folder: Path) -> bool:
     try:
         return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
@@ -221,12 +244,13 @@ def locate(name: str) -> Found:
 def locate_own(name: str) -> Found:
     """As :func:`locate`, and also any other folder in the models folder, by its name.
 
-    Raises MissingModel for a name of the catalogue, UnknownName for any other that is not there.
+    Raises MissingModel for a name of the catalogue, UnknownName for any other that is not there,
+    SpecError as :func:`in_models_folder` does.
     """
     if name in MODELS:
         return locate(name)
-    folder = settings.models_folder() / name
-    if Path(name).name != name or name == ".." or not _is_model(folder):
+    folder = in_models_folder(name)
+    if not _is_model(folder):
         folder = settings.models_folder()
         installed = [p.name for p in folder.iterdir() if _is_model(p)] if folder.is_dir() else []
         raise UnknownName("model", name, {*MODELS, *installed})

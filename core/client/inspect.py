@@ -47,12 +47,19 @@ from midchart.core.client.claude import (
 from midchart.core.client.prices import Price, price_of
 from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.egress import EgressCheck, Permit, read_address
-from midchart.core.errors import EgressRefused, InputError, MissingModel
+from midchart.core.errors import EgressRefused, InputError, MissingModel, NotPermitted
+from midchart.core.identity import by_name_alone
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Ended, Usage
 
 MOCK = "mockllm"
 """Inspect's provider that calls nobody."""
+CLIENTS = frozenset({
+    MOCK, "anthropic", "azureai", "bedrock", "cf", "fireworks", "google", "grok", "groq", "mistral",
+    "ollama", "openai", "openai-api", "openrouter", "perplexity", "sambanova", "together",
+})  # fmt: skip
+"""Inspect's providers that send requests and do nothing else. Others load weights or start a server
+(hf, vllm, sglang, transformer_lens), or are not known."""
 _INSTALL = "pip install inspect-ai, and the provider's own package where it needs one"
 _ENDS: Mapping[str, Ended] = {
     "stop": "stop",
@@ -78,7 +85,7 @@ class InspectFields(ServiceOptions):
     price_out: Dollars = 0.0
     """US dollars per million tokens written."""
     arguments: dict[str, Any] = Field({})
-    """Arguments of the provider, as Inspect AI's documentation names them."""
+    """Arguments of the provider, as Inspect AI's documentation names them; the account's alone."""
 
     @property
     def address(self) -> str:
@@ -90,10 +97,30 @@ class InspectFields(ServiceOptions):
         """By the options, else by the table of Claude's prices."""
         return price_of(self.model.rpartition("/")[2], self.price_in, self.price_out)
 
+    def require_for_person(self) -> None:
+        """Raise NotPermitted where the account alone may ask this model, and another person asks.
+
+        A provider's arguments name files and code of this machine, as do weights that it loads.
+        """
+        if not by_name_alone():
+            return
+        provider = self.model.partition("/")[0]
+        if self.arguments:
+            raise NotPermitted(
+                "'arguments' of 'inspect' are for the command line of this installation's account"
+            )
+        if provider not in CLIENTS:
+            raise NotPermitted(
+                f"the provider {provider!r} of 'inspect' may load weights or start a server here; "
+                "it is for the command line of this installation's account. Others may use "
+                + ", ".join(sorted(CLIENTS))
+            )
+
     def require(self, component: str) -> None:
         """Raise InputError or MissingModel where the model cannot be asked; opens no connection.
 
-        ``component``: what asks it, in words ("reader 'inspect'").
+        ``component``: what asks it, in words ("reader 'inspect'"). Raises NotPermitted as
+        :meth:`require_for_person` does.
         """
         provider, _, name = self.model.partition("/")
         if not (provider and name):
@@ -101,6 +128,7 @@ class InspectFields(ServiceOptions):
                 f"the {component} needs 'model', provider and name as Inspect AI has them, like "
                 '"google/gemini-2.5-pro"'
             )
+        self.require_for_person()
         for name in ("base_url", "api_key"):
             if name in self.arguments:
                 raise InputError(f"{name!r} is no argument of a provider here: use 'url' and a key")
@@ -350,6 +378,7 @@ def _failure(error: BaseException, service: str) -> BaseException:
 class InspectEngine:
     """A model of Inspect AI behind a judge or a reader.
 
+    Raises NotPermitted where the account alone may ask it, and another person does.
     log: where a run notes what was spent (None: no log). watch: raises to end the wait.
     """
 
@@ -364,6 +393,7 @@ class InspectEngine:
         watch: Callable[[str], None],
         reasoning_tokens: int = 0,
     ) -> None:
+        options.require_for_person()
         self.options, self.egress, self.log, self.watch = options, egress, log, watch
         self.tokens = (max_tokens, reasoning_tokens)
         self.group = max(4 * options.concurrency, 16)

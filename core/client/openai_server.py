@@ -24,7 +24,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from midchart.core import config as settings
+from midchart.core import weights
 from midchart.core.client.calls import (
     CallFailed,
     broken_response,
@@ -405,7 +405,7 @@ def cautious(text: str) -> int:
 def counter(tokenizer: str) -> Callable[[str], int]:
     """The token count of the tokenizer of that name, or :func:`cautious` for an empty name.
 
-    Raises InputError for a name that is not a folder's, MissingModel where it is not installed.
+    Raises SpecError for a name that is not a folder's, MissingModel where it is not installed.
     """
     if not tokenizer:
         return cautious
@@ -417,9 +417,7 @@ def counter(tokenizer: str) -> Callable[[str], int]:
 
 def tokenizer_folder(tokenizer: str) -> Path:
     """The folder of a tokenizer in the models folder; raises as :func:`counter` does."""
-    if tokenizer in (".", "..") or "/" in tokenizer or "\\" in tokenizer:
-        raise InputError("'tokenizer' names a folder of the models folder, not a path")
-    folder = settings.models_folder() / tokenizer
+    folder = weights.in_models_folder(tokenizer)
     if not (folder / "tokenizer.json").is_file():
         raise MissingModel(
             f"there is no tokenizer at {folder / 'tokenizer.json'}; put the model's "

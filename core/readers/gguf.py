@@ -26,7 +26,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from pydantic import Field
 
-from midchart.core import config as settings
 from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError, WorkFailed, missing_package
 from midchart.core.options import Configurable, Count, Options, Whole
@@ -211,8 +210,8 @@ class Gguf(Configurable):
     @classmethod
     def model_file(cls, model: str) -> Path:
         """The file of a model; raises MissingModel, SpecError for a name that is none."""
-        file = settings.models_folder() / model
-        if Path(model).name != model or file.suffix != ".gguf":
+        file = weights.in_models_folder(model)
+        if file.suffix != ".gguf":
             raise SpecError(f"'model' of the reader 'gguf' names a file with \".gguf\": {model}")
         if not file.is_file() or not file.stat().st_size:
             raise MissingModel(f"there is no model at {file}; put the GGUF file there")

@@ -478,8 +478,8 @@ def _weights(spec: Spec) -> list[dict[str, Any]]:
     catalogue = {row["name"]: row for row in weights.catalogue()}
     rows: list[dict[str, Any]] = []
     for name, by in used.items():
-        folder = settings.models_folder() / name
-        other = {"size_mb": None, "here": Path(name).exists() or folder.exists()}
+        folder = weights.in_models_folder(name)
+        other = {"size_mb": None, "here": folder.exists()}
         known = catalogue.get(name, {**other, "where": without_places(str(folder))})
         facts = {field: known[field] for field in ("size_mb", "here", "where")}
         rows.append({"name": name, "used_by": ", ".join(dict.fromkeys(by)), **facts})

@@ -16,13 +16,13 @@ from math import exp
 from pathlib import PurePath
 from typing import Any, Literal, overload
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from midchart.core.config import runs_folder
-from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.errors import DataError, MidchartError
 from midchart.core.identity import by_name_alone, without_places
-from midchart.core.options import LONGEST_RUN_NAME, RunName
+from midchart.core.options import RunName, read_run_name
 from midchart.core.parsing import read_document
 from midchart.core.runs.directory import (
     RESTORE,
@@ -398,12 +398,7 @@ def label_run(run: str, name: str) -> None:
     Raises UnknownName, and InputError for a name that is too long or cannot be printed.
     """
     folder = find_run(run)
-    try:
-        labels = _LABELS.validate_python({"name": name.strip()})
-    except ValidationError:
-        raise InputError(
-            f"run {run}: name: printable text of {LONGEST_RUN_NAME} characters at most"
-        ) from None
+    labels = {"name": read_run_name(name, f"run {run}")}
     if labels["name"] != label_of(folder):
         folder.note("labelled", fields=["name"])
         with writing(folder.path):

@@ -14,6 +14,7 @@ from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, one_line
 from midchart.core.identity import person
+from midchart.core.options import read_run_name
 from midchart.core.other_systems.other_results import OtherResults
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
@@ -35,6 +36,8 @@ from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
 
 KIND = "other_results"
+LONGEST_SOURCE = 100
+"""Characters of a log's name that the name of its run has."""
 MOST_NAMED = 20
 """Parts of a log that could not be read, by name; the others are counted."""
 
@@ -42,13 +45,16 @@ MOST_NAMED = 20
 def import_results(path: str | Path, name: str = "", sample_format: str = "") -> dict[str, Any]:
     """Open a log (a file or folder of a format of :mod:`midchart.core.samples`) as a finished run.
 
-    ``name``: of the run, else the log's. Gives ``run``, ``folder``, ``format``, ``samples``,
-    ``scores``, ``patients`` (None where the log names none) and ``warnings``: what could not be
-    read, and what the figures lack. Raises DataError where nothing can be read, UnknownName for a
-    format that is not known, MissingModel where its package is not installed; then nothing is left
-    of it.
+    ``name``: of the run, else the log's, hidden characters as escapes. Gives ``run``, ``folder``,
+    ``format``, ``samples``, ``scores``, ``patients`` (None where the log names none) and
+    ``warnings``: what could not be read, and what the figures lack. Raises DataError where nothing
+    can be read, UnknownName for a format that is not known, InputError for a name that is too long
+    or cannot be printed, MissingModel where its package is not installed; then nothing is left of
+    it.
     """
     place = user_path(path)
+    chosen_name = read_run_name(name, "import")
+    source = _shown(place.name)
     read_format = format_of(place, sample_format)
     runs, cohort = settings.runs_folder(), _received_for(place)
     with writing(runs):
@@ -88,7 +94,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
             table.complete()
         warnings = [*troubles, *_doubts(count, unread, scores, unnamed)]
         facts = {"format": read_format.name, "warnings": warnings}
-        run_name = name or f"{place.name} ({read_format.name})"
+        run_name = chosen_name or f"{source} ({read_format.name})"
 
         def complete(folder: RunDirectory) -> None:
             if _received_for(place) != cohort:
@@ -105,7 +111,7 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
             make_read_only(folder)
             audit.run_action("run imported", run=folder.id, file=place.name)
 
-        document = _document(run_name, place.name, total.hexdigest(), count, facts)
+        document = _document(run_name, source, total.hexdigest(), count, facts)
         folder = make_run(document, complete=complete)
     return {
         "run": folder.id,
@@ -116,6 +122,12 @@ def import_results(path: str | Path, name: str = "", sample_format: str = "") ->
         "patients": None if unnamed else len(patients),
         "warnings": warnings,
     }
+
+
+def _shown(file: str) -> str:
+    """The name of a file that somebody sent, as one line that any terminal shows."""
+    text = one_line(file)
+    return text if len(text) <= LONGEST_SOURCE else f"{text[: LONGEST_SOURCE - 1]}…"
 
 
 def _received_for(place: Path) -> str:

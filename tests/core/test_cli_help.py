@@ -66,6 +66,11 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
         ("midchart report 2026", {"20260101-000000-abcdef"}),
         ("midchart select demo --arm bm25_r", {"bm25_ranked"}),
         ("midchart ask demo q.txt --reader ext", {"extractive"}),
+        ("midchart export r --out ", {"bin/", "data/", "notes-\\;x.txt"}),
+        ("midchart export r --out ./-", {"./--with-text"}),
+        ("midchart run ~/n", {"~/notes-\\;x.txt"}),
+        ("midchart check data/co", {"data/cohorts/"}),
+        ("midchart check data/none/", {""}),
     ],
 )
 def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offered: set[str]):
@@ -76,6 +81,8 @@ def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offere
     shown = ("cohorts/demo", "cohorts/demo-letters", "runs/20260101-000000-abcdef")
     for folder in (*shown, *hidden):
         (tmp_path / "data" / folder).mkdir(parents=True)
+    for name in ("notes-;x.txt", "a\n--with-text", "notes\x1b[31m", "notes\u202ex", "--with-text"):
+        (tmp_path / name).touch()
     program = tmp_path / "bin" / "midchart"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m midchart.core "$@"\n')
@@ -94,6 +101,11 @@ def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offere
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PATH": path, "MIDCHART_DATA": str(tmp_path / "data")},
+        env={
+            **os.environ,
+            "PATH": path,
+            "MIDCHART_DATA": str(tmp_path / "data"),
+            "HOME": str(tmp_path),
+        },
     )
     assert {line.strip() for line in done.stdout.splitlines()} == offered, done.stderr

@@ -195,7 +195,8 @@ def test_it_refuses_what_it_cannot_read(folder: Path) -> None:
     (folder / "text.gguf").write_text("no model")
     for model, error, words in (
         ("", SpecError, "needs 'model'"),
-        ("../tiny.gguf", SpecError, "names a file"),
+        ("../tiny.gguf", SpecError, "one file or folder"),
+        ("x" * 300 + ".gguf", SpecError, "one file or folder"),
         ("tiny", SpecError, "names a file"),
         ("missing.gguf", MissingModel, "put the GGUF file there"),
         ("text.gguf", SpecError, "not a GGUF file with a chat template"),

@@ -15,7 +15,8 @@ from midchart.core.client import inspect as client
 from midchart.core.client.claude import call_log
 from midchart.core.client.requests import Request
 from midchart.core.egress import CLOSED, EgressCheck
-from midchart.core.errors import EgressRefused, InputError, MissingModel
+from midchart.core.errors import EgressRefused, InputError, MissingModel, NotPermitted
+from midchart.core.identity import Person, acting_as
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
@@ -107,6 +108,38 @@ def test_invalid_options_are_refused(monkeypatch, options, says):
     monkeypatch.setattr(client.importlib.util, "find_spec", lambda name: "there")
     with pytest.raises(InputError, match=says):
         READERS.get("inspect").check(Protocol(), **{**MOCK, **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"model": "openai/x", "arguments": {"trust_remote_code": True}}, "'arguments'"),
+        ({"arguments": {"custom_outputs": []}}, "'arguments'"),
+        *(
+            ({"model": f"{provider}/x"}, f"'{provider}'")
+            for provider in ("hf", "vllm", "sglang", "transformer_lens", "llama-cpp-python", "new")
+        ),
+    ],
+)
+@pytest.mark.parametrize("registry", [READERS, JUDGES])
+def test_arguments_and_providers_that_load_weights_are_the_account_s(
+    monkeypatch, registry, options, says
+):
+    monkeypatch.setattr(client.importlib.util, "find_spec", lambda name: "there")
+    options = {"retries": 0, "model": "mockllm/model", **options}
+    options |= {} if options["model"].startswith("mockllm") else {"url": URL}
+    options |= {"window": 4096} if registry is READERS else {}
+    registry.get("inspect").check(Protocol(), **options)  # the account may
+    with acting_as(Person("person@example.org", "owner")):
+        for make in (
+            lambda: registry.get("inspect").check(Protocol(), **options),
+            lambda: registry.build("inspect", Protocol(), **options),
+        ):
+            with pytest.raises(NotPermitted, match=says) as refused:
+                make()
+            assert "account" in str(refused.value) and "\n" not in str(refused.value)
+        plain = {**options, "model": "openai/x", "url": URL, "arguments": {}}
+        registry.get("inspect").check(Protocol(), **plain)
 
 
 def test_a_host_that_the_spec_does_not_name_is_refused_before_the_package_is_used(monkeypatch):

@@ -30,8 +30,11 @@ PROTOCOL = parse({"answer_tokens": NEW})
     [
         ({"model": "Qwen2.5-14B-Instruct"}, MissingModel, ["29,540 MB", "hf download"]),
         ({"model": "Qwen2.5-7B"}, UnknownName, ["Qwen2.5-7B-Instruct", "short"]),
-        ({"model": "../models/short"}, UnknownName, ["Valid"]),
-        ({"model": ".."}, UnknownName, ["Valid"]),
+        *(
+            ({"model": name}, SpecError, ["one file or folder", "255 bytes"])
+            for name in ("../models/short", "..", "x" * 256, "é" * 128, "a\0b", "\ud800", "")
+        ),
+        ({"model": "x" * 255}, UnknownName, ["Valid"]),
         ({"model": "llama"}, SpecError, ["'llama'", "'qwen2'"]),
         ({"dtype": "int8"}, UnknownName, ["'int8'", "bfloat16"]),
         ({"kv": "zip"}, UnknownName, ["'zip'", "snapkv"]),

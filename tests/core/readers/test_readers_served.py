@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from midchart.core import config as settings
 from midchart.core.client.openai_server import cautious, counter
 from midchart.core.egress import EgressCheck
-from midchart.core.errors import EgressRefused, InputError, MissingModel
+from midchart.core.errors import EgressRefused, InputError, MissingModel, SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text import count_tokens
@@ -316,6 +316,8 @@ def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
     with pytest.raises(MissingModel, match=r"tokenizer\.json"):
         counter("tiny")
+    with pytest.raises(SpecError, match="at most 255 bytes"):
+        counter("x" * 256)
     folder = settings.models_folder() / "tiny"
     qwen_tokenizer().save_pretrained(folder)
     assert counter("tiny")("<|im_start|>user\nGlucose") >= 3

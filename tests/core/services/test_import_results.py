@@ -13,7 +13,7 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, UnknownName
-from midchart.core.runs.directory import find_run
+from midchart.core.runs.directory import find_run, run_ids
 
 LOGS = Path(__file__).parents[1] / "samples/logs"
 
@@ -134,6 +134,27 @@ def test_texts_of_a_log_leave_only_where_its_tag_allows(tmp_path):
     api.remove_run(run)
     again = api.import_run(tmp_path / "without.zip")
     assert api.report(again["run"])["tables"]["scores"][0]["score"] == 1.0
+
+
+@pytest.mark.parametrize("wrong", ["\x1b[31mred", "a\u202eb", "a\U000e0041", "a\nb", "x" * 201])
+def test_a_name_that_cannot_be_shown_is_refused_and_no_run_is_made(tmp_path, wrong):
+    with pytest.raises(InputError, match="name: printable text of 200 characters") as refused:
+        api.import_results(two_models(tmp_path), wrong)
+    assert str(refused.value).isprintable() and not run_ids()
+
+
+def test_the_name_of_a_log_is_made_visible_and_cut(tmp_path):
+    for name, starts in (
+        ("b\u202ecod\x1b[31m\n.jsonl", "b\\u202ecod\\x1b[31m\\n.jsonl ("),
+        ("\u202e" * 80 + ".jsonl", "\\u202e" * 16 + "\\u2… ("),
+    ):
+        log = two_models(tmp_path).rename(tmp_path / name)
+        folder = find_run(api.import_results(log)["run"])
+        document = json.loads(folder.spec.read_text())
+        run_name = document["spec"]["name"]
+        assert run_name.startswith(starts) and run_name == api.status(folder.id)["name"]
+        sources = {document["spec"]["data"], document["cohort"]["path"]}
+        assert {run_name, *sources} == {run_name, run_name.rpartition(" (")[0]}
 
 
 def test_a_log_is_no_spec_of_a_run(tmp_path):
