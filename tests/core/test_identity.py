@@ -342,6 +342,7 @@ def test_an_imported_reviewer_s_code_is_not_that_of_somebody_here(spec, place):
 
 
 def test_who_signed_in_imports_no_run_with_a_cohort_behind_a_link(spec, place):
+    spec["data"] = str(write_cohort(place / "apart" / "ward"))  # nothing lies next to it
     run = finished_run(spec)
     api.export_run(run, place / "run.zip")
     for number, who in enumerate((RITA, account())):
