@@ -24,6 +24,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from html import escape
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -86,14 +87,10 @@ def _template() -> Template:
 
 def _cells(row: Row, columns: Sequence[str]) -> str:
     """The cells of a table's row as markup."""
-    from markupsafe import Markup
-
-    return Markup("".join(_cell(row.get(column)) for column in columns))
+    return "".join(_cell(row.get(column)) for column in columns)
 
 
 def _cell(value: Any) -> str:
-    from markupsafe import escape
-
     if value is None:
         return "<td>–</td>"
     if isinstance(value, bool):
@@ -102,7 +99,7 @@ def _cell(value: Any) -> str:
         return f'<td class="n">{value:,}</td>'
     if isinstance(value, float):
         return f'<td class="n">{value:.3f}</td>'
-    return f"<td>{escape(_printable(value))}</td>"
+    return f"<td>{escape(str(_printable(value)))}</td>"
 
 
 def _printable(value: Any) -> Any:
@@ -343,7 +340,8 @@ TEXT_FREE = frozenset({
     "needle", "fact", "task", "variant", "attention", "device", "head", "loss", "fault",
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
     "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
-    "system", "metric",
+    "system", "metric", "own_question", "condition", "factor", "level", "words", "base_key",
+    "source", "role",
 })  # fmt: skip
 """Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
 fault, never its text."""

@@ -313,9 +313,11 @@ def test_an_export_with_failed_items_is_taken_elsewhere(
         export_run(run, tmp_path / "out", with_text=True, rows_only=True)
     finally:
         set_data_use(cohort, tag[0], False, tag[1])
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
-    assert import_run(tmp_path / "out")["run"] == run
-    assert report(run)["tables"] == tables
+    export_run(run, tmp_path / "without", with_text=False, rows_only=True)
+    for name in ("out", "without"):
+        monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / f"data of {name}"))
+        assert import_run(tmp_path / name)["run"] == run
+        assert report(run)["tables"] == tables
 
 
 def test_evidence_that_is_not_located_is_not_moved(place: Path):
