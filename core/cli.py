@@ -1007,10 +1007,8 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _files(prefix: str, **_: Any) -> list[str]:
-    """Files and folders that a prefix begins, each name as one candidate, line feeds and all.
-
-    A name that would be read as an option is none.
-    """
+    """Names of files and folders that begin with ``prefix``; none that begins with a hyphen, which
+    would be read as an option. A name with a line feed stays one name."""
     head, slash, start = prefix.rpartition("/")
     typed = head + slash
     try:
@@ -1112,8 +1110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import argcomplete
 
             # Prints what may follow, and ends the process.
-            files: Any = _files  # for every argument without a completer of its own
-            argcomplete.autocomplete(parser, validator=_offered, default_completer=files)
+            default: Any = _files
+            argcomplete.autocomplete(parser, validator=_offered, default_completer=default)
         call = parser.parse_args(arguments)
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)

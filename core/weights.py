@@ -20,6 +20,7 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.errors import MissingModel, SpecError, UnknownName
 from midchart.core.identity import without_places
+from midchart.core.parsing import LONGEST_NAME
 
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
@@ -124,10 +125,6 @@ MODELS: dict[str, Model] = {
 }
 
 
-_LONGEST_NAME = 255
-"""Bytes of a file's name."""
-
-
 def in_models_folder(name: str) -> Path:
     """The place of a file or folder of the models folder, which need not exist.
 
@@ -138,10 +135,10 @@ def in_models_folder(name: str) -> Path:
     except UnicodeEncodeError:  # half a character
         length = 0
     path = name in (".", "..") or set(name) & set("/\\\0")
-    if path or not 0 < length <= _LONGEST_NAME:
+    if path or not 0 < length <= LONGEST_NAME:
         raise SpecError(
             f"{name[:40]!r}{'…' * (len(name) > 40)} is not a name in the models folder; it takes "
-            f"the name of one file or folder, not a path, of at most {_LONGEST_NAME} bytes"
+            f"the name of one file or folder, not a path, of at most {LONGEST_NAME} bytes"
         )
     return settings.models_folder() / name
 

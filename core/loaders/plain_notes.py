@@ -194,7 +194,7 @@ def _are_clocks(texts: Iterable[str]) -> bool:
 
 
 _STATED = ("code", "name", "unit", "note_id", "visit_id")
-"""Columns of a note that stand for themselves."""
+"""Columns that are copied into the entry as they are."""
 
 
 def _read_notes_table(

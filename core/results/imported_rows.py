@@ -8,7 +8,6 @@ another and to ``manifest.json``, ``spec.json`` and ``done.json``. Every check i
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from midchart.core.errors import InputError
@@ -87,11 +86,9 @@ def _check_work(plan: Plan, store: RowStore, table: str) -> None:
     work = EXPERIMENTS.build(plan.kind).work.get(table, ("item",))
     for columns in [work] if "item" in work else [("item",), work]:
         grouped = f"SELECT 1 FROM {store.source(table)} GROUP BY {', '.join(columns)}"
-        sql = f"SELECT count(*) AS n FROM ({grouped} HAVING count(*) > 1)"
-        (twice,) = query(lambda sql=sql: sql)
-        if twice["n"]:
+        if twice := _count(f"({grouped} HAVING count(*) > 1)"):
             raise InputError(
-                f"items/{table}.parquet: has {spelled(twice['n'], 'piece')} of work with more "
+                f"items/{table}.parquet: has {spelled(twice, 'piece')} of work with more "
                 f"than one row; {_AGAIN}"
             )
 
@@ -104,15 +101,14 @@ def _check_references(plan: Plan, store: RowStore, table: str) -> None:
             continue
         both = [name for name in shared if name in schema and name in store.schemas[other]]
         equal = [f"one.{name} IS NOT DISTINCT FROM other.{name}" for name in both]
-        sql = (
-            f"SELECT count(*) AS n FROM {store.source(table)} one ANTI JOIN {store.source(other)} "
-            f"other ON {' AND '.join([f'one.{column} = other.{key}', *equal])} "
+        lost = _count(
+            f"{store.source(table)} one ANTI JOIN {store.source(other)} other "
+            f"ON {' AND '.join([f'one.{column} = other.{key}', *equal])} "
             f"WHERE one.{column} IS NOT NULL"
         )
-        (lost,) = query(lambda sql=sql: sql)
-        if lost["n"]:
+        if lost:
             raise InputError(
-                f"items/{table}.parquet: column {column} has {spelled(lost['n'], 'value')} of no "
+                f"items/{table}.parquet: column {column} has {spelled(lost, 'value')} of no "
                 f"such row in items/{other}.parquet; {_AGAIN}"
             )
 
@@ -135,7 +131,7 @@ def _check_predictions(folder: RunDirectory, plan: Plan, store: RowStore) -> Non
         item = file.name.removesuffix(_DRAWS if draws else _PREDICTIONS)
         if item not in labels:
             raise InputError(f"forecast/{file.name}: is of no model of the run; {_AGAIN}")
-        rows = _rows_of(file)
+        rows = _count(f"read_parquet({quoted(file)})")
         if rows not in ({plan.protocol.resamples} if draws else labels[item]):
             raise InputError(
                 f"forecast/{file.name}: has {spelled(rows, 'row')}, which is not the number of the "
@@ -143,6 +139,7 @@ def _check_predictions(folder: RunDirectory, plan: Plan, store: RowStore) -> Non
             )
 
 
-def _rows_of(file: Path) -> int:
-    sql = "SELECT count(*) AS n FROM read_parquet({})"
-    return int(query(lambda: sql.format(quoted(file)))[0]["n"])
+def _count(source: str) -> int:
+    """The number of rows of an SQL source."""
+    (row,) = query(lambda: f"SELECT count(*) AS n FROM {source}")
+    return int(row["n"])

@@ -18,8 +18,6 @@ import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
-from itertools import accumulate
-from operator import truediv
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -328,8 +326,8 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     plan = fresh.plan()
     place = settings.cohorts_folder() / plan.data
     # Who signed in follows no link among the cohorts.
-    names = accumulate(Path(plan.data).parts, truediv, initial=settings.cohorts_folder())
-    linked = by_name_alone() and any(one.is_symlink() for one in list(names)[1:])
+    folders = (place, *place.parents)[: len(Path(plan.data).parts)]
+    linked = by_name_alone() and any(one.is_symlink() for one in folders)
     if linked or not place.exists():
         return {"cohort": "absent", "data": ""}
     try:

@@ -128,7 +128,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("input_tokens", "output_tokens"), count_of),
     "cost_usd": number_of,
 }
-"""How a field of a sample is read that stands for itself."""
+"""Field of a sample → the function that reads its value, for fields that depend on no other."""
 
 
 def _columns(path: Path) -> list[str]:

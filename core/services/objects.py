@@ -46,11 +46,10 @@ KINDS: Mapping[str, str] = {
         again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
         content control count cutoff documented events_per_patient family field first folds gold
         hosts id index instruction instruction_id judge k key kind label least_score lines locator
-        make most name new_questions number on outcome
-        part patients plus position progress protocol question
-        questions queued reading readings reason record record_id resamples reviewer rows_only
-        sample_format score second seconds seed selection sentence_id snippets spans stratum table
-        tables task text to validate validation value with_text
+        make most name new_questions number on outcome part patients plus position progress protocol
+        question questions queued reading readings reason record record_id resamples reviewer
+        rows_only sample_format score second seconds seed selection sentence_id snippets spans
+        stratum table tables task text to validate validation value with_text
         ask.reader answer_cells.reader check_claims.run disagreements.reader
         download.file open_examples.folder outcomes.reader paper_runs.reader remove_cohort.runs
         scores.arms wrong_in_the_middle.arms wrong_in_the_middle.reader""",

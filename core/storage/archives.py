@@ -28,7 +28,7 @@ LARGEST_PACKED = 64 << 20
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
 _LOCAL_HEADER = 30
-"""Bytes before a file in a zip, besides its name."""
+"""Bytes of a local file header of a zip, without the file's name."""
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, OverflowError),  # offsets, sizes and names that cannot be

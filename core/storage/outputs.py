@@ -1,7 +1,7 @@
 """Files that a person names for a result: tables, reports, calibrations.
 
-Such a file is written as a whole or not at all, and it replaces only a regular file that is none of
-this installation's.
+A file is written completely or not at all. It never replaces a link, a folder, a pipe or a device,
+nor a file in the folders in which this installation stores its data.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def output_path(file: str | Path) -> Path:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from None
     if _of_installation(real):
         raise InputError(
-            f"{path}: lies where Midchart keeps its own files (records, runs, reviews, logs, "
-            "caches); name a file elsewhere"
+            f"{path}: lies where Midchart stores its data (records, runs, reviews, logs, caches); "
+            "name a file elsewhere"
         )
     return path
 
@@ -46,14 +46,15 @@ def _of_installation(path: Path) -> bool:
         folder.resolve()
         for folder in (settings.data_folder(), settings.cache_folder(), settings.state_folder())
     )
-    names = ("cohorts", "runs", "reviews", "logs")
-    folders = [*((data / name).resolve() for name in names), state]
+    stored = (settings.cohorts_folder(), settings.runs_folder(), settings.received_folder())
+    folders = [*(one.resolve() for one in (*stored, data / "reviews")), state]
     # Of the cache, calibrations are a person's, and an export may be made in a temporary folder.
     free = (settings.calibrations_folder().resolve(), temporary_root().resolve())
     return (
         any(path.is_relative_to(folder) for folder in folders)
         or (path.is_relative_to(cache) and not any(map(path.is_relative_to, free)))
-        or (path.parent == data and path.name.startswith(("audit.", ".", "imports.")))
+        or (path.parent == data and path.name.startswith(("audit.", ".")))
+        or (path.parent == data and path.suffix == ".lock")
     )
 
 

@@ -7,10 +7,10 @@ counts its own prompt with its own tokenizer.
 :func:`neutralise` replaces text of a record that looks like a chat's control tokens, or that nobody
 can see. A note may hold ``<|im_end|>``, by accident or by design. What a reader is given must have
 one system, one user and one assistant part, whatever the record says, so the first character of
-every such token is replaced: those of known forms, and those that the tokenizer of a local model
-has. Tokenizers fold text before they look for tokens, so full-width forms,
-accents and invisible characters are looked through. Characters that only hide text from people
-(tags, direction overrides) are replaced.
+every such token is replaced: those of known forms, and those in the list of a local model's
+tokenizer. Tokenizers fold text before they look for tokens, so full-width forms, accents and
+invisible characters are looked through. Characters that only hide text from people (tags, direction
+overrides) are replaced.
 """
 
 from __future__ import annotations

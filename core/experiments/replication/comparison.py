@@ -16,7 +16,6 @@ from typing import Any
 from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, read_data
 from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.readers import READERS
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
@@ -190,8 +189,7 @@ def readers_of(data: str | Path) -> dict[str, Any]:
     """The readers that alone read a run of answers on a cohort, newest run first: label → the name
     or table that a spec names it by.
 
-    Of this installation's own runs: what a run from elsewhere names, its sender chose. The name of
-    a registered reader means that reader, whatever a run calls its own.
+    Of runs that this installation made: the reader of an imported run was chosen by its sender.
     """
     readers: dict[str, Any] = {}
     for run in status():
@@ -201,8 +199,6 @@ def readers_of(data: str | Path) -> dict[str, Any]:
             plan = find_run(run["run"]).plan()
             if len(plan.reader_entries) == 1:
                 (entry,) = plan.reader_entries
-                if entry.label in READERS.names() and entry.label != entry.name:
-                    continue
                 table = {"name": entry.name, **entry.options}
                 readers.setdefault(entry.label, table if entry.options else entry.name)
     return readers

@@ -73,7 +73,7 @@ def test_a_file_of_the_installation_is_not_written_over(workspace: Path) -> None
         settings.cache_folder() / "vectors" / "x",
         settings.data_folder() / "reviews" / "x.csv",
     ):
-        with pytest.raises(InputError, match="lies where Midchart keeps its own files"):
+        with pytest.raises(InputError, match="lies where Midchart stores its data"):
             outputs.output_path(place)
     free = workspace / "desk" / "a.csv"
     assert outputs.output_path(free) == free
