@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
@@ -21,23 +22,36 @@ _MOST_LINKS = 40
 
 _roots: set[Path] = set()
 """Folders of others that were opened: no file in them is read over a link out of them."""
+_apart: set[Path] = set()
+"""The installation's folders, which are of no folder of others around them."""
 
 
-def hold_root(root: Path) -> None:
-    """From now on read no file below the folder ``root`` over a link that leads out of a folder."""
+def hold_root(root: Path, apart: Iterable[Path] = ()) -> None:
+    """From now on read no file below the folder ``root`` over a link that leads out of a folder.
+
+    ``apart``: folders below which links are the account's, wherever they are: a ``root`` around one
+    of them does not reach into it.
+    """
     if root.is_dir():
+        _apart.update(apart)
         _roots.add(root)
 
 
 def held_root(path: Path) -> Path | None:
     """The outermost folder of :func:`hold_root` that a path is in; None outside of all."""
-    return _held_root(path.parent, len(_roots))
+    return _held_root(path.parent, len(_roots), len(_apart))
 
 
 @lru_cache(maxsize=1 << 12)
-def _held_root(folder: Path, roots: int) -> Path | None:
-    """Of one number of held folders, which are never let go."""
-    return next((one for one in (*reversed(folder.parents), folder) if one in _roots), None)
+def _held_root(folder: Path, roots: int, apart: int) -> Path | None:
+    """Of one number of held folders and of those apart, which are never let go."""
+    root: Path | None = None
+    for one in (*reversed(folder.parents), folder):
+        if one in _apart:
+            root = None
+        elif root is None and one in _roots:
+            root = one
+    return root
 
 
 def open_regular(path: Path, largest: int | None = None, root: Path | None = None) -> BinaryIO:

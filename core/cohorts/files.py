@@ -14,6 +14,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from midchart.core import config
 from midchart.core.errors import DataError, one_line
 from midchart.core.regular_files import held_root, hold_root, open_regular
 from midchart.core.storage.files import FileState, file_state, replacing
@@ -223,7 +224,7 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 def refuse_linked_folders(root: Path) -> None:
     """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
     a hidden folder, whose files are no records."""
-    hold_root(root)
+    hold_root(root, (config.data_folder(), config.cache_folder(), config.state_folder()))
     inside = root.resolve()
     for folder, names, _ in os.walk(root):
         for path in (Path(folder, name) for name in names):

@@ -111,6 +111,26 @@ def test_a_folder_on_the_way_that_is_a_link_out_is_refused(folder, tmp_path):
     assert read_text(tmp_path / "named" / "a.json", "a") == SECRET
 
 
+def test_a_folder_around_the_installation_s_does_not_reach_into_it(folder, tmp_path):
+    """A cache on another disk works on when somebody opens a folder that holds it all."""
+    disk, cache = tmp_path / "disk", folder / "cache"
+    disk.mkdir()
+    (disk / "a.json").write_text("vectors")
+    cache.mkdir()
+    (cache / "kept").symlink_to(disk)
+    (folder / "part").symlink_to(disk)
+    hold_root(folder, [cache])
+    assert read_text(cache / "kept" / "a.json", "a") == "vectors"
+    with pytest.raises(DataError, match="link out of its folder"):
+        read_text(folder / "part" / "a.json", "a")
+    hold_root(cache / "run")  # there is none
+    (cache / "run").mkdir()
+    (cache / "run" / "items").symlink_to(disk)
+    hold_root(cache / "run", [cache])
+    with pytest.raises(DataError, match="link out of its folder"):
+        read_text(cache / "run" / "items" / "a.json", "a")
+
+
 def test_a_size_is_that_of_the_file_that_was_opened(folder):
     with pytest.raises(OSError, match="too large"):
         open_file(folder / "a.json", 3)
