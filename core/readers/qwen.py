@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -45,6 +46,8 @@ _STRETCH = 4
 ENDS = ("<|im_end|>", "<|endoftext|>")
 _CACHED_CHARACTERS = 2000
 """Longest text whose token count is cached: lines recur, complete prompts do not."""
+_RENAMED = (5, 24)
+"""The version of transformers that renamed the argument by which kvpress finds the cache."""
 _KVPRESS = "pip install --no-deps -r docs/optional/kvpress.txt"
 
 
@@ -149,6 +152,12 @@ class Qwen(Configurable):
         if chosen.kv and importlib.util.find_spec("kvpress") is None:
             raise MissingModel(
                 f"kv = {chosen.kv!r} needs the package kvpress; get it with: {_KVPRESS}"
+            )
+        transformers = version("transformers")
+        if chosen.kv and tuple(map(int, transformers.split(".")[:2])) >= _RENAMED:
+            raise MissingModel(
+                f"kv = {chosen.kv!r}: kvpress does not work with transformers {transformers}; get "
+                f"the version that it works with: {_KVPRESS}"
             )
         longest = cls.stretch * config["max_position_embeddings"]
         if chosen.window > longest:

@@ -6,12 +6,15 @@ import json
 import os
 import signal
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName
 from midchart.core.protocol import parse
+from midchart.core.readers import qwen
 from midchart.core.readers.qwen import Qwen
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
@@ -63,6 +66,16 @@ def test_impossible_runs_are_refused_before_anything_is_loaded(
         assert "\n" not in str(error.value)
         for word in says:
             assert word in str(error.value)
+
+
+def test_compression_is_refused_where_transformers_is_too_new_for_it(models: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "kvpress", ModuleType("kvpress"))
+    sys.modules["kvpress"].__spec__ = ModuleSpec("kvpress", None)
+    monkeypatch.setattr(qwen, "version", lambda package: "5.24.0")
+    with pytest.raises(MissingModel, match=r"transformers 5\.24\.0.*kvpress\.txt"):
+        Qwen(PROTOCOL, model="short", kv="snapkv")
+    monkeypatch.setattr(qwen, "version", lambda package: "5.23.9")
+    Qwen(PROTOCOL, model="short", kv="snapkv")
 
 
 @pytest.mark.slow
