@@ -110,7 +110,7 @@ def meter(what: str) -> Meter:
             when = about_left(estimated if left is None else left)
             if done >= planned:
                 when = f" in {duration(moment - begun)}"
-            line = f"{what}: {done}/{planned} ({percent} %){bad}{when}"
+            line = f"{visible(what)}: {done}/{planned} ({percent} %){bad}{when}"
             if on_screen:  # a line that may be shorter than the one it replaces
                 line = f"\r{line}\x1b[K"
             end = "" if on_screen and done < planned else "\n"

@@ -90,6 +90,14 @@ def digest_column(column: pd.Series, exact: bool) -> dict[str, Any]:
     return {"n": len(values), "sha256": digest} | ({"sum": sum(fractions)} if fractions else {})
 
 
+def figures(table: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cells of a table that are no text."""
+    return [
+        {name: value for name, value in row.items() if not isinstance(value, str | None)}
+        for row in table
+    ]
+
+
 def digest_table(table: pd.DataFrame, exact: bool) -> dict[str, Any]:
     order = [c for c in ("key", "item") if c in table.columns]
     table = table.sort_values(order, kind="stable") if order else table
@@ -156,11 +164,18 @@ def test_a_run_gives_its_golden_outputs(
     expected = json.loads((GOLDEN / f"{spec.stem}.json").read_text())
     run = finished_run(spec)
     assert list(differences(expected, outputs(run, place[0]))) == []
-    # Another installation takes the export.
-    export = place[0] / f"export-{run}"
-    monkeypatch.setenv("MIDCHART_DATA", str(place[0] / "elsewhere"))
-    assert call("import", str(export), "--json")["run"] == run
-    assert call("report", run, "--json")["items"] == expected["items"]
+    tables = call("report", run, "--json")["tables"]
+    without = place[0] / f"without-{run}"
+    call("export", run, "--out", str(without), "--without-text", "--rows-only", "--json")
+    # Another installation takes the export, a third one that without text.
+    for export, data in ((place[0] / f"export-{run}", "elsewhere"), (without, "third")):
+        monkeypatch.setenv("MIDCHART_DATA", str(place[0] / data))
+        assert call("import", str(export), "--json")["run"] == run
+        brought = call("report", run, "--json")
+        assert brought["items"] == expected["items"]
+        assert {name: figures(rows) for name, rows in brought["tables"].items()} == {
+            name: figures(rows) for name, rows in tables.items()
+        }
 
 
 @pytest.mark.slow

@@ -341,7 +341,8 @@ TEXT_FREE = frozenset({
     "stratum", "value", "score", "position", "cut", "curve", "sittings", "calibration", "scores",
     "placement", "stages", "attended", "split", "splits", "epochs", "roc", "pr", "gate", "sparsity",
     "system", "metric", "own_question", "condition", "factor", "level", "words", "base_key",
-    "source", "role",
+    "source", "role", "chart", "evidence_from", "joined_by", "prompt_band", "judged",
+    "judged_predicted", "location",
 })  # fmt: skip
 """Columns of words that hold ids, names and numbers only. ``reason`` is the kind and place of a
 fault, never its text."""

@@ -211,11 +211,11 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         )
         _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
         reviews = _reviews(path, fresh)
-        renamed = {
-            code: stored
-            for code in reviews.keys() - {SHARED_FILE}
-            if (stored := code_of_import(code, reviews.keys())) != code
-        }
+        renamed: dict[str, str] = {}
+        for code in sorted(reviews.keys() - {SHARED_FILE}):
+            stored = code_of_import(code, {*reviews, *renamed.values()})
+            if stored != code:
+                renamed[code] = stored
         reviews = {renamed.get(name, name): lines for name, lines in reviews.items()}
         make_read_only(fresh)
         taken = _enter(fresh, final, reviews, path.name)

@@ -607,7 +607,7 @@ def require_own(code: str, file: Path | None = None) -> None:
 def code_of_import(code: str, others: Collection[str]) -> str:
     """The code under which an imported reviewer's verdicts are stored: their own, or one with a
     number where it belongs to somebody here who does not import them. ``others``: the codes of the
-    same import."""
+    same import and those that take their place."""
     if _owner(code) in (None, person()):
         return code
     numbered = (f"{code[:28]}-{number}" for number in count(2))

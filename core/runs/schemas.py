@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import MAXYEAR, datetime
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
@@ -26,8 +26,11 @@ LARGEST = 1 << 53
 
 
 def _moment(text: str) -> str:
-    if datetime.fromisoformat(text).tzinfo is None:
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
         raise ValueError("has no time zone")
+    if not 1 < moment.year < MAXYEAR:  # whose time in another zone may be in no year
+        raise ValueError("is in a year of no run")
     return text
 
 

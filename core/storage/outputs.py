@@ -21,7 +21,7 @@ def output_path(file: str | Path) -> Path:
     """The path of a file that a person names for a result.
 
     Raises InputError for what can be no path, for a folder, link, pipe or device in its place, and
-    for a place in the folders that this installation keeps records, runs and logs in.
+    for the file of keys and a place in the folders that this installation keeps its data in.
     """
     path = user_path(file)
     try:
@@ -42,19 +42,23 @@ def output_path(file: str | Path) -> Path:
 
 
 def _of_installation(path: Path) -> bool:
-    data, cache, state = (
-        folder.resolve()
-        for folder in (settings.data_folder(), settings.cache_folder(), settings.state_folder())
+    data = settings.data_folder()
+    stored = (
+        *(settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()),
+        *(data / "reviews", settings.state_folder(), settings.models_folder()),
+        settings.cache_folder(),
     )
-    stored = (settings.cohorts_folder(), settings.runs_folder(), settings.received_folder())
-    folders = [*(one.resolve() for one in (*stored, data / "reviews")), state]
     # Of the cache, calibrations are a person's, and an export may be made in a temporary folder.
-    free = (settings.calibrations_folder().resolve(), temporary_root().resolve())
+    free = (settings.calibrations_folder(), temporary_root())
+    in_stored, in_free = (
+        any(path.is_relative_to(folder.resolve()) for folder in folders)
+        for folders in (stored, free)
+    )
     return (
-        any(path.is_relative_to(folder) for folder in folders)
-        or (path.is_relative_to(cache) and not any(map(path.is_relative_to, free)))
-        or (path.parent == data and path.name.startswith(("audit.", ".")))
-        or (path.parent == data and path.suffix == ".lock")
+        (in_stored and not in_free)
+        or (path.parent == data.resolve() and path.name.startswith(("audit.", ".")))
+        or (path.parent == data.resolve() and path.suffix == ".lock")
+        or path in {one.resolve() for one in settings.secrets_files()}
     )
 
 

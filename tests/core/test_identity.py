@@ -341,6 +341,25 @@ def test_an_imported_reviewer_s_code_is_not_that_of_somebody_here(spec, place):
         assert api.reviewers(run) == ["r1-3", "r2"]
 
 
+def test_imported_codes_that_begin_alike_stay_apart(spec, place):
+    run = finished_run(spec)
+    card = api.review_cards(run, "r1")[0].key
+    codes = ["reviewer-of-cardiology-ward-1", "reviewer-of-cardiology-ward-2"]
+    for code in codes:
+        api.add_review(run, code, card, "incorrect")
+    api.export_run(run, place / "run.zip")
+    with workspace_at(place / "other"):
+        settings.received_folder().mkdir(parents=True)
+        (place / "run.zip").rename(settings.received_folder() / "run.zip")
+        for code, who in zip(codes, (RUBEN, RUTH), strict=True):
+            with acting_as(who):
+                take_code(code)
+        with acting_as(RITA):
+            renamed = api.import_run("run.zip")["reviewers_renamed"]
+        assert renamed.keys() == set(codes) and len(set(renamed.values())) == 2
+        assert api.reviewers(run) == sorted(renamed.values())
+
+
 def test_who_signed_in_imports_no_run_with_a_cohort_behind_a_link(spec, place):
     spec["data"] = str(write_cohort(place / "apart" / "ward"))  # nothing lies next to it
     run = finished_run(spec)

@@ -69,6 +69,7 @@ AUDITED: Schema = {
     "judged": "VARCHAR",
     **dict.fromkeys(tables.TOKENS, "BIGINT"),
     "altered": "STRUCT(prompt VARCHAR, record VARCHAR)[]",
+    "altered_passages": "BIGINT",
     "in_order": "DOUBLE",
     **dict.fromkeys(
         ("retrieved_kept", "reranked_kept", "kept"),
@@ -89,11 +90,12 @@ in which the evidence begins. ``judged``: the primary judge's. Tokens of the pro
 ``record_tokens`` are the record's as they are there, ``changed_tokens`` the record's in other words
 or with other values, ``other_patient_tokens`` another patient's, ``frame_tokens`` the system's own
 lines, ``foreign_tokens`` the rest. ``altered``: words that stand between equal text and differ, in
-the prompt and in the record. ``in_order``: the share of neighbouring passages that are in the
-record's order. ``kept``: characters of the record's events that the prompt holds;
-``retrieved_kept`` and ``reranked_kept`` those after these steps. ``…_predicted``, of questions
-without located evidence: whether what the second reading answers with was there after a step, the
-judge's outcome of the system's answer by that answer, and whether the second reading had one.
+the prompt and in the record (``altered_passages``: how many). ``in_order``: the share of
+neighbouring passages that are in the record's order. ``kept``: characters of the record's events
+that the prompt holds; ``retrieved_kept`` and ``reranked_kept`` those after these steps.
+``…_predicted``, of questions without located evidence: whether what the second reading answers with
+was there after a step, the judge's outcome of the system's answer by that answer, and whether the
+second reading had one.
 """
 
 
@@ -228,14 +230,13 @@ def _system_row(job: Job, question: Question) -> Row:
             row |= _tokens(text, passages, read, question)
             row |= _evidence(question, "prompt", spans)
             row |= _chances(question, row["context_tokens"])
+            altered = [one.altered for one in passages if any(one.altered)]
             row |= {
                 "prompt_from": "context" if sample.context else "prompt" if sample.messages
                 else sample.steps[-1].name,
                 "prompt_band": _band_in_prompt(text, passages, question),
-                "altered": [
-                    {"prompt": p.altered[0], "record": p.altered[1]} for p in passages
-                    if p.altered[0] or p.altered[1]
-                ],
+                "altered": [{"prompt": words, "record": of_record} for words, of_record in altered],
+                "altered_passages": len(altered),
                 "in_order": _in_order(passages),
                 "kept": _span_rows(spans),
             }  # fmt: skip

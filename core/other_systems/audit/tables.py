@@ -53,7 +53,8 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     names = (
         "source, role, record, chart, instruction, own_question, place, question, task_type, band, "
         "middle, order_position, time_position, token_position, evidence_from, evidence_pieces, "
-        f"judged, prompt_band, in_order, len(altered) AS altered, {', '.join(TOKENS)}, "
+        "judged, prompt_band, in_order, coalesce(altered_passages, len(altered)) AS altered, "
+        f"{', '.join(TOKENS)}, "
         "prompt_chance, "
         "prompt_all_chance, "
         + ", ".join(f"{step}{of}" for step in LOCATED_STEPS for of in CRITERIA.values())

@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -132,6 +133,28 @@ def test_traces_of_a_system_give_the_ledger_of_its_table(demo, lossy, tmp_path):
         for run in (lossy[0], audit(path, traces, arms=[]))
     )
     assert of_traces == of_table
+
+
+def test_an_export_without_text_has_the_same_figures(demo, lossy, tmp_path):
+    run = lossy[0]
+    tables = api.report(run)["tables"]
+    assert tables["prompts"][0]["altered"] > 0
+    assert api.export_run(run, tmp_path / "out", with_text=False)["with_text"] is False
+    columns = {row[0] for row in duckdb.sql(
+        f"DESCRIBE SELECT * FROM '{tmp_path}/out/items/audited.parquet'"
+    ).fetchall()}  # fmt: skip
+    assert columns.isdisjoint({"question", "answer", "place", "altered"})
+    with workspace_at(tmp_path / "other"):
+        api.import_run(tmp_path / "out")
+        brought = api.report(run)["tables"]
+    without = {"question", "place"}
+    for name in tables:
+        assert [
+            {column: row[column] for column in row if column not in without}
+            for row in brought[name]
+        ] == [
+            {column: row[column] for column in row if column not in without} for row in tables[name]
+        ], name
 
 
 def test_samples_without_a_name_are_joined_by_their_text(demo, tmp_path):

@@ -239,6 +239,8 @@ def test_rows_changed_in_any_column_are_refused_or_read(
     ("name", "change", "line"),
     [
         ("spec.json", {"created": "yesterday"}, "spec.json: 'created' is missing or wrong"),
+        ("spec.json", {"created": "0001-01-01T00:00:00+14:00"}, "spec.json: 'created'"),
+        ("spec.json", {"created": "9999-12-31T23:59:59-14:00"}, "spec.json: 'created'"),
         ("spec.json", {"planned": 10**12}, "done.json: done, failed do not fit"),
         ("spec.json", {"planned": 10**16}, "spec.json: 'planned' is missing or wrong"),
         ("done.json", {"done": 10**6}, "done.json: done, failed do not fit"),

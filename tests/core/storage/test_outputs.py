@@ -61,7 +61,11 @@ def test_a_table_that_cannot_be_written_to_its_end_leaves_the_one_before(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["first.csv", "second.csv"]
 
 
-def test_a_file_of_the_installation_is_not_written_over(workspace: Path) -> None:
+def test_a_file_of_the_installation_is_not_written_over(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIDCHART_SECRETS", str(workspace / "keys.toml"))
+    monkeypatch.setenv("MIDCHART_MODELS", str(workspace / "weights"))
     cohort = write_cohort(settings.cohorts_folder() / "ward", records=1)
     settings.audit_file().write_text("")
     calibration = settings.calibrations_folder() / "mine.json"
@@ -72,12 +76,17 @@ def test_a_file_of_the_installation_is_not_written_over(workspace: Path) -> None
         settings.state_folder() / "audit" / "x.json",
         settings.cache_folder() / "vectors" / "x",
         settings.data_folder() / "reviews" / "x.csv",
+        settings.data_folder() / ".import-begun-x",
+        workspace / "keys.toml",
+        workspace / "weights" / "small" / "config.json",
     ):
         with pytest.raises(InputError, match="lies where Midchart stores its data"):
             outputs.output_path(place)
     free = workspace / "desk" / "a.csv"
     assert outputs.output_path(free) == free
     assert outputs.output_path(calibration) == calibration
+    result = settings.data_folder() / "benchmarks" / "x.json"
+    assert outputs.output_path(result) == result
 
 
 @pytest.fixture
