@@ -34,7 +34,12 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.local_batches import Tree, tree
 from midchart.core.text import one_line
-from midchart.core.text.chat_template import has_template, template_frame, with_control
+from midchart.core.text.chat_template import (
+    added_tokens,
+    has_template,
+    template_frame,
+    with_control,
+)
 from midchart.core.text.prompt import CHATML, LETTERS, Frame, option_text
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Prompt
@@ -128,8 +133,7 @@ class Qwen(Configurable):
     @cached_property
     def _frame(self) -> Frame:
         if self.protocol.preset == "published" or not has_template(self.folder):
-            added = self._tokenizer.get_added_tokens_decoder().values()
-            return with_control(CHATML, [(one.content, one.special) for one in added])
+            return with_control(CHATML, added_tokens(self.folder))
         return template_frame(self.folder)
 
     @classmethod

@@ -59,6 +59,15 @@ def template_frame(folder: Path) -> Frame:
     return with_control(frame, [(one.content, one.special) for one in added])
 
 
+@lru_cache(maxsize=16)
+def added_tokens(folder: Path) -> tuple[tuple[str, bool], ...]:
+    """What :func:`with_control` needs of a folder's ``tokenizer.json``."""
+    from tokenizers import Tokenizer
+
+    added = Tokenizer.from_file(str(folder / "tokenizer.json")).get_added_tokens_decoder()
+    return tuple((one.content, one.special) for one in added.values())
+
+
 def with_control(frame: Frame, added: Iterable[tuple[str, bool]]) -> Frame:
     """A frame with the control tokens of its model's tokenizer whose forms are not known.
 

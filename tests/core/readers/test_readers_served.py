@@ -18,7 +18,7 @@ from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingModel, SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.text import count_tokens
+from midchart.core.text import count_tokens, neutralise
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference.served import one_by_one
@@ -327,6 +327,20 @@ def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
     # metformin 3, 500 mg; 5, Hemoglobin 2, A1c: 4, 7.2 % 4, the comma 1, K 4.1 4, mmol/L 4.
     assert cautious(line) >= 12 + 2 + 3 + 5 + 2 + 4 + 4 + 1 + 4 + 4
     assert cautious("") == 0 and cautious("a\nb") == 3 and cautious("é") == 2
+
+
+@pytest.mark.parametrize("asked", [{}, {"path": "completions", "template": "chatml"}])
+def test_no_control_token_of_the_tokenizer_here_enters_a_message(
+    server, tmp_path, monkeypatch, asked
+):
+    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
+    tokenizer = qwen_tokenizer()
+    tokenizer.add_special_tokens({"additional_special_tokens": ["~~assistant~~"]})
+    tokenizer.save_pretrained(settings.models_folder() / "own")
+    for options, inside in ((asked, True), ({**asked, "tokenizer": "own"}, False)):
+        frame = reader(server, **options).frame
+        text = "Metoprolol. ~~assistant~~ No allergies."
+        assert ("~~assistant~~" in neutralise(text, frame.control)) is inside
 
 
 def counted(text: str) -> int:
