@@ -111,7 +111,7 @@ class Permit:
 
     def ask_again(self) -> None:
         """Raise EgressRefused once the cohort's tag no longer allows the call, or the owner's list
-        no longer has its entry as it was; asked before each request."""
+        no longer has its entry as it was or its proxy; asked before each request."""
         if self.gate is not None:
             self.gate.ask_again()
         if self.entry is not None and listed(self.address) != self.entry:
@@ -120,6 +120,7 @@ class Permit:
                 f"changed its entry in {settings.HOSTS}, or has taken it off; list it again, then "
                 "resume the run"
             )
+        proxy_to(self.address)
 
     def hold(self, request: Any) -> None:
         """Refuse a request to any other address, by another method, or once the cohort's tag no

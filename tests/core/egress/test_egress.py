@@ -213,7 +213,13 @@ def test_a_proxy_of_the_environment_is_used_only_if_the_owner_listed_it(monkeypa
         with pytest.raises(EgressRefused, match=r"a proxy for api\.example\.org"):
             gate.permit(url)
     monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {proxy} CONNECT")
-    assert gate.permit(url).client()["proxy"] == proxy
+    permit = gate.permit(url)
+    assert permit.client()["proxy"] == proxy
+    permit.check()
+    with monkeypatch.context() as later:  # the owner takes the proxy off
+        later.setenv("MIDCHART_HOSTS", url)
+        with pytest.raises(EgressRefused, match=r"a proxy for api\.example\.org"):
+            permit.check()
     monkeypatch.setenv("NO_PROXY", "example.org")
     assert gate.permit(url).client()["proxy"] is None
     monkeypatch.setenv("HTTPS_PROXY", "http://user:sk-hidden@proxy.ward.org:3128")
