@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core import config
 from midchart.core.errors import DataError, one_line
+from midchart.core.parsing import character_set
 from midchart.core.regular_files import held_root, hold_root, open_regular
 from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
@@ -290,12 +291,13 @@ def _xml_text(path: Path, name: str) -> str:
     encoding = stated[1].decode() if stated else "utf-8-sig"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
-    elif encoding.lower() in ("utf-8", "utf8"):
-        encoding = "utf-8-sig"
+    known = character_set(encoding)
+    if not known:
+        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8")
+    if known == "utf-8":
+        known = encoding = "utf-8-sig"
     try:
-        return data.decode(encoding)
-    except LookupError:
-        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8") from None
+        return data.decode(known)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = "UTF-8" if encoding == "utf-8-sig" else f"{encoding} as it declares"

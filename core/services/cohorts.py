@@ -81,6 +81,9 @@ def cohorts() -> list[CohortCard]:
             card, imported = _card(path)
         except InputError as error:
             card, imported = CohortCard(path.name, str(path), str(error)), ""
+        except Exception as error:  # noqa: BLE001 - a loader's; its text may quote a record
+            problem = f"{path.name}: cannot be read ({type(error).__name__})"
+            card, imported = CohortCard(path.name, str(path), problem), ""
         cards.append((path.name != "demo", imported, path.name, card))
     return [card for *_, card in sorted(cards, key=lambda entry: entry[:3])]
 

@@ -17,6 +17,7 @@ from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.open import read_cohort
 from midchart.core.storage.staging import delete_tree
+from midchart.core.types import Cohort
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -193,6 +194,23 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     assert [card.name for card in api.cohorts()] == names and opened == []
     (folder / "c1" / "ehrs" / "9003.xml").unlink()
     assert [card.name for card in api.cohorts()] == names and opened == ["c1"]
+
+
+def test_a_cohort_on_which_a_loader_fails_hides_no_other(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace / "data" / "cohorts"
+    for name in ("bad", "good"):
+        patient_cohort.make(folder / name)
+
+    def read(path: Path) -> Cohort:
+        if path.name == "bad":
+            raise ValueError("chr() arg of Nell Quarrie")
+        return read_cohort(path)
+
+    monkeypatch.setattr(loading, "read_cohort", read)
+    problems = {card.name: card.problem for card in api.cohorts()}
+    assert problems == {"bad": "bad: cannot be read (ValueError)", "good": ""}
 
 
 @pytest.mark.usefixtures("elsewhere")
