@@ -165,7 +165,8 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def valid_unicode(text: str) -> str:
-    """A text with each lone surrogate replaced by U+FFFD, so that it can be written as UTF-8."""
+    """A text with surrogates that are a pair as their character, and each lone one replaced by
+    U+FFFD, so that it can be written as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 

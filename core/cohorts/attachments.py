@@ -6,7 +6,7 @@ import base64
 import binascii
 import re
 
-from midchart.core.parsing import character_set
+from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.text.markup import html_text
 
 
@@ -38,7 +38,8 @@ def base64_text(data: str, media_type: str) -> tuple[str, str]:
 
 
 def plain_text(text: str, kind: str) -> tuple[str, str]:
-    """The text of decoded content of a MIME type, markup removed; "" and why where it has none."""
+    """The text of decoded content of a MIME type as valid Unicode, markup removed; "" and why where
+    it has none."""
     if kind.endswith("rtf"):
         from striprtf.striprtf import rtf_to_text
 
@@ -48,5 +49,5 @@ def plain_text(text: str, kind: str) -> tuple[str, str]:
             return "", "is RTF with a character or charset that is none — export it as text"
     elif kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:9].lower() == "<!doctype":
         text = html_text(text)
-    text = text.replace("\r\n", "\n").replace("\x00", "")
+    text = valid_unicode(text.replace("\r\n", "\n").replace("\x00", ""))
     return (text, "") if text.strip() else ("", "holds no text")

@@ -110,6 +110,8 @@ def test_resource_becomes_an_entry(
         ("text/html", b"<html><body><p>One</p><p>Two</p><script>x()</script></body></html>",
          "One\nTwo"),
         ("application/rtf", rb"{\rtf1\ansi Chest \b pain\b0 .}", "Chest pain."),
+        ("text/rtf", rb"{\rtf1\ansi Well \u-10179?\u-8704? or \u-10179? not.}",
+         "Well \U0001f600 or \ufffd not."),
     ],
 )  # fmt: skip
 def test_attachments_become_notes(tmp_path: Path, kind: str, data: bytes, text: str) -> None:

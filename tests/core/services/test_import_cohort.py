@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import sys
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -211,6 +212,20 @@ def test_a_cohort_on_which_a_loader_fails_hides_no_other(
     monkeypatch.setattr(loading, "read_cohort", read)
     problems = {card.name: card.problem for card in api.cohorts()}
     assert problems == {"bad": "bad: cannot be read (ValueError)", "good": ""}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
+def test_a_name_that_is_not_utf_8_is_refused_in_one_line(workspace: Path) -> None:
+    folder = workspace / "data" / "cohorts"
+    for name in ("good", "file", "folder-\udcff"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "p1.txt").write_text("No fever.")
+    (folder / "file" / "p\udcff.txt").write_text("No fever.")
+    cards = {card.name: card.problem for card in api.cohorts()}
+    assert list(cards) == ["file", "folder-\ufffd", "good"]
+    assert cards["good"] == ""
+    assert cards["file"] == "p\ufffd.txt: has a name that is not UTF-8 — rename it"
+    assert "is not UTF-8 text; rename the file or folder" in cards["folder-\ufffd"]
 
 
 @pytest.mark.usefixtures("elsewhere")
