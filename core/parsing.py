@@ -6,6 +6,7 @@ too long, a text that is not UTF-8, a path that no file system takes.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import json
 import re
@@ -164,8 +165,28 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def valid_unicode(text: str) -> str:
-    """A text with each lone surrogate replaced by U+FFFD, so that it can be written as UTF-8."""
+    """A text with surrogates that are a pair as their character, and each lone one replaced by
+    U+FFFD, so that it can be written as UTF-8."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+_CHARACTER_SETS = re.compile(
+    r"ascii|utf-8(-sig)?|utf-(16|32)(-[bl]e)?|iso8859-\d+|cp\d+|koi8-[rtu]|mac-\w+|kz1048|ptcp154"
+    r"|tis-620|hp-roman8|big5(hkscs)?|gb2312|gbk|gb18030|hz|euc_(jp|jis_2004|jisx0213|kr)|johab"
+    r"|shift_jis(_2004|x0213)?|iso2022_(jp(_\w+)?|kr)"
+)
+"""Python's names of the character sets that a file may name: each is read in one pass. Others that
+Python knows are no character sets (``undefined``, ``unicode_escape``), or take the square of a
+text's length (``punycode``)."""
+
+
+def character_set(name: str) -> str:
+    """Python's name of the character set that a file names; "" where it is none that is read."""
+    try:
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return ""
+    return known if _CHARACTER_SETS.fullmatch(known) else ""
 
 
 def toml_string(text: str) -> str:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import re
 
+from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.text.markup import html_text
 
 
@@ -25,21 +26,28 @@ def base64_text(data: str, media_type: str) -> tuple[str, str]:
         raw = base64.b64decode(data, validate=False)
     except (binascii.Error, ValueError):
         return "", "is not base64"
-    charset = re.search(r"charset=[\"']?([\w-]+)", parameters)
+    stated = re.search(r"charset=[\"']?([\w.:-]+)", parameters)
+    charset = character_set(stated[1]) if stated else "utf-8-sig"
+    if not charset:
+        return "", "names a charset that is not known — export it as UTF-8"
     try:
-        text = raw.decode(charset[1] if charset else "utf-8-sig")
-    except (LookupError, UnicodeDecodeError):
+        text = raw.decode(charset)
+    except UnicodeDecodeError:
         text = raw.decode("cp1252", "replace")
     return plain_text(text, kind)
 
 
 def plain_text(text: str, kind: str) -> tuple[str, str]:
-    """The text of decoded content of a MIME type, markup removed; "" and why where it has none."""
+    """The text of decoded content of a MIME type as valid Unicode, markup removed; "" and why where
+    it has none."""
     if kind.endswith("rtf"):
         from striprtf.striprtf import rtf_to_text
 
-        text = rtf_to_text(text, errors="ignore")
+        try:
+            text = rtf_to_text(text, errors="ignore")
+        except (LookupError, OverflowError, TypeError, ValueError):
+            return "", "is RTF with a character or charset that is none — export it as text"
     elif kind in ("text/html", "application/xhtml+xml") or text.lstrip()[:9].lower() == "<!doctype":
         text = html_text(text)
-    text = text.replace("\r\n", "\n").replace("\x00", "")
+    text = valid_unicode(text.replace("\r\n", "\n").replace("\x00", ""))
     return (text, "") if text.strip() else ("", "holds no text")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from midchart.core import config
 from midchart.core.errors import DataError, one_line
+from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.regular_files import held_root, hold_root, open_regular
 from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
@@ -221,12 +222,15 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
     return regular
 
 
-def refuse_linked_folders(root: Path) -> None:
+def check_folder(root: Path) -> None:
     """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
-    a hidden folder, whose files are no records."""
+    a hidden folder, whose files are no records, and for a name that is no valid Unicode."""
     hold_root(root, (config.data_folder(), config.cache_folder(), config.state_folder()))
     inside = root.resolve()
-    for folder, names, _ in os.walk(root):
+    for folder, names, files in os.walk(root):
+        for name in (*names, *files):
+            if not name.isascii() and (valid := valid_unicode(name)) != name:
+                raise DataError(valid, None, "has a name that is not UTF-8", "rename it")
         for path in (Path(folder, name) for name in names):
             if not path.is_symlink():
                 continue
@@ -290,12 +294,13 @@ def _xml_text(path: Path, name: str) -> str:
     encoding = stated[1].decode() if stated else "utf-8-sig"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         encoding = "utf-16"
-    elif encoding.lower() in ("utf-8", "utf8"):
-        encoding = "utf-8-sig"
+    known = character_set(encoding)
+    if not known:
+        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8")
+    if known == "utf-8":
+        known = encoding = "utf-8-sig"
     try:
-        return data.decode(encoding)
-    except LookupError:
-        raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8") from None
+        return data.decode(known)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         what = "UTF-8" if encoding == "utf-8-sig" else f"{encoding} as it declares"

@@ -23,6 +23,9 @@ from midchart.core.cohorts.files import LoadLog, data_error, read_all, read_unch
 from midchart.core.cohorts.records import Entry, build_record
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.sequences.build import (
+    EARLIEST,
+    LATEST,
+    OUTSIDE,
     RawTable,
     build_store,
     connect,
@@ -343,6 +346,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
         raise DataError(name, None, describe_error(error), "fix or replace it") from None
     finally:
         base.close()
+    columns["moment"] = np.ma.masked_outside(columns["t"], EARLIEST, LATEST)
     n = len(columns["p"])
     if malformed[0]:
         reason = "lines are not a row of the table — left out; the first is named"
@@ -352,6 +356,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
     for column, reason in (
         ("p", "no patient id that is a whole number"),
         ("t", "no readable prediction time"),
+        ("moment", f"a prediction time {OUTSIDE}"),
         ("y", "no readable value"),
     ):
         missing = np.ma.getmaskarray(np.ma.asarray(columns[column])) & ~left_out

@@ -33,7 +33,8 @@ _LONGEST_CACHED = 1024
 _OPENING = re.compile(rb"\s*([\[{])")
 _MOST_NAMES = 64
 """Elements of the largest resource of whose names a result is in memory."""
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+"""A string, or what begins as one and has no end: each byte is looked at once."""
 _STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 """A bracket as the step, as a signed byte, that it makes in depth."""
 _NO_BRACKETS = bytes(set(range(256)) - {*b"[]{}"})

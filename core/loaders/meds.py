@@ -101,7 +101,7 @@ def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Pat
 
 
 def _micros(column: str, type: str) -> str:
-    if type == "VARCHAR":
+    if type in ("VARCHAR", "DATE"):
         return f"epoch_us(try_cast({column} AS TIMESTAMP))"
     return (
         f"epoch_us({column})" if type.startswith("TIMESTAMP") else f"epoch_us({column}::TIMESTAMP)"

@@ -75,7 +75,14 @@ from midchart.core.cohorts.tables import (
 )
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.sequences.build import connect, describe_error, sql_files
+from midchart.core.sequences.build import (
+    EARLIEST,
+    LATEST,
+    OUTSIDE,
+    connect,
+    describe_error,
+    sql_files,
+)
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
 from midchart.core.storage.packed_tables import check_table, is_nested
@@ -265,7 +272,11 @@ class _Database:
         """
         # A view reads its file as long as there is the database.
         with reading(source) if not stored else nullcontext(self._held_open(source)) as sql:
-            self._add(table, file, sql, stored, packed)
+            try:
+                self._add(table, file, sql, stored, packed)
+            except (duckdb.Error, DataError):
+                self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
+                raise
 
     def attach(self, path: Path) -> None:
         """Attach a DuckDB file as ``cdm``, read-only; raises duckdb.Error, OSError.
@@ -395,6 +406,16 @@ class _Database:
         """Decide the readings of the columns of times and numbers of a table."""
         dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
         times = [c for c in dated if not types.get(c, "DATE").startswith(_TEMPORAL)]
+        for column in (c for c in dated if types.get(c, "").startswith(_TEMPORAL)):
+            cell, type = identifier(originals[column]), types[column]
+            rows = self.base.execute(
+                f"SELECT count(*) FROM {source} WHERE {cell} < TRY_CAST('0001-01-01' AS {type}) "
+                f"OR {cell} > TRY_CAST('9999-12-31 23:59:59' AS {type})"
+            ).fetchall()
+            if rows[0][0]:
+                self.log.warn(
+                    f"{file}: {column}: {rows[0][0]:,} times are {OUTSIDE} and are not read"
+                )
         numbers = [c for c in _NUMBERS if types.get(c) == "VARCHAR"]
         floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
         counts = [c for c in numbers if c in _COUNTS]
@@ -459,6 +480,8 @@ class _Database:
                 try:
                     self._block = self._read_block(place, size)
                 except DataError:
+                    if size == 1:
+                        raise
                     self._block = self._read_block(place, 1)
             return self._block[person]
 
@@ -647,8 +670,12 @@ def _as_text(cell: str, type: str, column: str) -> str:
         cell = f"TRY_CAST({cell} AS BIGINT)"
     elif column in _NUMBERS and type.startswith("DECIMAL"):
         cell = f"CAST({cell} AS DOUBLE)"
-    elif type == "TIMESTAMP WITH TIME ZONE":  # in UTC, not in this machine's zone
-        cell = f"make_timestamp(epoch_us({cell}))"
+    elif type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
+        # In UTC, not in this machine's zone. The first moments that DuckDB has cannot be text.
+        moment = f"epoch_us({cell})"
+        cell = (
+            f"CASE WHEN {moment} BETWEEN {EARLIEST} AND {LATEST} THEN make_timestamp({moment}) END"
+        )
     return f"CAST({cell} AS VARCHAR)"
 
 

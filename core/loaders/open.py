@@ -29,10 +29,10 @@ from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
     LARGEST_TABLE,
     LoadLog,
+    check_folder,
     data_error,
     open_file,
     read_text,
-    refuse_linked_folders,
     shown,
     write_atomic,
 )
@@ -277,7 +277,7 @@ def read_cohort(path: str | Path) -> Cohort:
     loader = find_loader(path)
     try:
         if Path(path).is_dir():
-            refuse_linked_folders(Path(path))
+            check_folder(Path(path))
         return loader.load(str(path))
     except OSError as error:
         raise data_error(error, str(path)) from None

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
-from midchart.core.cohorts.files import data_error, open_file, refuse_linked_folders, shown
+from midchart.core.cohorts.files import check_folder, data_error, open_file, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
@@ -50,7 +50,7 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
     """
     if not path.is_dir():
         return [path] if suffix_of(path) in suffixes else []
-    refuse_linked_folders(path)
+    check_folder(path)
     files: list[Path] = []
     for one in path.rglob("*"):
         if suffix_of(one) in suffixes and one.is_file() and not one.name.startswith("."):

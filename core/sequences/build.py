@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -97,6 +98,13 @@ def patient_id(column: str, type: str = "VARCHAR") -> str:
     return f"CASE WHEN {number} = floor({number}) THEN {id} END"
 
 
+EARLIEST, LATEST = (
+    (moment - datetime(1970, 1, 1)) // timedelta(microseconds=1)
+    for moment in (datetime.min, datetime.max)
+)
+"""Microseconds since 1970 of the first and last moment of a record: the years 1 to 9999."""
+OUTSIDE = "outside of the years 1 to 9999"
+"""How reasons name a time before or after them."""
 GROUP = 2_000_000
 """Rows ordered at a time; a patient with more is a group."""
 _HEAD = 1 << 16
@@ -240,6 +248,7 @@ def _problems(
         ("p IS NULL", "have no patient id that is a whole number"),
         ("coalesce(code, '') = ''", "have no code"),
         ("bad", "have a time that cannot be read"),
+        (f"t NOT BETWEEN {EARLIEST} AND {LATEST}", f"have a time {OUTSIDE}"),
     ]
     if source.time_needed:
         reasons.append(("t IS NULL", "have no time"))

@@ -30,8 +30,8 @@ from numpy.typing import NDArray
 from midchart.core.errors import DataError
 from midchart.core.regular_files import open_regular
 
-FORMAT = 2
-"""Changes whenever the columns do; part of a store's key."""
+FORMAT = 3
+"""Changes whenever the columns do, or which rows are left out; part of a store's key."""
 NO_TIME = -(2**62)
 """The time of an event that has none: before every other, so it sorts and searches as the first."""
 SPLITS = ("train", "tuning", "held_out")

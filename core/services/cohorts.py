@@ -14,7 +14,7 @@ from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.identity import by_name_alone, without_places
 from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
-from midchart.core.parsing import user_path
+from midchart.core.parsing import user_path, valid_unicode
 from midchart.core.storage.files import writing
 from midchart.core.types import Cohort, Manifest
 
@@ -80,9 +80,17 @@ def cohorts() -> list[CohortCard]:
         try:
             card, imported = _card(path)
         except InputError as error:
-            card, imported = CohortCard(path.name, str(path), str(error)), ""
+            card, imported = _unread(path, str(error)), ""
+        except Exception as error:  # noqa: BLE001 - a loader's; its text may quote a record
+            problem = f"{path.name}: cannot be read ({type(error).__name__})"
+            card, imported = _unread(path, problem), ""
         cards.append((path.name != "demo", imported, path.name, card))
     return [card for *_, card in sorted(cards, key=lambda entry: entry[:3])]
+
+
+def _unread(path: Path, problem: str) -> CohortCard:
+    """The card of a cohort that cannot be opened, whose name may be no valid Unicode."""
+    return CohortCard(valid_unicode(path.name), valid_unicode(str(path)), problem)
 
 
 def _card(path: Path) -> tuple[CohortCard, str]:

@@ -22,6 +22,7 @@ from datetime import time as clock
 from functools import lru_cache
 
 from midchart.core.errors import InputError, WorkFailed
+from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, neutralise, neutralised, one_line
 from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
@@ -236,11 +237,7 @@ def was_cut(prompt: Prompt, selection: Selection) -> bool:
 @lru_cache(maxsize=1 << 15)  # lines of a record, which many prompts show
 def _clean(text: str, control: tuple[str, ...] = ()) -> str:
     """One line without control tokens, which every tokenizer can encode."""
-    return (
-        neutralise(one_line(text), control)
-        .encode("utf-16", "surrogatepass")
-        .decode("utf-16", "replace")
-    )
+    return neutralise(valid_unicode(one_line(text)), control)
 
 
 def build_prompt(

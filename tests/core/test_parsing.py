@@ -12,7 +12,7 @@ import pytest
 from midchart.core.errors import DataError, InputError, MidchartError, SpecError, one_line
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
-from midchart.core.parsing import DEEPEST, read_json, read_toml, user_path
+from midchart.core.parsing import DEEPEST, character_set, read_json, read_toml, user_path
 from midchart.core.results.importing import import_run
 from midchart.core.runs.spec import read_spec
 
@@ -155,3 +155,21 @@ def test_a_spec_of_many_keys_is_refused_in_linear_time(tmp_path: Path) -> None:
     with pytest.raises((SpecError, MidchartError)):
         read_spec(path)
     assert time.process_time() - begun < MOST_S
+
+
+@pytest.mark.parametrize(
+    ("stated", "name"),
+    [
+        ("UTF-8", "utf-8"),
+        ("us-ascii", "ascii"),
+        ("ISO-8859-15", "iso8859-15"),
+        ("windows-1252", "cp1252"),
+        ("Shift_JIS", "shift_jis"),
+        ("utf-16le", "utf-16-le"),
+        ("macintosh", "mac-roman"),
+        *((one, "") for one in ("punycode", "idna", "undefined", "unicode_escape", "utf-7")),
+        *((one, "") for one in ("raw_unicode_escape", "charmap", "hex", "rot13", "a\0b", "\ud800")),
+    ],
+)
+def test_character_sets_are_those_that_take_one_pass(stated: str, name: str) -> None:
+    assert character_set(stated) == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,12 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.errors import DataError
-from midchart.core.fhir.json_objects import JsonObject, once_a_text, read_again, read_document
+from midchart.core.fhir.json_objects import (
+    JsonObject,
+    is_plain,
+    once_a_text,
+    read_again,
+    read_document,
+)
 from midchart.core.loaders.open import close_cohorts
 from midchart.core.parsing import DEEPEST, read_json
 
 LONG = 4300
 """Digits of the longest whole number that Python reads."""
+MOST_S = 5.0
+"""Processor time; a pattern that starts again at each quote takes several times as long."""
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -122,3 +131,14 @@ def test_a_result_is_computed_once_for_a_short_text() -> None:
     assert calls == [(b"ab", 2), (b"ab", 3), (long, 1), (long, 1)]
     close_cohorts()
     assert double(b"ab", 2) == b"abab" and calls[4:] == [(b"ab", 2)]
+
+
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_a_document_that_ends_in_a_string_is_looked_at_in_linear_time(end: bytes) -> None:
+    brackets = b'["[",' * DEEPEST + b"[]" + b"]" * (DEEPEST - 1) + b","
+    data = b"[" + brackets + b'"' + b'\\"' * 20_000 + end
+    begun = time.process_time()
+    is_plain(data)
+    with pytest.raises(DataError):
+        read_document(data, "a")
+    assert time.process_time() - begun < MOST_S

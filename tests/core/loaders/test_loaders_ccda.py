@@ -226,6 +226,16 @@ def test_declared_encodings_are_read(tmp_path: Path, encoding: str) -> None:
     assert texts(read_cohort(tmp_path)) == ["Pénicilline"]
 
 
+@pytest.mark.parametrize("encoding", ["undefined", "punycode", "idna", "unicode_escape", "utf-7"])
+def test_what_is_no_character_set_is_an_unknown_encoding(tmp_path: Path, encoding: str) -> None:
+    declaration = f'<?xml version="1.0" encoding="{encoding}"?>'
+    cohort = cohort_of(tmp_path, a=document("one", declaration=declaration), b=document("fine"))
+    assert texts(cohort) == ["fine"]
+    (skip,) = cohort.skipped
+    assert (skip.file, skip.line) == ("a.xml", 1)
+    assert skip.reason == "declares an unknown encoding — save it as UTF-8"
+
+
 def test_a_wrong_encoding_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_bytes(document("caf\xe9").encode("latin-1"))
     (tmp_path / "b.xml").write_text(document("fine"))
@@ -272,6 +282,21 @@ def test_partial_dates(tmp_path: Path, written: str, time: str, born: str) -> No
         (
             '<text mediaType="application/pdf"><reference value="x.pdf"/></text>',
             "not read: the document points to a file outside of it",
+        ),
+        *(
+            (
+                f'<text mediaType="application/rtf">{{\\rtf1 {damage} hi}}</text>',
+                "not read: the document's body is RTF with a character or charset that is none",
+            )
+            for damage in ("\\u1114112?", f"\\u{'9' * 30}?", "\\u-99999?", "\\uc")
+        ),
+        *(
+            (
+                f'<text mediaType="text/plain; charset={charset}" representation="B64">'
+                "aGVsbG8tOTl6eg==</text>",
+                "not read: the document's body names a charset that is not known",
+            )
+            for charset in ("undefined", "punycode", "idna", "unicode_escape", "klingon")
         ),
     ],
 )

@@ -98,6 +98,40 @@ def test_bad_rows_of_events_are_counted_by_reason(tmp_path):
     assert all("someday" not in skip["reason"] for skip in checked["skipped"])
 
 
+FAR = ("12000-01-01", "290000-01-01", "2020-01-01 (BC)", "290000-01-01 (BC)")
+
+
+def test_times_that_no_record_can_hold_are_left_out_and_counted(tmp_path):
+    events = "".join(f"1,{time},,ICD/Z,,,,\n" for time in FAR)
+    labels = "".join(f"1,{time},categorical,1\n" for time in FAR)
+    folder = write_ehrshot(tmp_path / "c", HEADER + EVENTS + events, LABELS + labels)
+    checked = check(folder)
+    assert (checked["events"], checked["labels"]["lab_anemia"]["n"]) == (6, 4)
+    assert {(skip["line"], skip["reason"]) for skip in checked["skipped"]} == {
+        (8, "4 rows have a time outside of the years 1 to 9999 — they are left out"),
+        (6, "4 labels have a prediction time outside of the years 1 to 9999 — left out"),
+    }
+    assert len(open_cohort(str(folder)).records["1"].events) == 2
+
+
+@pytest.mark.parametrize("kind", ["text", "timestamp", "zoned", "date"])
+def test_times_of_meds_that_no_record_can_hold_are_left_out_and_counted(tmp_path, kind):
+    folder = write_meds(tmp_path / "m")
+    times = {
+        "text": pa.array(["2010-01-02", *FAR[:2], "9999-12-31"]),
+        "timestamp": pa.array([0, 2**63 - 2, 5 - 2**63, 253402300799999999], pa.timestamp("us")),
+        "zoned": pa.array([0, 2**63 - 2, 5 - 2**63, 253402300799999999], pa.timestamp("us", "UTC")),
+        "date": pa.array([0, 4_000_000, -4_000_000, 2_932_896], pa.date32()),
+    }[kind]
+    table = {"subject_id": [1, 1, 1, 1], "time": times, "code": ["a", "b", "c", "d"]}
+    parquet.write_table(pa.table(table), folder / "data" / "a" / "0.parquet")
+    checked = check(folder)
+    assert checked["events"] == 2
+    assert any("2 rows have a time outside of the years" in s["reason"] for s in checked["skipped"])
+    first, last = open_cohort(str(folder)).records["1"].events
+    assert (first.code, last.code, last.time.year) == ("a", "d", 9999)
+
+
 def test_each_row_is_in_a_record_or_counted_and_no_id_is_rounded(tmp_path):
     more = (
         "1.0,2010-02-01,,ICD/Z,,,,\n"  # patient 1

@@ -110,6 +110,8 @@ def test_resource_becomes_an_entry(
         ("text/html", b"<html><body><p>One</p><p>Two</p><script>x()</script></body></html>",
          "One\nTwo"),
         ("application/rtf", rb"{\rtf1\ansi Chest \b pain\b0 .}", "Chest pain."),
+        ("text/rtf", rb"{\rtf1\ansi Well \u-10179?\u-8704? or \u-10179? not.}",
+         "Well \U0001f600 or \ufffd not."),
     ],
 )  # fmt: skip
 def test_attachments_become_notes(tmp_path: Path, kind: str, data: bytes, text: str) -> None:
@@ -125,6 +127,26 @@ def test_attachments_become_notes(tmp_path: Path, kind: str, data: bytes, text: 
     (event,) = cohort.records["p1"].events
     assert (event.kind, event.text.strip(), event.note_id) == ("note", text, "n1")
     assert (event.name, event.author) == ("Progress note", "Dr. Wu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "reason"),
+    [
+        ("text/plain; charset=punycode", b"hello-99zz", "names a charset that is not known"),
+        ("text/plain; charset=undefined", b"hello", "names a charset that is not known"),
+        ("text/rtf", rb"{\rtf1 \u1114112? hi}", "is RTF with a character or charset that is none"),
+    ],
+)
+def test_an_attachment_that_is_not_read_is_named_with_its_reason(
+    tmp_path: Path, kind: str, data: bytes, reason: str
+) -> None:
+    attachment = {"contentType": kind, "data": base64.b64encode(data).decode()}
+    note = of_patient("DocumentReference", id="n1", content=[{"attachment": attachment}])
+    cohort = open_cohort(ndjson(tmp_path, PATIENT, note))
+    (event,) = cohort.records["p1"].events
+    assert f"not read: the attachment {reason}" in event.text
+    assert cohort.skipped == []
+    assert any(reason in warning for warning in cohort.warnings)
 
 
 def test_attachment_in_a_binary_resource_is_read_and_a_pdf_is_named(tmp_path: Path) -> None:

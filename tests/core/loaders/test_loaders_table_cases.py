@@ -9,6 +9,8 @@ from datetime import datetime
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
+import pyarrow.parquet as parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,6 +97,48 @@ def test_parquet_columns_of_text_and_of_zones_are_decided_too(tmp_path: Path) ->
     events = cohort.records["1"].events
     assert {(e.time, e.text) for e in events} == {(datetime(2021, 4, 25), t) for t in ("5.25", "a")}
     assert dict(cohort.records["1"].facts) == {"birth year": "1951"} and balanced(cohort)
+
+
+@pytest.mark.parametrize("moment", [9 * 10**17, 2**63 - 2, 3 - 2**63])
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_that_no_record_can_hold_are_counted_and_hide_nothing(
+    tmp_path: Path, moment: int, zone: str | None
+) -> None:
+    people = {"person_id": [1, 2], "year_of_birth": [1950, 1951]}
+    notes = {
+        "note_id": [1, 2],
+        "person_id": [1, 2],
+        "note_date": pa.array([18_000, 18_000], pa.date32()),
+        "note_datetime": pa.array([moment, 18_000 * 86_400_000_000], pa.timestamp("us", zone)),
+        "note_text": ["cough", "fever"],
+    }
+    for name, table in (("person", people), ("note", notes)):
+        parquet.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    cohort = open_cohort(tmp_path)
+    events = [event for record in cohort.records.values() for event in record.events]
+    assert [(str(e.time)[:10], e.text) for e in events] == [
+        ("2019-04-14", "cough"),
+        ("2019-04-14", "fever"),
+    ]
+    counted = "note.parquet: note_datetime: 1 times are outside of the years 1 to 9999"
+    assert any(counted in warning for warning in cohort.warnings) and balanced(cohort)
+
+
+def test_a_table_with_times_that_duckdb_cannot_read_is_named_and_hides_no_other(
+    tmp_path: Path,
+) -> None:
+    people = {"person_id": [1, 2], "year_of_birth": [1950, 1951]}
+    date = pa.array([18_000, 18_000], pa.date32())
+    notes = {"person_id": [1, 2], "note_date": date, "note_text": ["cough", "fever"]}
+    moments = pa.array([3 - 2**63, 0], pa.timestamp("ms"))
+    drugs = {"person_id": [1, 2], "drug_exposure_start_datetime": moments}
+    for name, table in (("person", people), ("note", notes), ("drug_exposure", drugs)):
+        parquet.write_table(pa.table(table), tmp_path / f"{name}.parquet")
+    cohort = open_cohort(tmp_path)
+    assert [e.text for r in cohort.records.values() for e in r.events] == ["cough", "fever"]
+    (skip,) = cohort.skipped
+    assert skip.file == "drug_exposure.parquet"
+    assert "DuckDB could not read it" in skip.reason
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import sys
 import threading
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.open import read_cohort
 from midchart.core.storage.staging import delete_tree
+from midchart.core.types import Cohort
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -193,6 +195,37 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     assert [card.name for card in api.cohorts()] == names and opened == []
     (folder / "c1" / "ehrs" / "9003.xml").unlink()
     assert [card.name for card in api.cohorts()] == names and opened == ["c1"]
+
+
+def test_a_cohort_on_which_a_loader_fails_hides_no_other(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = workspace / "data" / "cohorts"
+    for name in ("bad", "good"):
+        patient_cohort.make(folder / name)
+
+    def read(path: Path) -> Cohort:
+        if path.name == "bad":
+            raise ValueError("chr() arg of Nell Quarrie")
+        return read_cohort(path)
+
+    monkeypatch.setattr(loading, "read_cohort", read)
+    problems = {card.name: card.problem for card in api.cohorts()}
+    assert problems == {"bad": "bad: cannot be read (ValueError)", "good": ""}
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
+def test_a_name_that_is_not_utf_8_is_refused_in_one_line(workspace: Path) -> None:
+    folder = workspace / "data" / "cohorts"
+    for name in ("good", "file", "folder-\udcff"):
+        (folder / name).mkdir(parents=True)
+        (folder / name / "p1.txt").write_text("No fever.")
+    (folder / "file" / "p\udcff.txt").write_text("No fever.")
+    cards = {card.name: card.problem for card in api.cohorts()}
+    assert list(cards) == ["file", "folder-\ufffd", "good"]
+    assert cards["good"] == ""
+    assert cards["file"] == "p\ufffd.txt: has a name that is not UTF-8 — rename it"
+    assert "is not UTF-8 text; rename the file or folder" in cards["folder-\ufffd"]
 
 
 @pytest.mark.usefixtures("elsewhere")
