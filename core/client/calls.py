@@ -156,11 +156,20 @@ def error_body(error: BaseException) -> str:
     return str(getattr(error, "body", "")).lower()
 
 
-def token_count(usage: Any, name: str) -> int:
-    """A number of tokens that a response's usage, an object or JSON, reports; 0 where it reports
-    none."""
+MOST_TOKENS = 1 << 32
+"""Larger counts are no server's: rows take the sum of two million such counts."""
+
+
+def token_count(usage: Any, name: str, missing: int | None = None) -> int | None:
+    """A number of tokens that a response's usage, an object or JSON, reports.
+
+    ``missing`` where it reports none; None, unknown, for what is no whole number from 0 to
+    :data:`MOST_TOKENS`.
+    """
     value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
-    return value if type(value) is int and value > 0 else 0
+    if value is None:
+        return missing
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _error_type(error: BaseException) -> str:

@@ -74,12 +74,16 @@ class LimitedClient(httpx2.Client):
         response = super().send(request, stream=True, **options)
         try:
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise CallFailed(f"{self.service} sent a compressed answer, which is not read")
+                raise CallFailed(
+                    f"{self.service} sent a compressed answer, which is not read", billed=True
+                )
             if not stream:
                 response.read()
                 if json_depth(response.content) > DEEPEST_JSON:
                     raise CallFailed(
-                        f"{self.service} sent an answer nested more than {DEEPEST_JSON} levels deep"
+                        f"{self.service} sent an answer nested more than {DEEPEST_JSON} levels "
+                        "deep",
+                        billed=True,
                     )
         except BaseException:
             response.close()

@@ -211,9 +211,9 @@ class OpenAIServer:
         if not isinstance(models, list):
             raise broken_response(self.service)
         for model in map(_object, models):
-            reported = _object(model.get("meta")).get("n_ctx")  # llama.cpp's
-            length = model.get("max_model_len", reported)
-            if model.get("id") == self.model and type(length) is int and length > 0:
+            reported = token_count(model.get("meta"), "n_ctx")  # llama.cpp's
+            length = token_count(model, "max_model_len", reported)
+            if model.get("id") == self.model and length:
                 return length
         raise InputError(
             f"{self.service} does not report the window of {self.model}; set the reader's "
@@ -337,9 +337,9 @@ def _read_response(
     elif not text and ended == "stop":
         ended = "empty"
     usage = _object(response.get("usage"))
-    read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
+    read, written = (token_count(usage, f"{kind}_tokens") or 0 for kind in ("prompt", "completion"))
     details = _object(usage.get("completion_tokens_details"))
-    thought = token_count(details, "reasoning_tokens")
+    thought = token_count(details, "reasoning_tokens") or 0
     model = response.get("model")
     name = model if isinstance(model, str) else ""
     reply = ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)

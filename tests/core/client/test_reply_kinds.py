@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midchart.core.errors import InputError
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
@@ -153,6 +154,32 @@ def test_content_of_another_form_is_a_broken_answer(server, content):
     server.replies.append(message(content))
     answer = served(server).read(PROMPT)
     assert answer.status == "failed" and "sent a broken answer" in answer.reason
+
+
+IMPOSSIBLE = [-1, True, 1.5, "9", [], 1 << 62, 10**30, 10**400]
+"""Numbers of tokens that no server can mean."""
+
+
+@pytest.mark.parametrize("count", IMPOSSIBLE)
+def test_a_count_that_no_server_can_mean_is_unknown(server, count):
+    names = ("prompt_tokens", "completion_tokens")
+    usage = {
+        **dict.fromkeys(names, count),
+        "completion_tokens_details": {"reasoning_tokens": count},
+    }
+    server.replies += [message("20 mg") | {"usage": usage}, message("YES") | {"usage": usage}]
+    answer = served(server).read(PROMPT)
+    counts = (answer.prompt_tokens, answer.output_tokens, answer.reasoning_tokens)
+    assert (answer.status, counts) == ("ok", (PROMPT.tokens, 0, 0))
+    judge = JUDGES.build("served", Protocol(), url=f"{server.url}/v1", model="tiny", retries=0)
+    gold = Gold("i", "20 mg", ("20 mg",))
+    verdict = judge.judge(Instruction("i", "p", "What dose?"), gold, Answer("20 mg"))
+    assert (verdict.outcome, verdict.usage.input_tokens, verdict.usage.output_tokens) == (
+        "correct", 0, 0,
+    )  # fmt: skip
+    server.window = count
+    with pytest.raises(InputError, match="does not report the window"):
+        _ = served(server).window
 
 
 def refusal(name, **more):
