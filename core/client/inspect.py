@@ -34,6 +34,7 @@ from midchart.core.client.calls import (
     error_body,
     map_concurrently,
     quiet_clients,
+    read_as_utf8,
     token_count,
 )
 from midchart.core.client.claude import (
@@ -343,7 +344,8 @@ class InspectModel:
 
 
 def _hold_requests(sdk: Any, permit: Permit) -> None:
-    """Hold each request of a provider's client to a permit, where the client is one of httpx."""
+    """Hold each request of a provider's client to a permit, and have its responses read as UTF-8,
+    where the client is one of httpx."""
     http: Any = getattr(sdk, "_client", None)
     hooks = getattr(http, "event_hooks", None)
     if not isinstance(hooks, dict):
@@ -352,7 +354,11 @@ def _hold_requests(sdk: Any, permit: Permit) -> None:
     async def hold(request: Any) -> None:
         permit.hold(request)
 
-    http.event_hooks = {**hooks, "request": [*hooks.get("request", ()), hold]}
+    async def read(response: Any) -> None:
+        read_as_utf8(response)
+
+    both = {"request": hold, "response": read}
+    http.event_hooks = {name: [*hooks.get(name, ()), hook] for name, hook in both.items()}
 
 
 class _TemperatureRefused(Exception):

@@ -65,20 +65,24 @@ def test_requests_of_a_provider_s_package_have_the_permitted_key_alone(monkeypat
         monkeypatch.setenv(name, "cookie: sk-cookie\nx-api-key: sk-other\nhost: elsewhere.org")
     monkeypatch.setenv("OPENAI_ORG_ID", "sk-organization")
 
+    body = "no, 90 µg"
+
     def answer(request):
         seen.append(dict(request.headers))
-        return httpx2.Response(500)
+        headers = {"content-type": "text/plain; charset=punycode"}
+        return httpx2.Response(500, content=body.encode(), headers=headers)
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     named = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[package]
     module = importlib.import_module(package)
     sdk = getattr(module, named)(api_key=key, base_url=url, max_retries=0, http_client=http)
     client._hold_requests(sdk, CLOSED.permit(url))
-    with pytest.raises(module.InternalServerError):
+    with pytest.raises(module.InternalServerError) as error:
         asyncio.run(sdk.post("/v1/messages", body={"a": 1}, cast_to=object))
     (headers,) = seen
     assert [value for value in headers.values() if "sk-" in value] == [f"Bearer {key}"]
     assert headers["host"] == "127.0.0.1:8000"
+    assert error.value.response.text == body  # read as UTF-8, not as what the server names
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch):

@@ -171,6 +171,7 @@ def test_a_slow_stream_ends_at_the_timeout(server, part):
         ("deep:70", "nested more than 64 levels deep"),
         ("deep:200000", "nested more than 64 levels deep"),
         ("packed", "sent a compressed answer"),
+        ("utf16", "sent an answer that is no text in UTF-8"),
     ],
 )
 def test_an_answer_beyond_the_limits_is_a_failed_answer_with_its_reason(server, fault, reason):
