@@ -49,11 +49,19 @@ def _retry_after(headers: Any) -> float | None:
         try:
             seconds = float(text) / scale
         except ValueError:
-            date = parsedate_tz(text)
-            seconds = mktime_tz(date) - time.time() if date else -1.0
+            seconds = _seconds_until(text)
         if 0.0 <= seconds < float("inf"):
             return seconds
     return None
+
+
+def _seconds_until(date: str) -> float:
+    """Seconds until a date of a header; negative for what is no date of the calendar."""
+    try:
+        parsed = parsedate_tz(date)
+        return mktime_tz(parsed) - time.time() if parsed else -1.0
+    except (ValueError, OverflowError):
+        return -1.0
 
 
 _STATUS: dict[int, str] = {

@@ -164,14 +164,16 @@ class OpenAIServer:
             raise CallFailed(
                 f'{self.service} does not echo log-probabilities; use choose = "letter" or "text"'
             )
+        if not all(type(offset) is int for offset in offsets):
+            raise broken_response(self.service)
         end = len(prompt) + len(text)
         pairs = zip(offsets, values, strict=False)
         # A token over the border holds some of the text.
         first = max((o for o in offsets if o <= len(prompt)), default=0)
-        inside = [v for o, v in pairs if first <= o < end and isinstance(v, int | float)]
-        if not inside:
+        inside = [_logarithm(v) for o, v in pairs if first <= o < end and v is not None]
+        if not inside or None in inside:
             raise broken_response(self.service)
-        return float(sum(inside)), replace(reply, text=text, ended="stop")
+        return sum(v for v in inside if v is not None), replace(reply, text=text, ended="stop")
 
     def _ask(
         self, path: PathName, tokens: int, **request: Any
@@ -299,7 +301,13 @@ def _first_chat_token(choice: dict[str, Any]) -> dict[str, float]:
 
 
 def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
-    return {t: v for t, v in pairs if isinstance(t, str) and isinstance(v, int | float)}
+    read = ((token, _logarithm(value)) for token, value in pairs if isinstance(token, str))
+    return {token: value for token, value in read if value is not None}
+
+
+def _logarithm(value: Any) -> float | None:
+    """A log-probability; None for what cannot be one (NaN, say, or a larger number than any)."""
+    return float(value) if type(value) in (int, float) and abs(value) < 1e9 else None
 
 
 def _read_response(

@@ -143,6 +143,8 @@ def test_a_temporary_error_is_retried(server, fault):
         ("401", "does not accept the key (status 401)", 1),
         ("400", "does not accept the request (status 400)", 1),
         ("429:900", "asks to wait 900 s", 1),
+        ("429:Fri, 31 Dec 99999 00:00:00 GMT", "limits the rate (status 429) (3 tries)", 3),
+        ("429:Fri, 31 Dec 2026 00:00:00 " + "9" * 400, "limits the rate (status 429) (3 tries)", 3),
         ("redirect:http://example.org/v1", "redirects are not followed", 1),
     ],
 )
@@ -385,6 +387,49 @@ def test_the_server_s_log_probabilities_choose_an_option(server):
     } == set(OPTIONS)
     answer = reader(server, choose="letter").read(choice_prompt())
     assert (answer.text, answer.how, answer.ended) == ("C: none at all", "chat", "stop")
+
+
+ODD = [["a"], [[]], [True], [None], [10**400, "a"]]
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        *({"text_offset": offsets, "token_logprobs": [-1.0] * 2} for offsets in ODD),
+        *({"text_offset": [0, 1], "token_logprobs": [-1.0, value]}
+          for value in ("a", [], True, 10**400, float("nan"), float("inf"))),
+        {"text_offset": [0], "token_logprobs": [None]},
+    ],
+)  # fmt: skip
+def test_log_probabilities_that_are_none_are_a_broken_answer(server, echoed):
+    real = server.answer
+
+    def answer(*asked):
+        status, document = real(*asked)
+        document["choices"][0]["logprobs"] = echoed
+        return status, document
+
+    server.answer = answer
+    built = reader(server, retries=0, choose="likelihood", **COMPLETIONS)
+    answered = built.read(choice_prompt())
+    assert (answered.status, answered.reason) == (
+        "failed", "the server at 127.0.0.1 sent a broken answer",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["a", [], True, 10**400, float("nan"), float("inf")])
+def test_a_letter_without_a_log_probability_is_not_chosen(server, value):
+    real = server.answer
+
+    def answer(*asked):
+        status, document = real(*asked)
+        tops = [{"token": "A", "logprob": value}, {"token": "B", "logprob": -5.0}]
+        document["choices"][0]["logprobs"] = {"content": [{"top_logprobs": tops}]}
+        return status, document
+
+    server.answer = answer
+    answered = reader(server, retries=0, choose="letter").read(choice_prompt())
+    assert (answered.status, answered.text[:2]) == ("ok", "B:")
 
 
 def test_a_question_without_options_is_answered_as_before(server):
