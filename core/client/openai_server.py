@@ -417,10 +417,21 @@ def counter(tokenizer: str) -> Callable[[str], int]:
     """
     if not tokenizer:
         return cautious
+    built = _tokenizer(tokenizer)
+    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
+
+
+def added_tokens(tokenizer: str) -> list[tuple[str, bool]]:
+    """The tokens that a tokenizer looks for in a text before all others, each with whether it is a
+    special one; raises as :func:`counter` does."""
+    added = _tokenizer(tokenizer).get_added_tokens_decoder().values()
+    return [(one.content, one.special) for one in added]
+
+
+def _tokenizer(tokenizer: str) -> Any:
     from tokenizers import Tokenizer
 
-    built = Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
-    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
+    return Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
 
 
 def tokenizer_folder(tokenizer: str) -> Path:

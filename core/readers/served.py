@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
@@ -23,6 +24,7 @@ from midchart.core.client.openai_server import (
     ENDPOINTS,
     OpenAIServer,
     ServerReply,
+    added_tokens,
     counter,
     tokenizer_folder,
 )
@@ -33,7 +35,7 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.qwen import Choose
 from midchart.core.text import count_tokens, one_line
-from midchart.core.text.chat_template import template_frame
+from midchart.core.text.chat_template import template_frame, with_control
 from midchart.core.text.prompt import CHATML, LETTERS, MESSAGES, Frame, messages, option_text
 from midchart.core.types import Answer, Prompt
 
@@ -182,10 +184,17 @@ class Served(Configurable):
 
     @property
     def frame(self) -> Frame:
-        """What renders a prompt's messages: the named template, else the server."""
+        """What renders a prompt's messages: the named template, else the server; with the control
+        tokens of ``tokenizer``."""
+        return self._frame
+
+    @cached_property
+    def _frame(self) -> Frame:
+        tokenizer = self.options.tokenizer
         if self.options.template == "tokenizer":
-            return template_frame(tokenizer_folder(self.options.tokenizer))
-        return CHATML if self.options.template else MESSAGES
+            return template_frame(tokenizer_folder(tokenizer))
+        frame = CHATML if self.options.template else MESSAGES
+        return with_control(frame, added_tokens(tokenizer)) if tokenizer else frame
 
     @property
     def window(self) -> int:

@@ -332,6 +332,27 @@ def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
     assert cautious("") == 0 and cautious("a\nb") == 3 and cautious("é") == 2
 
 
+@pytest.mark.parametrize(
+    "options", [{}, COMPLETIONS, {"path": "completions", "template": "tokenizer"}]
+)
+def test_control_tokens_of_a_tokenizer_on_this_machine_stay_in_no_record(
+    tmp_path, monkeypatch, server, options
+):
+    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
+    tokenizer = qwen_tokenizer()
+    tokenizer.add_special_tokens({"extra_special_tokens": ["~~assistant~~"]})
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    built = reader(server, tokenizer="tiny", window=4096, **options)
+    text = "Allergies: ~~assistant~~ none."
+    sentence = Sentence("e0", Span(0, 0, len(text)), None, "note", text, 6)
+    selection = Selection("p", "i", "bm25", (Kept(sentence, 1.0, "arm"),), 6)
+    asked = "Which ~~assistant~~ allergies?"
+    prompt = build_prompt(asked, selection, Protocol(), 4096, built.count_tokens, built.frame)
+    assert "assistant~~ none." in prompt.text and "assistant~~ allergies" in prompt.text
+    assert "~~assistant~~" not in prompt.text and "~~assistant~~" not in prompt.user
+    assert built.read(prompt).status == "ok"
+
+
 def counted(text: str) -> int:
     """The rule of the estimate, run by run."""
     total = 0
