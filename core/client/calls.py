@@ -49,11 +49,19 @@ def _retry_after(headers: Any) -> float | None:
         try:
             seconds = float(text) / scale
         except ValueError:
-            date = parsedate_tz(text)
-            seconds = mktime_tz(date) - time.time() if date else -1.0
+            seconds = _seconds_until(text)
         if 0.0 <= seconds < float("inf"):
             return seconds
     return None
+
+
+def _seconds_until(date: str) -> float:
+    """Seconds until a date of a header; negative for what is no date of the calendar."""
+    try:
+        parsed = parsedate_tz(date)
+        return mktime_tz(parsed) - time.time() if parsed else -1.0
+    except (ValueError, OverflowError):
+        return -1.0
 
 
 _STATUS: dict[int, str] = {
@@ -151,16 +159,31 @@ def broken_response(service: str) -> CallFailed:
     return CallFailed(f"{service} sent a broken answer", True, billed=True)
 
 
+def read_as_utf8(response: Any) -> None:
+    """Have a client's package read a response as UTF-8, whatever charset the server names: Python
+    knows some that take time in the square of the text's length."""
+    response.encoding = "utf-8"
+
+
 def error_body(error: BaseException) -> str:
     """The body of an error response in lower case: inspected, never passed on."""
     return str(getattr(error, "body", "")).lower()
 
 
-def token_count(usage: Any, name: str) -> int:
-    """A number of tokens that a response's usage, an object or JSON, reports; 0 where it reports
-    none."""
+MOST_TOKENS = 1 << 32
+"""Larger counts are no server's: rows take the sum of two million such counts."""
+
+
+def token_count(usage: Any, name: str, missing: int | None = None) -> int | None:
+    """A number of tokens that a response's usage, an object or JSON, reports.
+
+    ``missing`` where it reports none; None, unknown, for what is no whole number from 0 to
+    :data:`MOST_TOKENS`.
+    """
     value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
-    return value if type(value) is int and value > 0 else 0
+    if value is None:
+        return missing
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
 
 
 def _error_type(error: BaseException) -> str:

@@ -365,19 +365,24 @@ class _ClaudeAPI:
     def read_message(self, message: Any, how: str, tempered: bool) -> Reply:
         """The reply in a message; raises CallFailed for any other form than the API's."""
         content, usage = getattr(message, "content", None), getattr(message, "usage", None)
-        read, written = getattr(usage, "input_tokens", None), getattr(usage, "output_tokens", None)
+        read, written = (token_count(usage, f"{name}_tokens") for name in ("input", "output"))
+        cached = token_count(usage, "cache_read_input_tokens", missing=0)
+        stored = token_count(usage, "cache_creation_input_tokens", missing=0)
         stopped = getattr(message, "stop_reason", None)
         if (
             not isinstance(content, list)
-            or type(read) is not int
-            or type(written) is not int
+            or read is None
+            or written is None
+            or cached is None
+            or stored is None
             or not isinstance(stopped, str)
         ):
             raise broken_response(self.service)
         ended = _ENDS.get(stopped)
         if ended is None:
             raise CallFailed(
-                f"{self.service} ended an answer for a reason that Midchart does not know"
+                f"{self.service} ended an answer for a reason that Midchart does not know",
+                billed=True,
             )
         text, reasoning = (
             "".join(part for part in parts if isinstance(part, str)).strip()
@@ -385,8 +390,6 @@ class _ClaudeAPI:
                 [getattr(part, name, None) for part in content] for name in ("text", "thinking")
             )
         )
-        cached = token_count(usage, "cache_read_input_tokens")
-        stored = token_count(usage, "cache_creation_input_tokens")
         batch = how == "batch"
         cost = self.price.of(read, written, cached, stored, batch) if self.price else None
         temperature = "temperature 0" if tempered else "the model's own temperature"
@@ -562,7 +565,8 @@ class Batches:
         results = self.caller.call(lambda: self._results(batch, line["n"]))
         claim = line["claim"]
         read = [(id, self._read(result, line["tempered"])) for id, result in results]
-        self.budget.charge(claim, sum(cost for _, (_, cost) in read))
+        costs = [cost for _, (_, cost) in read]
+        self.budget.charge(claim, None if None in costs else sum(filter(None, costs)))
         for id, (outcome, _) in read:
             waiting = wanted.get(id[:32])
             if not waiting or id in self.state.taken:
@@ -610,22 +614,25 @@ class Batches:
             raise broken_response(self.api.service)
         return [(self.api.permit.without_key(str(id)), result) for id, result in named]
 
-    def _read(self, result: Any, tempered: bool) -> tuple[Reply | MidchartError, float]:
-        """A result's reply or failure, and its cost."""
+    def _read(self, result: Any, tempered: bool) -> tuple[Reply | MidchartError, float | None]:
+        """A result's reply or failure, and its cost (None: not known)."""
         service, kind = self.api.service, getattr(result, "type", None)
         if kind == "succeeded":
             try:
-                reply = self.api.read_message(result.message, "batch", tempered)
+                message = getattr(result, "message", None)
+                reply = self.api.read_message(message, "batch", tempered)
             except CallFailed as failed:
-                return failed, 0.0
-            return reply, reply.usage.cost_usd or 0.0
+                return failed, None
+            return reply, reply.usage.cost_usd
         if kind == "errored":
             error: Any = getattr(getattr(result, "error", None), "error", None)
             if tempered and "temperature" in str(getattr(error, "message", "")).lower():
                 self.api.temperature = False  # the resumed run asks without
             return typed_failure(str(getattr(error, "type", "")), service), 0.0
         words = {"expired": "did not process it within a day", "canceled": "canceled it"}
-        return CallFailed(f"{service} {words.get(str(kind), 'sent a broken answer')}"), 0.0
+        if str(kind) not in words:
+            return broken_response(service), None
+        return CallFailed(f"{service} {words[str(kind)]}"), 0.0
 
 
 def _create_once(caller: Caller, create: Callable[[], str]) -> str:
@@ -656,8 +663,8 @@ def _left(wanted: _Wanted) -> list[int]:
 
 def _done(status: Any, n: int) -> int:
     """Prompts of a batch of ``n`` that are no longer processed; 0 where it does not say."""
-    waiting = getattr(getattr(status, "request_counts", None), "processing", n)
-    return max(n - waiting, 0) if type(waiting) is int else 0
+    waiting = token_count(getattr(status, "request_counts", None), "processing")
+    return 0 if waiting is None else max(n - waiting, 0)
 
 
 def _progress_text(status: Any, n: int, done: int, seconds: float, left: float | None) -> str:
@@ -759,7 +766,7 @@ class ClaudeEngine:
             cost: float | None = None
             try:
                 reply = api.ask(request, cached)
-                cost = reply.usage.cost_usd or 0.0
+                cost = reply.usage.cost_usd
                 return reply
             except CallFailed as failed:
                 cost = None if failed.billed else 0.0

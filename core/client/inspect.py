@@ -34,6 +34,7 @@ from midchart.core.client.calls import (
     error_body,
     map_concurrently,
     quiet_clients,
+    read_as_utf8,
     token_count,
 )
 from midchart.core.client.claude import (
@@ -310,7 +311,8 @@ class InspectModel:
         ended = _ENDS.get(output.stop_reason)
         if ended is None:
             raise CallFailed(
-                f"{self.service} ended an answer for a reason that Midchart does not know"
+                f"{self.service} ended an answer for a reason that Midchart does not know",
+                billed=True,
             )
         content = output.choices[0].message.content
         parts = [] if isinstance(content, str) else content
@@ -322,15 +324,18 @@ class InspectModel:
         if not text and ended == "stop":
             ended = "empty"
         usage = output.usage
-        cached, stored = (
-            token_count(usage, f"input_tokens_cache_{name}") for name in ("read", "write")
-        )
-        read, written = (token_count(usage, f"{name}_tokens") for name in ("input", "output"))
-        cost = self.price.of(read, written, cached, stored) if self.price else None
+        names = ("input_tokens_cache_read", "input_tokens_cache_write")
+        counts = [
+            *(token_count(usage, name) for name in ("input_tokens", "output_tokens")),
+            *(token_count(usage, name, missing=0) for name in names),
+        ]
+        read, written, cached, stored = (count or 0 for count in counts)
+        known = self.price is not None and None not in counts
+        cost = self.price.of(read, written, cached, stored) if self.price and known else None
         how = "alone, temperature 0" if tempered else "alone, the model's own temperature"
         model = str(output.model or self.options.model)
         used = Usage(model, read + cached + stored, written, cached, cost, how)
-        reply = Reply(text, used, ended, reasoning, token_count(usage, "reasoning_tokens"))
+        reply = Reply(text, used, ended, reasoning, token_count(usage, "reasoning_tokens") or 0)
         return reply if self._permit is None else self._permit.without_key(reply)
 
     def max_cost(self, request: Request) -> float:
@@ -339,7 +344,8 @@ class InspectModel:
 
 
 def _hold_requests(sdk: Any, permit: Permit) -> None:
-    """Hold each request of a provider's client to a permit, where the client is one of httpx."""
+    """Hold each request of a provider's client to a permit, and have its responses read as UTF-8,
+    where the client is one of httpx."""
     http: Any = getattr(sdk, "_client", None)
     hooks = getattr(http, "event_hooks", None)
     if not isinstance(hooks, dict):
@@ -348,7 +354,11 @@ def _hold_requests(sdk: Any, permit: Permit) -> None:
     async def hold(request: Any) -> None:
         permit.hold(request)
 
-    http.event_hooks = {**hooks, "request": [*hooks.get("request", ()), hold]}
+    async def read(response: Any) -> None:
+        read_as_utf8(response)
+
+    both = {"request": hold, "response": read}
+    http.event_hooks = {name: [*hooks.get(name, ()), hook] for name, hook in both.items()}
 
 
 class _TemperatureRefused(Exception):
@@ -419,7 +429,7 @@ class InspectEngine:
             cost: float | None = None
             try:
                 reply = model.ask(request)
-                cost = reply.usage.cost_usd or 0.0
+                cost = reply.usage.cost_usd
                 return reply
             except CallFailed as failed:
                 cost = None if failed.billed else 0.0

@@ -6,7 +6,6 @@ end a call. Here every read of a connection, headers included, has at most the t
 
 from __future__ import annotations
 
-import re
 import ssl
 import threading
 import time
@@ -15,8 +14,9 @@ from functools import cache
 from typing import Any
 
 import httpx2
+import numpy as np
 
-from midchart.core.client.calls import CallFailed
+from midchart.core.client.calls import CallFailed, read_as_utf8
 
 LARGEST_ANSWER = 8 << 20
 """Bytes of an answer."""
@@ -26,8 +26,9 @@ BATCH_S = 3600.0
 """Seconds that sending a batch, or reading its results, may take."""
 _BATCHES = "/messages/batches"
 DEEPEST_JSON = 64
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
-_OTHER = re.compile(rb"[^\[\]{}]+")
+_STEPS = np.zeros(256, np.int8)
+_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
+"""By how many levels a byte of JSON, outside of strings, leads further in."""
 
 
 @cache
@@ -72,14 +73,22 @@ class LimitedClient(httpx2.Client):
         self._call.bytes_left = LARGEST_BATCH if batch else LARGEST_ANSWER
         stream = options.pop("stream", False)
         response = super().send(request, stream=True, **options)
+        read_as_utf8(response)
         try:
             if response.headers.get("content-encoding", "identity") != "identity":
-                raise CallFailed(f"{self.service} sent a compressed answer, which is not read")
+                raise CallFailed(
+                    f"{self.service} sent a compressed answer, which is not read", billed=True
+                )
             if not stream:
-                response.read()
+                if b"\0" in response.read():
+                    raise CallFailed(
+                        f"{self.service} sent an answer that is no text in UTF-8", billed=True
+                    )
                 if json_depth(response.content) > DEEPEST_JSON:
                     raise CallFailed(
-                        f"{self.service} sent an answer nested more than {DEEPEST_JSON} levels deep"
+                        f"{self.service} sent an answer nested more than {DEEPEST_JSON} levels "
+                        "deep",
+                        billed=True,
                     )
         except BaseException:
             response.close()
@@ -155,11 +164,7 @@ class _Backend:
 
 def json_depth(content: bytes) -> int:
     """How deeply arrays and objects are nested in a JSON text, whether or not it is valid."""
-    depth = deepest = 0
-    for character in _OTHER.sub(b"", _STRING.sub(b"", content)):
-        if character in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        else:
-            depth -= 1
-    return deepest
+    unescaped = content.replace(rb"\\", b"").replace(rb"\"", b"")  # all other quotes begin or end
+    codes = np.frombuffer(unescaped, np.uint8)
+    in_string = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 1
+    return int(np.cumsum(_STEPS[codes] * ~in_string, dtype=np.int32).max(initial=0))

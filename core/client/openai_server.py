@@ -164,14 +164,16 @@ class OpenAIServer:
             raise CallFailed(
                 f'{self.service} does not echo log-probabilities; use choose = "letter" or "text"'
             )
+        if not all(type(offset) is int for offset in offsets):
+            raise broken_response(self.service)
         end = len(prompt) + len(text)
         pairs = zip(offsets, values, strict=False)
         # A token over the border holds some of the text.
         first = max((o for o in offsets if o <= len(prompt)), default=0)
-        inside = [v for o, v in pairs if first <= o < end and isinstance(v, int | float)]
-        if not inside:
+        inside = [_logarithm(v) for o, v in pairs if first <= o < end and v is not None]
+        if not inside or None in inside:
             raise broken_response(self.service)
-        return float(sum(inside)), replace(reply, text=text, ended="stop")
+        return sum(v for v in inside if v is not None), replace(reply, text=text, ended="stop")
 
     def _ask(
         self, path: PathName, tokens: int, **request: Any
@@ -211,9 +213,9 @@ class OpenAIServer:
         if not isinstance(models, list):
             raise broken_response(self.service)
         for model in map(_object, models):
-            reported = _object(model.get("meta")).get("n_ctx")  # llama.cpp's
-            length = model.get("max_model_len", reported)
-            if model.get("id") == self.model and type(length) is int and length > 0:
+            reported = token_count(model.get("meta"), "n_ctx")  # llama.cpp's
+            length = token_count(model, "max_model_len", reported)
+            if model.get("id") == self.model and length:
                 return length
         raise InputError(
             f"{self.service} does not report the window of {self.model}; set the reader's "
@@ -299,7 +301,13 @@ def _first_chat_token(choice: dict[str, Any]) -> dict[str, float]:
 
 
 def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
-    return {t: v for t, v in pairs if isinstance(t, str) and isinstance(v, int | float)}
+    read = ((token, _logarithm(value)) for token, value in pairs if isinstance(token, str))
+    return {token: value for token, value in read if value is not None}
+
+
+def _logarithm(value: Any) -> float | None:
+    """A log-probability; None for what cannot be one (NaN, say, or a larger number than any)."""
+    return float(value) if type(value) in (int, float) and abs(value) < 1e9 else None
 
 
 def _read_response(
@@ -337,9 +345,9 @@ def _read_response(
     elif not text and ended == "stop":
         ended = "empty"
     usage = _object(response.get("usage"))
-    read, written = (token_count(usage, f"{kind}_tokens") for kind in ("prompt", "completion"))
+    read, written = (token_count(usage, f"{kind}_tokens") or 0 for kind in ("prompt", "completion"))
     details = _object(usage.get("completion_tokens_details"))
-    thought = token_count(details, "reasoning_tokens")
+    thought = token_count(details, "reasoning_tokens") or 0
     model = response.get("model")
     name = model if isinstance(model, str) else ""
     reply = ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)
@@ -409,10 +417,14 @@ def counter(tokenizer: str) -> Callable[[str], int]:
     """
     if not tokenizer:
         return cautious
+    built = _tokenizer(tokenizer)
+    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
+
+
+def _tokenizer(tokenizer: str) -> Any:
     from tokenizers import Tokenizer
 
-    built = Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
-    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
+    return Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
 
 
 def tokenizer_folder(tokenizer: str) -> Path:

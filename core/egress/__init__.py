@@ -83,12 +83,14 @@ class Permit:
     """Permission to call one address. Only :meth:`EgressCheck.permit` creates one.
 
     ``entry``: of the owner's list; None for a port of this machine that is not on it.
-    ``gate``: that which gave it; None for an address of this machine.
+    ``gate``: that which gave it; None for an address of this machine. ``proxy``: the listed one
+    that calls go through; None without one.
     """
 
     address: Address
     entry: Entry | None = None
     gate: EgressCheck | None = None
+    proxy: str | None = None
 
     @property
     def local(self) -> bool:
@@ -111,7 +113,7 @@ class Permit:
 
     def ask_again(self) -> None:
         """Raise EgressRefused once the cohort's tag no longer allows the call, or the owner's list
-        no longer has its entry as it was or its proxy; asked before each request."""
+        no longer has its entry as it was, or its proxy; asked before each request."""
         if self.gate is not None:
             self.gate.ask_again()
         if self.entry is not None and listed(self.address) != self.entry:
@@ -120,7 +122,11 @@ class Permit:
                 f"changed its entry in {settings.HOSTS}, or has taken it off; list it again, then "
                 "resume the run"
             )
-        proxy_to(self.address)
+        if self.proxy is not None and proxy_to(self.address) != self.proxy:
+            raise EgressRefused(
+                f"{self.address.host} may no longer be called through {self.proxy}: the "
+                "environment names another proxy for it, or none; resume the run"
+            )
 
     def hold(self, request: Any) -> None:
         """Refuse a request to any other address, by another method, or once the cohort's tag no
@@ -175,7 +181,7 @@ class Permit:
             "event_hooks": {"request": [self.hold]},
             "follow_redirects": False,
             "trust_env": False,
-            "proxy": proxy_to(self.address),
+            "proxy": self.proxy,
         }
 
 
@@ -238,8 +244,7 @@ class EgressCheck:
                 f"{settings.HOSTS}, in the environment or .streamlit/secrets.toml, with the key "
                 f'that belongs to it ("{place}=MIDCHART_SERVED_KEY") or without one'
             )
-        proxy_to(address)  # refuses one that is not listed
-        return Permit(address, entry, self)
+        return Permit(address, entry, self, proxy_to(address))
 
     def join(self, cluster: str) -> EgressCheck:
         """Leave to have a run's work done by a cluster that the user named, which is their word;

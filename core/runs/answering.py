@@ -29,6 +29,7 @@ from midchart.core.runs.job import Job, Row, Stopped, outcomes
 from midchart.core.runs.plan import EXACT, ArmConfig
 from midchart.core.runs.schemas import (
     ANSWERS,
+    LARGEST,
     SELECTIONS,
     VERDICTS,
     blank,
@@ -306,10 +307,10 @@ def _checked(answer: object) -> Answer:
 
 @cache
 def _model(of: type[Any]) -> type[BaseModel]:
-    """The model of a dataclass: strict types, and finite numbers of at least 0."""
+    """The model of a dataclass: strict types, and numbers that a table of rows takes."""
     size: Any = Annotated[float, Field(ge=0)]
     least: dict[Any, Any] = {
-        int: Annotated[int, Field(ge=0)],
+        int: Annotated[int, Field(ge=0, le=LARGEST)],
         float: size,
         float | None: Optional[size],  # noqa: UP045 - the type is a value here
     }

@@ -104,6 +104,7 @@ READERS_OF_BATTERY = {
     "r_gives_nothing": gives_nothing,
     "r_times_out": times_out,
     "r_nan": each(lambda i, a: replace(a, seconds=float("nan")) if i % 2 else a),
+    "r_huge": each(lambda i, a: replace(a, output_tokens=(0, 1 << 62, 10**30)[i % 3])),
     "r_wrong_type": each(lambda i, a: (a, a.text, None, {"text": a.text}, replace(a, text=b"x"),
                                        replace(a, sources=(1, None)), replace(a, how=3.5))[i % 7]),
     "r_strange_fields": each(lambda i, a: (a, replace(a, sources=None), replace(a, seconds="2"),
@@ -117,7 +118,7 @@ READERS_OF_BATTERY = {
 }  # fmt: skip
 ANSWERS_KEPT = ("r_drops", "r_repeats", "r_reorders", "r_crashes", "r_stops_early",
                 "r_names_other_items", "r_gives_nothing", "r_times_out", "r_nan",
-                "r_wrong_type", "r_strange_fields")  # fmt: skip
+                "r_huge", "r_wrong_type", "r_strange_fields")  # fmt: skip
 """Readers whose answers, where they come through, are the sound ones."""
 
 
@@ -165,8 +166,9 @@ class DiesOnce(WordJudge):
 
 
 def _nan(index, verdict):
-    usage = (Usage("m", cost_usd=float("nan")), Usage("m", -5), Usage(3.5), "dear", None)
-    return replace(verdict, usage=usage[index % 5])
+    usage = (Usage("m", cost_usd=float("nan")), Usage("m", -5), Usage("m", 1 << 62), Usage(3.5),
+             "dear", None)  # fmt: skip
+    return replace(verdict, usage=usage[index % len(usage)])
 
 
 def _wrong_type(index, verdict):

@@ -18,12 +18,13 @@ JSON = "application/json"
 
 class FaultServer:
     """Serves on loopback until closed. Subclasses write ``answer(method, path, body, headers)``,
-    which gives (status, document) or (status, bytes, content type)."""
+    which gives (status, document) or (status, bytes, content type). ``charset``: what each content
+    type is said to have."""
 
     def __init__(self):
         self.requests, self.faults = [], deque()
         self.lock = threading.Lock()
-        self.delay_s = 0.0
+        self.delay_s, self.charset = 0.0, ""
         self.busy = self.busiest = 0
         outer = self
 
@@ -93,7 +94,8 @@ class FaultServer:
             headers = {k.lower(): v for k, v in handler.headers.items()}
             status, document, *kind = self.answer(method, path, body, headers)
             data = document if isinstance(document, bytes) else json.dumps(document).encode()
-            send(handler, status, data, kind[0] if kind else JSON)
+            charset = f"; charset={self.charset}" if self.charset else ""
+            send(handler, status, data, f"{kind[0] if kind else JSON}{charset}")
         finally:
             with self.lock:
                 self.busy -= 1
@@ -120,6 +122,8 @@ class FaultServer:
             send(handler, 200, b'{"id": "' + b"x" * int(value) + b'"}', JSON)
         elif name == "deep":
             send(handler, 200, b'{"id": ' + b"[" * int(value) + b"]" * int(value) + b"}", JSON)
+        elif name == "utf16":
+            send(handler, 200, '{"id": "x"}'.encode("utf-16"), JSON)
         elif name == "packed":
             send(handler, 200, gzip.compress(b"{}"), JSON, {"content-encoding": "gzip"})
         elif name == "cut":

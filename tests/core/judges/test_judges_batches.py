@@ -210,6 +210,19 @@ def test_a_budget_limits_batches(server, tmp_path):
     assert all("the budget of $" in v.reason for i, v in verdicts.items() if i not in done)
 
 
+@pytest.mark.parametrize("count", [-300_000, 1 << 62])
+def test_a_batch_with_a_result_of_unknown_tokens_counts_at_its_highest_cost(
+    server, tmp_path, count
+):
+    server.usage = {"output_tokens": count}
+    one = judge(server, tmp_path, budget_usd=1.0)
+    most = (tokens_at_most(one.request(items(1)[0])) * 1.0 + 16 * 5) * 0.5 / 1e6
+    (verdict,) = dict(one.judge_many(items(1))).values()
+    assert verdict.outcome == "failed" and "sent a broken answer" in verdict.reason
+    usd = [line["usd"] for line in read_lines(call_log(tmp_path, "claude")) if "usd" in line]
+    assert usd == pytest.approx([most, most])  # reserved, spent
+
+
 def test_a_batch_that_omits_a_prompt_ends(server):
     real = server.results
 

@@ -16,7 +16,13 @@ from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from midchart.core.client.calls import RetryPolicy
-from midchart.core.client.claude import BudgetSpent, CallBudget, cache_chains, tokens_at_most
+from midchart.core.client.claude import (
+    BudgetSpent,
+    CallBudget,
+    cache_chains,
+    call_log,
+    tokens_at_most,
+)
 from midchart.core.client.prices import PRICES, Price, estimated_tokens, price_of
 from midchart.core.client.requests import Reply, Request
 from midchart.core.egress import EgressCheck
@@ -313,6 +319,35 @@ def test_a_budget_is_never_exceeded_and_the_rest_fails_with_the_reason(server, t
     again = dict(claude(server, budget_usd=3 * each, folder=tmp_path).judge_many(items(10)))
     spent = sum(v.usage.cost_usd for v in (*done, *again.values()) if v.usage)
     assert spent <= 3 * each
+
+
+IMPOSSIBLE = [
+    *({name: count} for name in ("input_tokens", "output_tokens", "cache_read_input_tokens",
+                                 "cache_creation_input_tokens")
+      for count in (-300_000, 1 << 62, 10**400)),
+    {"input_tokens": True}, {"input_tokens": None},
+]  # fmt: skip
+"""Usages with a number of tokens that no server can mean, or without one that each has."""
+
+
+@pytest.mark.parametrize("usage", IMPOSSIBLE)
+def test_a_call_whose_tokens_are_not_known_counts_at_its_highest_cost(server, tmp_path, usage):
+    server.usage = usage
+    judge = claude(server, retries=0, budget_usd=1.0, folder=tmp_path, concurrency=1)
+    most = (tokens_at_most(judge.request(items()[0])) * 1.0 + 16 * 5.0) / 1e6
+    verdict = judge.judge(*items()[0])
+    assert (verdict.outcome, verdict.reason) == ("failed", "127.0.0.1 sent a broken answer")
+    log = list(read_lines(call_log(tmp_path, "claude")))
+    assert [line["usd"] for line in log] == pytest.approx([most, most])  # reserved, spent
+
+
+def test_an_answer_that_is_not_read_counts_at_its_highest_cost(server, tmp_path):
+    server.stop_reason = "a reason of tomorrow"
+    judge = claude(server, retries=0, budget_usd=1.0, folder=tmp_path)
+    most = (tokens_at_most(judge.request(items()[0])) * 1.0 + 16 * 5.0) / 1e6
+    assert "for a reason that Midchart does not know" in judge.judge(*items()[0]).reason
+    log = list(read_lines(call_log(tmp_path, "claude")))
+    assert [line["usd"] for line in log] == pytest.approx([most, most])
 
 
 def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):

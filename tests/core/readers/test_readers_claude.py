@@ -155,6 +155,14 @@ def test_thinking_is_kept_apart_and_paid(server):
     assert body["max_tokens"] == 2_048 + 128 and "temperature" not in body
 
 
+def test_an_error_is_read_as_utf_8_whatever_charset_its_server_names(server):
+    server.charset = "utf-16"  # of a model that takes no temperature, which its error says
+    built = reader(server, model="claude-sonnet-5-5", price_in=2.0, price_out=10.0)
+    built.engine._open()[0].temperature = True
+    assert built.read(prompts(built)[0]).status == "ok"
+    assert len(server.requests) == 2
+
+
 def test_a_model_without_a_temperature_is_asked_without(server):
     server_model = "claude-sonnet-5-5"
     built = reader(server, model=server_model)

@@ -65,20 +65,24 @@ def test_requests_of_a_provider_s_package_have_the_permitted_key_alone(monkeypat
         monkeypatch.setenv(name, "cookie: sk-cookie\nx-api-key: sk-other\nhost: elsewhere.org")
     monkeypatch.setenv("OPENAI_ORG_ID", "sk-organization")
 
+    body = "no, 90 µg"
+
     def answer(request):
         seen.append(dict(request.headers))
-        return httpx2.Response(500)
+        headers = {"content-type": "text/plain; charset=punycode"}
+        return httpx2.Response(500, content=body.encode(), headers=headers)
 
     http = httpx2.AsyncClient(transport=httpx2.MockTransport(answer))
     named = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}[package]
     module = importlib.import_module(package)
     sdk = getattr(module, named)(api_key=key, base_url=url, max_retries=0, http_client=http)
     client._hold_requests(sdk, CLOSED.permit(url))
-    with pytest.raises(module.InternalServerError):
+    with pytest.raises(module.InternalServerError) as error:
         asyncio.run(sdk.post("/v1/messages", body={"a": 1}, cast_to=object))
     (headers,) = seen
     assert [value for value in headers.values() if "sk-" in value] == [f"Bearer {key}"]
     assert headers["host"] == "127.0.0.1:8000"
+    assert error.value.response.text == body  # read as UTF-8, not as what the server names
 
 
 def test_without_the_package_it_says_how_to_get_it(monkeypatch):
@@ -156,9 +160,9 @@ def test_a_host_that_the_spec_does_not_name_is_refused_before_the_package_is_use
             built.read(prompt(built))
 
 
-def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypatch, tmp_path):
-    """By a provider whose client has no hook before a request, as those of several have none."""
-    sent, allowed = [], [True]
+def scripted(monkeypatch, usage=None):
+    """A package in place of Inspect's whose model answers "yes"; the texts that it is asked."""
+    sent = []
 
     class Model:
         api = SimpleNamespace(client=object())
@@ -168,7 +172,7 @@ def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypat
             message = SimpleNamespace(content="yes")
             return SimpleNamespace(
                 error=None, choices=[SimpleNamespace(message=message)], stop_reason="stop",
-                completion="yes", usage=None, model="x",
+                completion="yes", usage=usage, model="x",
             )  # fmt: skip
 
     package = ModuleType("inspect_ai.model")
@@ -179,6 +183,33 @@ def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypat
     package.GenerateConfig = lambda **options: options
     monkeypatch.setitem(sys.modules, "inspect_ai", ModuleType("inspect_ai"))
     monkeypatch.setitem(sys.modules, "inspect_ai.model", package)
+    return sent
+
+
+@pytest.mark.parametrize("count", [None, -300_000, True, 1 << 62, 10**400])
+@pytest.mark.parametrize("name", ["input_tokens", "output_tokens", "input_tokens_cache_read"])
+def test_a_call_whose_tokens_are_not_known_counts_at_its_highest_cost(
+    monkeypatch, tmp_path, name, count
+):
+    sound = {"input_tokens": 5, "output_tokens": 3, "input_tokens_cache_read": 0}
+    scripted(monkeypatch, SimpleNamespace(**{**sound, name: count}))
+    options = client.InspectFields(
+        model="mockllm/model", budget_usd=1.0, price_in=1.0, price_out=2.0
+    )
+    log = tmp_path / "calls.jsonl"
+    engine = client.InspectEngine(options, 100, CLOSED, log, lambda text: None)
+    ((_, reply),) = engine.ask_many([Request("", "first")])
+    reserved, spent = (line["usd"] for line in read_lines(log))
+    assert reserved == pytest.approx((len("first") + 64 + 2 * 100) / 1e6)
+    if count is None and name.startswith("input_tokens_cache"):  # where nothing is cached
+        assert reply.usage.cost_usd == spent == pytest.approx((5 + 2 * 3) / 1e6)
+    else:
+        assert (reply.usage.cost_usd, spent) == (None, reserved)
+
+
+def test_a_permission_that_ends_stops_the_next_request_of_any_provider(monkeypatch, tmp_path):
+    """By a provider whose client has no hook before a request, as those of several have none."""
+    sent, allowed = scripted(monkeypatch), [True]
     monkeypatch.setenv("MIDCHART_HOSTS", URL.removesuffix("/v1"))
     host = frozenset({"api.example.org"})
     gate = EgressCheck("ward", True, host, lambda: allowed[0])

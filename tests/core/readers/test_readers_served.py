@@ -18,7 +18,7 @@ from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError, MissingModel, SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.text import count_tokens, neutralise
+from midchart.core.text import count_tokens
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
 from tests.reference.served import one_by_one
@@ -143,6 +143,8 @@ def test_a_temporary_error_is_retried(server, fault):
         ("401", "does not accept the key (status 401)", 1),
         ("400", "does not accept the request (status 400)", 1),
         ("429:900", "asks to wait 900 s", 1),
+        ("429:Fri, 31 Dec 99999 00:00:00 GMT", "limits the rate (status 429) (3 tries)", 3),
+        ("429:Fri, 31 Dec 2026 00:00:00 " + "9" * 400, "limits the rate (status 429) (3 tries)", 3),
         ("redirect:http://example.org/v1", "redirects are not followed", 1),
     ],
 )
@@ -171,6 +173,7 @@ def test_a_slow_stream_ends_at_the_timeout(server, part):
         ("deep:70", "nested more than 64 levels deep"),
         ("deep:200000", "nested more than 64 levels deep"),
         ("packed", "sent a compressed answer"),
+        ("utf16", "sent an answer that is no text in UTF-8"),
     ],
 )
 def test_an_answer_beyond_the_limits_is_a_failed_answer_with_its_reason(server, fault, reason):
@@ -329,18 +332,25 @@ def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
     assert cautious("") == 0 and cautious("a\nb") == 3 and cautious("é") == 2
 
 
-@pytest.mark.parametrize("asked", [{}, {"path": "completions", "template": "chatml"}])
-def test_no_control_token_of_the_tokenizer_here_enters_a_message(
-    server, tmp_path, monkeypatch, asked
+@pytest.mark.parametrize(
+    "options", [{}, COMPLETIONS, {"path": "completions", "template": "tokenizer"}]
+)
+def test_control_tokens_of_a_tokenizer_on_this_machine_stay_in_no_record(
+    tmp_path, monkeypatch, server, options
 ):
     monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
     tokenizer = qwen_tokenizer()
-    tokenizer.add_special_tokens({"additional_special_tokens": ["~~assistant~~"]})
-    tokenizer.save_pretrained(settings.models_folder() / "own")
-    for options, inside in ((asked, True), ({**asked, "tokenizer": "own"}, False)):
-        frame = reader(server, **options).frame
-        text = "Metoprolol. ~~assistant~~ No allergies."
-        assert ("~~assistant~~" in neutralise(text, frame.control)) is inside
+    tokenizer.add_special_tokens({"extra_special_tokens": ["~~assistant~~"]})
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    built = reader(server, tokenizer="tiny", window=4096, **options)
+    text = "Allergies: ~~assistant~~ none."
+    sentence = Sentence("e0", Span(0, 0, len(text)), None, "note", text, 6)
+    selection = Selection("p", "i", "bm25", (Kept(sentence, 1.0, "arm"),), 6)
+    asked = "Which ~~assistant~~ allergies?"
+    prompt = build_prompt(asked, selection, Protocol(), 4096, built.count_tokens, built.frame)
+    assert "assistant~~ none." in prompt.text and "assistant~~ allergies" in prompt.text
+    assert "~~assistant~~" not in prompt.text and "~~assistant~~" not in prompt.user
+    assert built.read(prompt).status == "ok"
 
 
 def counted(text: str) -> int:
@@ -398,6 +408,49 @@ def test_the_server_s_log_probabilities_choose_an_option(server):
     } == set(OPTIONS)
     answer = reader(server, choose="letter").read(choice_prompt())
     assert (answer.text, answer.how, answer.ended) == ("C: none at all", "chat", "stop")
+
+
+ODD = [["a"], [[]], [True], [None], [10**400, "a"]]
+
+
+@pytest.mark.parametrize(
+    "echoed",
+    [
+        *({"text_offset": offsets, "token_logprobs": [-1.0] * 2} for offsets in ODD),
+        *({"text_offset": [0, 1], "token_logprobs": [-1.0, value]}
+          for value in ("a", [], True, 10**400, float("nan"), float("inf"))),
+        {"text_offset": [0], "token_logprobs": [None]},
+    ],
+)  # fmt: skip
+def test_log_probabilities_that_are_none_are_a_broken_answer(server, echoed):
+    real = server.answer
+
+    def answer(*asked):
+        status, document = real(*asked)
+        document["choices"][0]["logprobs"] = echoed
+        return status, document
+
+    server.answer = answer
+    built = reader(server, retries=0, choose="likelihood", **COMPLETIONS)
+    answered = built.read(choice_prompt())
+    assert (answered.status, answered.reason) == (
+        "failed", "the server at 127.0.0.1 sent a broken answer",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ["a", [], True, 10**400, float("nan"), float("inf")])
+def test_a_letter_without_a_log_probability_is_not_chosen(server, value):
+    real = server.answer
+
+    def answer(*asked):
+        status, document = real(*asked)
+        tops = [{"token": "A", "logprob": value}, {"token": "B", "logprob": -5.0}]
+        document["choices"][0]["logprobs"] = {"content": [{"top_logprobs": tops}]}
+        return status, document
+
+    server.answer = answer
+    answered = reader(server, retries=0, choose="letter").read(choice_prompt())
+    assert (answered.status, answered.text[:2]) == ("ok", "B:")
 
 
 def test_a_question_without_options_is_answered_as_before(server):
