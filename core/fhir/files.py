@@ -8,7 +8,6 @@ read last stay open.
 from __future__ import annotations
 
 import codecs
-import gzip
 import os
 import re
 import weakref
@@ -47,7 +46,7 @@ _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
 _OPEN_AT_ONCE = 64
 """Most recently read files of a cohort that are open."""
-_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+_DAMAGED = (EOFError, zlib.error)
 """Errors of a gzip file that is cut off or is none."""
 
 
