@@ -8,6 +8,7 @@ read last stay open.
 from __future__ import annotations
 
 import codecs
+import io
 import os
 import re
 import weakref
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error, open_file
 from midchart.core.config import cache_folder
@@ -381,7 +382,7 @@ class ResourceFiles:
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
-    line = 0
+    line, buffered = 0, cast(io.BufferedReader, opened)
     while offset < end and (content := opened.readline(min(LONGEST_LINE, end - offset))):
         line += 1
         length, begin = len(content), offset
@@ -393,6 +394,11 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
         offset += length
         if not content.isspace():
             yield line, begin, length, content
+            continue
+        ahead = buffered.peek()  # blank lines are passed over a buffer at a time
+        blank = ahead[: min(len(ahead) - len(ahead.lstrip()), end - offset)]
+        passed = opened.read(blank.rfind(b"\n") + 1)
+        line, offset = line + passed.count(b"\n"), offset + len(passed)
 
 
 class _OpenFiles:
