@@ -230,9 +230,11 @@ class _Layout:
     def _raised(self, element: Any, mark: str) -> None:
         """Superscript and subscript: digits after a digit (all of a superscript) stay apart."""
         text = " ".join(self._inside(element))
-        before = "".join(self._line).rstrip()[-1:]
+        written = (one for one in reversed(self._line) if one.strip())
+        before = next(written, "").rstrip()[-1:]
         apart = _NUMBER.match(text) and (mark == "^" or before.isdigit())
-        self._line.append(f"{mark}{text}" if apart else text)
+        if text:
+            self._line.append(f"{mark}{text}" if apart else text)
 
     def _list(self, element: Any) -> None:
         ordered = _tag(element) == "ol" or element.get("listType") == "ordered"
