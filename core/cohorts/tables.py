@@ -108,7 +108,7 @@ def read_bytes(path: Path, name: str) -> bytes:
     if path.suffix.lower() != ".gz":
         return data
     try:
-        with untrusted_gzip(io.BytesIO(data), name, len(data)) as unpacked:
+        with untrusted_gzip(io.BytesIO(data), name, len(data), held=True) as unpacked:
             data = unpacked.read(_LARGEST_UNPACKED + 1)
     except DAMAGED_FILE:
         raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None

@@ -8,7 +8,7 @@ read last stay open.
 from __future__ import annotations
 
 import codecs
-import gzip
+import io
 import os
 import re
 import weakref
@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import IO, Any, BinaryIO, NamedTuple
+from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error, open_file
 from midchart.core.config import cache_folder
@@ -47,7 +47,7 @@ _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
 _OPEN_AT_ONCE = 64
 """Most recently read files of a cohort that are open."""
-_DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
+_DAMAGED = (EOFError, zlib.error)
 """Errors of a gzip file that is cut off or is none."""
 
 
@@ -382,7 +382,7 @@ class ResourceFiles:
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
-    line = 0
+    line, buffered = 0, cast(io.BufferedReader, opened)
     while offset < end and (content := opened.readline(min(LONGEST_LINE, end - offset))):
         line += 1
         length, begin = len(content), offset
@@ -394,6 +394,11 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
         offset += length
         if not content.isspace():
             yield line, begin, length, content
+            continue
+        ahead = buffered.peek()  # blank lines are passed over a buffer at a time
+        blank = ahead[: min(len(ahead) - len(ahead.lstrip()), end - offset)]
+        passed = opened.read(blank.rfind(b"\n") + 1)
+        line, offset = line + passed.count(b"\n"), offset + len(passed)
 
 
 class _OpenFiles:

@@ -9,7 +9,6 @@ marks no evidence.
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import re
 import zlib
@@ -78,7 +77,7 @@ def _discharge(path: Path, name: str, patients: set[str]) -> Iterator[tuple[int,
             for number, row in enumerate(rows, 1):
                 if (row["subject_id"] or "").strip() in patients:
                     yield number, {column: row[column] or "" for column in COLUMNS}
-    except (EOFError, UnicodeDecodeError, csv.Error, gzip.BadGzipFile, zlib.error) as error:
+    except (EOFError, UnicodeDecodeError, csv.Error, zlib.error) as error:
         reason = f"cannot be read to its end ({type(error).__name__})"
         raise DataError(name, None, reason, "download it again") from None
     except OSError as error:

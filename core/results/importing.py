@@ -47,7 +47,7 @@ from midchart.core.storage.lock import exclusive
 from midchart.core.storage.packed_tables import checked_batches
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier, quoted
-from midchart.core.storage.staging import incoming
+from midchart.core.storage.staging import incoming, undeleted
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -279,7 +279,7 @@ def recover_imports() -> list[str]:
     be ended. The caller holds :func:`midchart.core.config.imports_lock`."""
     problems: list[str] = []
     for unfinished in settings.data_folder().glob(f".{_BEGUN}*"):
-        unfinished.unlink(missing_ok=True)
+        problems += undeleted(unfinished)
     for note in sorted(settings.data_folder().glob(f"{_BEGUN}*.json")):
         try:
             with writing(note.parent):

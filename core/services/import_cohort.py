@@ -256,9 +256,10 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     ``runs``: also the runs made on it, whose rows hold text of its records. Caches are keyed by
     content, not by cohort, so all of them are removed; they are made again when needed. Gives the
     number of ``files`` and ``runs`` removed, and ``damaged_runs``: ids of runs whose cohort cannot
-    be read, and ``linked_caches``: links in the cache; what these lead to is left. Both may hold
-    its text. Raises UnknownName, and InputError while any run
-    is active or where it is a folder that was placed by hand.
+    be read, ``linked_caches``: links in the cache; what these lead to is left, and ``undeleted``:
+    one line for each thing of killed processes that cannot be deleted. All may hold its text.
+    Raises UnknownName, and InputError while any run is active or where it is a folder that was
+    placed by hand.
     """
     lock = settings.imports_lock()
     with writing(lock.parent), exclusive(lock):  # one removal at a time, and no import begins
@@ -279,7 +280,7 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
     files = sum(path.is_file() for path in folder.rglob("*"))
     also, links = [run.id for run in cohort_runs] if runs else [], linked_caches()
     place = str(folder.resolve())
-    remove(
+    undeleted = remove(
         Removal(name, also, {"cohort": name, "folder": place, "files": files, "runs": len(also)})
     )
     return {
@@ -287,4 +288,5 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
         "runs": len(also),
         "damaged_runs": unassigned_runs(),
         "linked_caches": links,
+        "undeleted": undeleted,
     }

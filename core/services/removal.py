@@ -28,10 +28,11 @@ from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.staging import (
     OUTGOING,
-    delete_tree,
     sweep,
     sweep_temporary,
     temporary_root,
+    undeleted,
+    undeleted_in,
 )
 
 _WRITTEN = ".removal-"
@@ -65,11 +66,12 @@ class Removal:
         audit.removed(event, who=self.who, removal=number, **self.facts)
 
 
-def remove(removal: Removal) -> None:
+def remove(removal: Removal) -> list[str]:
     """Remove; the caller holds :func:`midchart.core.config.imports_lock`.
 
-    Raises InputError where a folder is a link, or it cannot be written down or done, WorkFailed
-    where it cannot be audited; what has begun is ended at the next start.
+    Gives one line for each thing that killed processes have left and that cannot be deleted. Raises
+    InputError where a folder is a link, or it cannot be written down or done, WorkFailed where it
+    cannot be audited; what has begun is ended at the next start.
     """
     places = removal.places()
     if removal.cohort:
@@ -93,6 +95,7 @@ def remove(removal: Removal) -> None:
             _end(note)
             raise
         _carry_out(removal, note)
+    return [*sweep_temporary(), *_sweep()]
 
 
 def _require_own_cache() -> None:
@@ -189,26 +192,33 @@ def _take_back(places: Sequence[Path], number: str) -> None:
 
 def _carry_out(removal: Removal, note: Path) -> None:
     """All steps after the hidden names, those done before included; the folder that shows that it
-    has begun goes after the caches, and the note last."""
+    has begun goes after the caches, and the note last. Both stay where anything cannot be deleted:
+    InputError says what, once all else is deleted."""
     *others, last = (_hidden(place, _number(note)) for place in removal.places())
-    for folder in (*others, *last.iterdir()):
-        delete_tree(folder)
-    for root in _roots():
-        if root.is_dir():
-            sweep(root, _of_notes())
-    sweep_temporary()
+    problems = [line for folder in others for line in undeleted(folder)] + undeleted_in(last)
     if removal.cohort:
-        if removal.cache != _cache() and Path(removal.cache).exists():
-            raise InputError(
-                f"its caches are in {removal.cache}; start once with MIDCHART_CACHE set to it, or "
-                "delete that folder"
-            )
-        _require_own_cache()
-        for one in _caches():
-            delete_tree(one)
-        close_cohorts()
-    delete_tree(last)
+        try:
+            problems += _without_caches(removal)
+        except InputError as error:
+            problems.append(str(error))
+    problems = problems or undeleted(last)
+    if problems:
+        raise InputError(". ".join(problems))
     _end(note)
+
+
+def _without_caches(removal: Removal) -> list[str]:
+    """:func:`undeleted` the caches; raises InputError where they are not this removal's alone."""
+    if removal.cache != _cache() and Path(removal.cache).exists():
+        raise InputError(
+            f"its caches are in {removal.cache}; start once with MIDCHART_CACHE set to it, or "
+            "delete that folder"
+        )
+    _require_own_cache()
+    with writing(settings.cache_folder()):
+        problems = [line for one in _caches() for line in undeleted(one)]
+    close_cohorts()
+    return problems
 
 
 def _end(note: Path) -> None:
@@ -220,46 +230,50 @@ def _roots() -> list[Path]:
     """Folders in which hidden folders are made."""
     data = settings.data_folder()
     others = settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()
-    return [data, *others, reviews_folder("").parent]
+    return [data, *others, reviews_folder("")]
 
 
-def _of_notes() -> tuple[str, ...]:
-    """Beginnings of the hidden names of removals that are written down."""
-    notes = settings.data_folder().glob(f"{_WRITTEN}*.json")
-    return tuple(f"{OUTGOING}{_number(note)}-" for note in notes)
+def _notes() -> list[Path]:
+    """The removals that are written down."""
+    return sorted(settings.data_folder().glob(f"{_WRITTEN}*.json"))
+
+
+def _sweep() -> list[str]:
+    """Delete the hidden folders that killed processes have left, except those of removals that are
+    written down; gives one line for each that cannot be deleted."""
+    spared = tuple(f"{OUTGOING}{_number(note)}-" for note in _notes())
+    return [line for root in _roots() for line in sweep(root, spared)]
 
 
 def recover() -> list[str]:
-    """End what killed processes have begun; gives one line for each removal that cannot be ended.
+    """End what killed processes have begun; gives one line for each thing that cannot be ended or
+    deleted, which the next start tries again. None of them stops the others.
 
-    Nothing is done while another process imports or removes: it is at work itself. Nor where data
-    or cache cannot be written, without which no removal begins.
+    Nothing but temporary folders is touched while another process imports or removes: it is at work
+    itself.
     """
+    problems = sweep_temporary()
+    place = settings.imports_lock()
     try:
-        settings.cache_folder().mkdir(parents=True, exist_ok=True)
-        sweep_temporary()
-        lock = Lock.take(settings.imports_lock(), patience_s=0)
-    except OSError:
-        return []
+        lock = Lock.take(place, patience_s=0)
+    except OSError as error:
+        if _notes():
+            reason = f"cannot be written ({error.strerror}); fix its permissions"
+            problems.append(f"{place}: a removal that was begun is not ended, as this {reason}")
+        return problems
     if lock is None:
-        return []
-    problems: list[str] = []
+        return problems
     try:
         for begun in settings.data_folder().glob(f".{_WRITTEN}*"):
-            begun.unlink(missing_ok=True)  # a note that was not written to its end
-        for note in sorted(settings.data_folder().glob(f"{_WRITTEN}*.json")):
+            problems += undeleted(begun)  # a note that was not written to its end
+        for note in _notes():
             try:
                 with writing(settings.data_folder()):
                     _recover(_read(note), note)
             except MidchartError as error:
                 problems.append(f"{note.name}: a removal that was begun is not ended: {error}")
         problems += recover_imports()
-        for folder in _roots():
-            try:
-                with writing(folder):
-                    sweep(folder, _of_notes())
-            except InputError as error:
-                problems.append(str(error))
+        problems += _sweep()
     finally:
         lock.release()
     return problems

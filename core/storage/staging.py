@@ -18,6 +18,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from midchart.core import config as settings
+from midchart.core.errors import InputError
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
@@ -29,6 +30,7 @@ locks. Those of a killed process are recognised by their age."""
 EXPORTED = ".export-"
 _EXPORTED = re.compile(re.escape(EXPORTED) + "[0-9a-f]{16}")
 _ELSEWHERE = "elsewhere"
+_HIDDEN = ".*-*"
 _AGE_S = 600.0
 _LOCK = "lock"
 _TRIES = 100
@@ -84,29 +86,58 @@ def folder_at(place: Path) -> Generator[Path]:
             yield folder
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+            if os.path.lexists(folder):  # it stays written down, so that the next start tries again
+                notes.parent.rename(temporary_root() / f"{OUTGOING}{secrets.token_hex(8)}")
 
 
-def _delete_elsewhere(temporary: Path) -> None:
-    """Delete what :func:`folder_at` noted in a temporary folder that a killed process left."""
+def _delete_elsewhere(temporary: Path) -> list[str]:
+    """:func:`undeleted` what :func:`folder_at` noted in a temporary folder that was left."""
     note = temporary / "files" / _ELSEWHERE
     if not note.is_file():
-        return
+        return []
     folder = Path(os.fsdecode(read_regular(note)))
-    if _EXPORTED.fullmatch(folder.name) and folder.is_dir():
-        delete_tree(folder)
+    return undeleted(folder) if _EXPORTED.fullmatch(folder.name) and folder.is_dir() else []
 
 
-def sweep_temporary() -> None:
-    """Delete the temporary folders that killed processes have left."""
+def sweep_temporary() -> list[str]:
+    """:func:`sweep` the temporary folders."""
     root = temporary_root()
-    if root.is_dir():
-        with exclusive(root / _LOCK):
-            sweep(root)
+    try:
+        if any(root.glob(_HIDDEN)):
+            with exclusive(root / _LOCK):
+                return sweep(root)
+        return []
+    except OSError as error:
+        return [_not_deleted(root, error)]
+
+
+def undeleted(folder: Path) -> list[str]:
+    """Delete as :func:`delete_tree`; gives one line where that cannot be done."""
+    try:
+        delete_tree(folder)
+    except OSError as error:
+        return [_not_deleted(folder, error)]
+    return []
+
+
+def undeleted_in(folder: Path) -> list[str]:
+    """:func:`undeleted` all that is in a folder."""
+    try:
+        inside = list(folder.iterdir())
+    except OSError as error:
+        return [_not_deleted(folder, error)]
+    return [line for one in inside for line in undeleted(one)]
+
+
+def _not_deleted(place: Path, error: OSError) -> str:
+    reason = error.strerror or type(error).__name__
+    remedy = "fix its permissions, or delete it"
+    return str(InputError(f"{place}: cannot be deleted ({reason}); {remedy}"))
 
 
 def delete_tree(folder: Path) -> None:
     """Delete a folder, to which another process may add, or parts of which it may delete; of a
-    link or file, itself. Raises OSError where that cannot be done."""
+    link or file, itself. Raises OSError where that cannot be done, once all else is deleted."""
     if folder.is_symlink() or folder.is_file():
         folder.unlink(missing_ok=True)
         return
@@ -119,21 +150,37 @@ def delete_tree(folder: Path) -> None:
             continue
         except OSError as error:
             if error.errno != errno.ENOTEMPTY or tries == _TRIES:
+                shutil.rmtree(folder, ignore_errors=True)  # all else in it
                 raise
 
 
-def sweep(root: Path, spared: tuple[str, ...] = ()) -> None:
-    """Delete the hidden folders in ``root`` that killed processes have left; the caller holds the
-    guard of :func:`incoming`. ``spared``: beginnings of names that are left."""
-    for place in root.glob(".*-*"):
-        if place.is_symlink() or not place.is_dir() or place.name.startswith(spared):
-            continue
-        of_killed = place.name.startswith(OUTGOING) or (
-            place.name.startswith(INCOMING) and not is_locked(place / _LOCK)
-        )
+def sweep(root: Path, spared: tuple[str, ...] = ()) -> list[str]:
+    """Delete the hidden folders in ``root`` that killed processes have left, with what they note
+    elsewhere; gives one line for each that cannot be deleted, which stays for the next start.
+
+    The caller holds the guard of :func:`incoming`. ``spared``: beginnings of names that are left.
+    """
+    try:
+        places = list(root.glob(_HIDDEN))
+    except OSError as error:
+        return [_not_deleted(root / _HIDDEN, error)]
+    problems: list[str] = []
+    for place in places:
+        try:
+            if not place.name.startswith(spared) and _is_left(place):
+                problems += _delete_elsewhere(place) or undeleted(place)
+        except OSError as error:
+            problems.append(_not_deleted(place, error))
+    return problems
+
+
+def _is_left(place: Path) -> bool:
+    """Whether it is a hidden folder that a killed process has left; raises OSError."""
+    if place.is_symlink() or not place.is_dir():
+        return False
+    if place.name.startswith(UNLOCKED):
         with suppress(FileNotFoundError):
-            if place.name.startswith(UNLOCKED):
-                of_killed = time.time() - place.stat().st_mtime > _AGE_S
-        if of_killed:
-            _delete_elsewhere(place)
-            delete_tree(place)
+            return time.time() - place.stat().st_mtime > _AGE_S
+    return place.name.startswith(OUTGOING) or (
+        place.name.startswith(INCOMING) and not is_locked(place / _LOCK)
+    )

@@ -11,9 +11,10 @@ changes. Markup that is itself text (CDATA) is read as markup.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 ROW_TOKENS = 96
@@ -229,9 +230,11 @@ class _Layout:
     def _raised(self, element: Any, mark: str) -> None:
         """Superscript and subscript: digits after a digit (all of a superscript) stay apart."""
         text = " ".join(self._inside(element))
-        before = "".join(self._line).rstrip()[-1:]
+        written = (one for one in reversed(self._line) if one.strip())
+        before = next(written, "").rstrip()[-1:]
         apart = _NUMBER.match(text) and (mark == "^" or before.isdigit())
-        self._line.append(f"{mark}{text}" if apart else text)
+        if text:
+            self._line.append(f"{mark}{text}" if apart else text)
 
     def _list(self, element: Any) -> None:
         ordered = _tag(element) == "ol" or element.get("listType") == "ordered"
@@ -318,21 +321,52 @@ def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
             yield from ((row, in_head) for row in child if _tag(row) == "tr")
 
 
-Grid = list[dict[int, _TableCell]]
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """A cell in the columns ``start`` to ``end`` (excluded) of a row and the rows below it, up to
+    ``below`` (excluded)."""
+
+    start: int
+    end: int
+    cell: _TableCell
+    below: int
 
 
-def _grid(rows: list[_MarkupRow]) -> Grid:
-    """Column → cell of each row; a cell that spans rows or columns is in each of them."""
-    grid: Grid = [{} for _ in rows]
+def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
+    """The cells of each row from the left; one that spans rows is in each of them.
+
+    A cell begins in a column that is free, so where two overlap, the later one begins further left
+    and the earlier one has what is right of it.
+    """
+    grid: list[list[_Placed]] = []
+    spanning: list[_Placed] = []
     for at, row in enumerate(rows):
+        above = iter(_visible(spanning))
+        taken = next(above, None)
         column = 0
+        fresh: list[_Placed] = []
         for cell in row.cells:
-            while column in grid[at]:
-                column += 1
-            for below in grid[at : at + cell.rows]:
-                below.update(dict.fromkeys(range(column, column + cell.columns), cell))
+            while taken is not None and taken.start <= column:
+                column = max(column, taken.end)
+                taken = next(above, None)
+            fresh.append(_Placed(column, column + cell.columns, cell, at + cell.rows))
             column += cell.columns
+        placed = sorted([*spanning, *fresh], key=lambda one: one.start)
+        grid.append(_visible(placed))
+        spanning = [one for one in placed if one.below > at + 1]
     return grid
+
+
+def _visible(placed: list[_Placed]) -> list[_Placed]:
+    """What is seen of cells that are sorted by their first column."""
+    seen: list[_Placed] = []
+    column = 0
+    for one in placed:
+        if one.end > column:
+            start = max(one.start, column)
+            seen.append(one if start == one.start else replace(one, start=start))
+            column = one.end
+    return seen
 
 
 def _row_lines(all_rows: list[_MarkupRow], counts: Counter[str]) -> tuple[list[str], bool]:
@@ -340,25 +374,21 @@ def _row_lines(all_rows: list[_MarkupRow], counts: Counter[str]) -> tuple[list[s
     rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
     grid = _grid(rows)
     heads = _head_count(rows)
-    headers = _headers(grid[:heads])
-    width = max((max(columns, default=-1) + 1 for columns in grid), default=0)
+    headers = _ColumnNames(grid[:heads])
+    width = max((placed[-1].end for placed in grid if placed), default=0)
     if heads == len(rows):  # only headers: they are what the table says
-        heads, headers = 0, {}
+        heads, headers = 0, _ColumnNames([])
     counts["empty"] += len(all_rows) - len(rows)
     counts["names the columns"] += heads
     counts[SHOWN] += len(rows) - heads
     lines: list[str] = []
-    for columns in grid[heads:]:
-        cells = list(
-            {id(cell): (column, cell) for column, cell in reversed(columns.items())}.values()
-        )
-        cells.sort(key=lambda one: one[0])
-        filled = [(column, cell) for column, cell in cells if cell.lines or cell.inner_rows]
-        if len(filled) == 1 and len(cells) == 1 and width > 1 and filled[0][1].columns >= width:
-            cell = filled[0][1]  # a heading between rows, or a remark
+    for placed in grid[heads:]:
+        filled = [one for one in placed if one.cell.lines or one.cell.inner_rows]
+        if len(filled) == len(placed) == 1 and width > 1 and filled[0].cell.columns >= width:
+            cell = filled[0].cell  # a heading between rows, or a remark
             lines += _headed([cell.text] if cell.lines else [], cell.is_header) + cell.inner_rows
             continue
-        lines += _one_row(filled, columns, headers)
+        lines += _one_row(filled, headers)
     return lines, bool(headers)
 
 
@@ -385,36 +415,59 @@ def _names_columns(row: _MarkupRow, width: int) -> bool:
     return bool(cells) and not spanning and all(cell.is_header for cell in cells)
 
 
-def _headers(grid: Grid) -> dict[int, str]:
-    """Column → the texts of its header cells, from the top."""
-    stacked: dict[int, list[str]] = {}
-    for columns in grid:
-        for column, cell in columns.items():
-            text = cell.text.rstrip(" :")
-            if text and text not in stacked.setdefault(column, []):
-                stacked[column].append(text)
-    return {column: " ".join(texts) for column, texts in stacked.items()}
+class _ColumnNames:
+    """The texts of the header cells of a table's columns, from the top; false where there are none.
+
+    Columns below the same cells are one stretch, so that a wide span costs no more than a cell.
+    """
+
+    def __init__(self, head: list[list[_Placed]]) -> None:
+        edges = {edge for placed in head for one in placed for edge in (one.start, one.end)}
+        self._starts = sorted(edges)
+        stacked: list[dict[str, None]] = [{} for _ in self._starts]
+        for placed in head:
+            for one in placed:
+                if text := one.cell.text.rstrip(" :"):
+                    for at in self._stretches(one):
+                        stacked[at][text] = None
+        self._ahead: list[tuple[str, int, int]] = []
+        """From each stretch on: the first name, its stretch, and that of the first other name."""
+        first, at, other = "", len(stacked), len(stacked)
+        for place, texts in reversed(list(enumerate(stacked))):
+            if name := " ".join(texts):
+                first, at, other = name, place, other if name == first else at
+            self._ahead.append((first, at, other))
+        self._ahead.reverse()
+
+    def __bool__(self) -> bool:
+        return any(name for name, _, _ in self._ahead)
+
+    def _stretches(self, one: _Placed) -> range:
+        first = bisect_right(self._starts, one.start) - 1
+        return range(max(first, 0), bisect_left(self._starts, one.end))
+
+    def over(self, one: _Placed) -> str:
+        """The name of the columns of a cell; "" for one below several, which is a remark."""
+        stretches = self._stretches(one)
+        if not stretches:
+            return ""
+        name, at, other = self._ahead[stretches[0]]
+        return name if at < stretches.stop <= other else ""
 
 
-def _one_row(
-    filled: list[tuple[int, _TableCell]],
-    columns: Mapping[int, _TableCell],
-    headers: Mapping[int, str],
-) -> list[str]:
+def _one_row(filled: list[_Placed], headers: _ColumnNames) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []
     inner: list[str] = []
-    for _, cell in filled:
+    for one in filled:
+        cell = one.cell
         inner += cell.inner_rows
-        if not cell.lines:
-            continue
-        spanned = (headers.get(c, "") for c, one in sorted(columns.items()) if one is cell)
-        over = dict.fromkeys(filter(None, spanned))
-        header = next(iter(over)) if len(over) == 1 else ""  # a cell below several is a remark
-        parts.append(f"{header}: {cell.text}" if header else cell.text)
+        if cell.lines:
+            header = headers.over(one)
+            parts.append(f"{header}: {cell.text}" if header else cell.text)
     name = parts[0] if parts else ""
     dated = not _LETTERS.search(name.rpartition(": ")[2])
-    if not headers and len(parts) > 1 and filled[0][1].is_header:
+    if not headers and len(parts) > 1 and filled[0].cell.is_header:
         first = f"{parts[0].rstrip(' :')}: {parts[1]}"
         parts = [first, *parts[2:]]
     separator = "; " if headers else " | "

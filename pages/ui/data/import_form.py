@@ -21,6 +21,7 @@ LARGEST_UPLOAD_MB = 500
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
 LINKS = "linked_caches_left"
+UNDELETED = "undeleted_left"
 FIRST_QUESTIONS = {
     "Drugs": "Which medicines does the patient take?",
     "Conditions": "Which conditions does the patient have?",
@@ -204,8 +205,8 @@ def _ask(name: str, record: api.Record, question: str) -> None:
 
 
 def left_runs() -> None:
-    """The linked caches and damaged runs that the last removal of this session left, and the way to
-    remove the runs."""
+    """What the last removal of this session left: linked caches, folders that cannot be deleted,
+    and damaged runs with the way to remove them."""
 
     def warn(what: str, names: Sequence[str], remedy: str) -> None:
         st.warning(
@@ -216,6 +217,8 @@ def left_runs() -> None:
 
     if links := st.session_state.pop(LINKS, ()):
         warn("Caches behind a link", links, "Delete the folders that the links lead to.")
+    if lines := st.session_state.pop(UNDELETED, ()):
+        warn("Folders of stopped work", lines, "The next start tries to delete them again.")
     if runs := st.session_state.pop(LEFT, ()):
         warn("Damaged runs whose cohort cannot be read", runs, "Remove them on page Runs.")
         navigation.link("runs", "Open Runs", icon=":material/arrow_forward:")
@@ -244,6 +247,7 @@ def removal(name: str) -> None:
             st.session_state.pop(DONE, None)
             st.session_state[LEFT] = removed["damaged_runs"]
             st.session_state[LINKS] = removed["linked_caches"]
+            st.session_state[UNDELETED] = removed["undeleted"]
             st.cache_data.clear()  # results of its runs and records, in this process's memory
             st.cache_resource.clear()
             st.rerun()

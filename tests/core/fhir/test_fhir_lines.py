@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -118,3 +120,26 @@ def test_both_ways_of_entering_a_line_read_the_same(tmp_path: Path, number: str 
     assert not any(entered(tmp_path, full))
     assert max(len(record.events) for record in quick[0].values()) > 3
     assert read(tmp_path / "full", full) == quick
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("blank", ["\n", " \r\n", "\n" * 9_000, "\n" * 8_191 + "  ", "\t"])
+def test_blank_lines_are_counted_and_passed_over(tmp_path: Path, blank: str, packed: bool) -> None:
+    text = blank.join([f"{line({}, 'a')}\n", f"{line({}, 'b')}\n", f"no resource\n{blank}"])
+    wrong = text.split("\n").index(f"{blank.rpartition(chr(10))[2]}no resource") + 1
+    data = f"{json.dumps(patient())}\n{text}".encode()
+    file = tmp_path / f"a.ndjson{'.gz' if packed else ''}"
+    file.write_bytes(gzip.compress(data) if packed else data)
+    cohort = read_cohort(tmp_path)
+    assert len(cohort.records["p1"].events) == 2
+    (skipped,) = cohort.skipped
+    assert (skipped.file, skipped.line) == (file.name, wrong + 1)
+
+
+def test_millions_of_blank_lines_take_a_moment(tmp_path: Path) -> None:
+    file = tmp_path / "a.ndjson"
+    for blank in (1, 40 << 20):  # the first imports what the second needs
+        file.write_text(f"{json.dumps(patient())}\n{' ' * 9}{chr(10) * blank}{line({})}\n")
+        start = process_time()
+        assert len(read_cohort(tmp_path).records["p1"].events) == 1
+    assert process_time() - start < 5

@@ -417,7 +417,7 @@ def test_a_folder_that_cannot_be_deleted_is_named_and_the_removal_stays_written(
         raise PermissionError(13, "Permission denied", str(folder))
 
     with monkeypatch.context() as patch:
-        patch.setattr("midchart.core.services.removal.delete_tree", refuse)
+        patch.setattr("midchart.core.storage.staging.delete_tree", refuse)
         with pytest.raises(MidchartError, match="Permission denied"):
             api.remove_cohort("ward")
         (problem,) = recover()
@@ -437,7 +437,7 @@ def test_a_removal_that_has_begun_deletes_nothing_that_took_a_name_since(
         raise PermissionError(13, "Permission denied", str(folder))
 
     with monkeypatch.context() as patch:
-        patch.setattr("midchart.core.services.removal.delete_tree", end)
+        patch.setattr("midchart.core.storage.staging.delete_tree", end)
         with pytest.raises(MidchartError, match="Permission denied"):
             api.remove_cohort("ward", runs=True)
     assert not api.cohorts() and not api.status()
@@ -583,11 +583,7 @@ def test_temporary_folders_of_killed_processes_are_swept() -> None:
     assert holding(CANARY) == [] and hidden() == []
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_an_export_of_a_killed_process_is_deleted_where_it_was_written(tmp_path: Path) -> None:
-    config.data_folder().mkdir(parents=True)
-    desk = tmp_path / "desk"
-    (desk / ".export-of-others").mkdir(parents=True)
+def export_of_a_killed_process(desk: Path) -> Path:
     child = os.fork()
     if child == 0:
         try:
@@ -598,6 +594,117 @@ def test_an_export_of_a_killed_process_is_deleted_where_it_was_written(tmp_path:
             os._exit(1)  # as after a kill: nothing that follows the body is done
     os.waitpid(child, 0)
     (left,) = desk.glob(".export-*[0-9a-f]")
+    return left
+
+
+def refuse_to_delete(monkeypatch: pytest.MonkeyPatch, *parts: str) -> None:
+    """Refuse to delete folders and files whose path has one of these parts."""
+    ordinary = staging.delete_tree
+
+    def delete(folder: Path) -> None:
+        if any(part in str(folder) for part in parts):
+            raise PermissionError(13, "Permission denied", str(folder))
+        ordinary(folder)
+
+    monkeypatch.setattr(staging, "delete_tree", delete)
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_what_cannot_be_deleted_is_named_at_each_start_and_stops_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.import_cohort("ward", [("notes.csv", io.BytesIO(NOTES.encode()))])
+    (tmp_path / "desk").mkdir()
+    left = export_of_a_killed_process(tmp_path / "desk")
+    stuck = [
+        config.data_folder() / "..removal-1.json.x",
+        config.data_folder() / "..import-begun-1.json.x",
+        config.data_folder() / ".outgoing-a",
+        config.cache_folder() / "temporary" / ".incoming-a",
+    ]
+    lost = [
+        config.runs_folder() / ".outgoing-b" / "rows",
+        config.cache_folder() / "temporary" / ".incoming-b" / "rows",
+    ]
+    for file in (*stuck[:2], *(folder / "rows" for folder in stuck[2:]), *lost):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("text")
+    with monkeypatch.context() as patch:
+        refuse_to_delete(patch, *map(str, (left, *stuck)))
+        for _ in range(2):
+            problems = recover()
+            places = sorted(line.split(": ")[0] for line in problems)
+            assert places == sorted(map(str, (left, *stuck)))
+            assert not any("\n" in line for line in problems)
+        assert left.exists() and not any(file.exists() for file in lost)
+        undeleted = api.remove_cohort("ward")["undeleted"]
+        assert any(line.startswith(f"{left}: cannot be deleted") for line in undeleted)
+        assert not api.cohorts() and sorted(hidden()) == sorted(one.name for one in stuck[:3])
+    assert recover() == [] and hidden() == [] and holding(CANARY) == []
+    assert not any(one.exists() for one in (left, *stuck))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_folder_of_a_removal_that_cannot_be_deleted_stops_none_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare(tmp_path / "place")
+    (run,) = [row["run"] for row in api.status()]
+    with monkeypatch.context() as patch:
+        refuse_to_delete(patch, "reviews/.outgoing-")
+        with pytest.raises(InputError, match=f"-{run}: cannot be deleted"):
+            api.remove_cohort("ward", runs=True)
+        assert all("reviews/" in path for path in holding(CANARY))
+        (problem,) = recover()
+        assert f"-{run}: cannot be deleted" in problem
+    assert recover() == [] and hidden() == []
+
+
+def test_all_else_of_a_folder_is_deleted_where_a_part_of_it_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in "abc":
+        (tmp_path / "folder" / name).mkdir(parents=True)
+        (tmp_path / "folder" / name / f"{name}.txt").write_text(CANARY)
+    ordinary = os.unlink
+
+    def unlink(path: str, *, dir_fd: int | None = None) -> None:
+        if str(path).endswith("b.txt"):
+            raise PermissionError(13, "Permission denied", path)
+        ordinary(path, dir_fd=dir_fd)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", unlink)
+        with pytest.raises(PermissionError):
+            staging.delete_tree(tmp_path / "folder")
+    assert [one.name for one in (tmp_path / "folder").iterdir()] == ["b"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_export_that_cannot_be_deleted_when_it_ends_stays_written_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ordinary = shutil.rmtree
+
+    def rmtree(folder: Path, ignore_errors: bool = False) -> None:
+        if not folder.name.startswith(staging.EXPORTED):
+            ordinary(folder, ignore_errors)
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(staging.shutil, "rmtree", rmtree)
+        with staging.folder_at(tmp_path) as left:
+            raise OSError(28, "No space left on device")
+    assert left.exists()
+    assert recover() == [] and not left.exists()
+    assert not list((config.cache_folder() / "temporary").glob(".*"))
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_an_export_of_a_killed_process_is_deleted_where_it_was_written(tmp_path: Path) -> None:
+    config.data_folder().mkdir(parents=True)
+    desk = tmp_path / "desk"
+    (desk / ".export-of-others").mkdir(parents=True)
+    left = export_of_a_killed_process(desk)
     assert (left / "rows").read_text() == CANARY
     with staging.folder_at(desk) as at_work:
         assert recover() == [] and at_work.is_dir()

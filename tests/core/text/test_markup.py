@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from html import escape
+from time import process_time
 from xml.etree import ElementTree
 
 import pytest
@@ -146,6 +147,65 @@ def test_no_cell_is_lost_or_moved(rows: list[list[str]], indented: bool) -> None
     )
     lines = cda(f"<table>{gap}<tr>{heads}</tr>{gap}{body}{gap}</table>").split("\n")
     assert lines == ["; ".join(f"Head{i}: {c}" for i, c in enumerate(row)) for row in rows]
+
+
+@given(st.data(), st.integers(2, 6), st.integers(1, 6))
+def test_a_cell_that_spans_is_in_each_row_that_it_spans(
+    data: st.DataObject, width: int, height: int
+) -> None:
+    texts: dict[tuple[int, int], str] = {}
+    expected: list[list[str]] = [[] for _ in range(height)]
+    body = ""
+    for row in range(height):
+        body += "<tr>"
+        for column in range(width):
+            if (row, column) in texts:
+                continue
+            free = next((c for c in range(column, width) if (row, c) in texts), width) - column
+            columns = data.draw(st.integers(1, free))
+            rows = data.draw(st.integers(1, height - row)) if column else 1
+            text = f"Cell{row}x{column}"
+            texts |= {
+                (row + down, column + right): text
+                for down in range(rows)
+                for right in range(columns)
+            }
+            body += f"<td colspan='{columns}' rowspan='{rows}'>{text}</td>"
+        body += "</tr>"
+    for row in range(height):
+        shown = [texts[row, column] for column in range(width)]
+        for column, text in enumerate(shown):
+            if text not in shown[:column]:
+                expected[row].append(
+                    text if shown.count(text) > 1 else f"Head{column}: {text}"
+                )  # below several headers it is a remark
+    heads = "".join(f"<th>Head{column}</th>" for column in range(width))
+    lines = cda(f"<table><tr>{heads}</tr>{body}</table>").split("\n")
+    assert lines == ["; ".join(cells) for cells in expected]
+
+
+def test_a_later_cell_that_overlaps_takes_the_columns_of_an_earlier_one() -> None:
+    table = (
+        "<table><tr><th>A</th><th>B</th><th>C</th></tr>"
+        "<tr><td>one</td><td colspan='2' rowspan='3'>over</td></tr>"
+        "<tr><td colspan='2' rowspan='2'>late</td><td>last</td></tr></table>"
+    )
+    assert cda(table) == "A: one; over\nlate; C: over; last"
+
+
+def test_a_line_of_many_exponents_takes_time_in_proportion_to_them() -> None:
+    start = process_time()
+    assert cda("10<sup>9</sup> <sup/>" * 60_000) == " ".join(["10^9"] * 60_000)
+    assert process_time() - start < 8
+
+
+@pytest.mark.parametrize("spans", ["", " colspan='900'"])
+def test_a_wide_table_takes_time_in_proportion_to_its_cells(spans: str) -> None:
+    start = process_time()
+    row = f"<tr>{f'<td{spans}>c</td>' * 2_500}</tr>"
+    lines = cda(f"<table><tr>{f'<th{spans}>h</th>' * 2_500}</tr>{row * 20}</table>").split("\n")
+    assert sum(line.count("h: c") for line in lines) >= 20 * 2_500
+    assert process_time() - start < 10
 
 
 CASES = {
