@@ -19,6 +19,14 @@ from typing import Any
 
 ROW_TOKENS = 96
 """Tokens of one line of a table row; a longer row is continued with its name repeated."""
+MOST_REPEATED = 200
+"""Characters of a text wherever it is written again: the name of a column or row, a cell in the
+rows below its own, a footnote where it is referred to."""
+_MOST_AGAIN = 4 * MOST_REPEATED
+"""Characters of a row that its table's cells above have."""
+_FEW_SPANNED, _SPANNED_A_CELL = 10_000, 5
+"""Places that the cells of a table take in rows below their own, at most: so many, and so many for
+each cell. No span is followed in the rows after that."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
 
@@ -101,6 +109,11 @@ def _is_left_out(element: Any) -> bool:
     return hidden or tag in _UNREAD or "display:none" in style or is_deleted(element)
 
 
+def _again(text: str) -> str:
+    """A text as it is written where it is not for the first time."""
+    return text if len(text) <= MOST_REPEATED else f"{text[: MOST_REPEATED - 1].rstrip()}…"
+
+
 def _footnotes(root: Any) -> Mapping[str, str]:
     """ID → text of the footnotes of a narrative."""
     notes = (one for one in root.iter() if isinstance(one.tag, str) and _tag(one) == "footnote")
@@ -122,6 +135,13 @@ class _TableCell:
         """The lines in one, joined by commas where they do not end in a mark."""
         parts = [line if _ENDED.search(line) else f"{line}," for line in self.lines[:-1]]
         return " ".join([*parts, *self.lines[-1:]])
+
+    def below(self) -> _TableCell:
+        """The cell in the rows below its own that it spans."""
+        inner = self.inner_rows if sum(map(len, self.inner_rows)) <= MOST_REPEATED else []
+        if inner is self.inner_rows and sum(map(len, self.lines)) < MOST_REPEATED:
+            return self
+        return replace(self, lines=[_again(self.text)] if self.lines else [], inner_rows=inner)
 
 
 @dataclass
@@ -213,7 +233,7 @@ class _Layout:
         elif tag == "footnote":
             self._line.append(f" ({' '.join(self._inside(element))}) ")
         elif tag == "footnoteref":
-            note = self.footnotes.get(element.get("IDREF") or "", "")
+            note = _again(self.footnotes.get(element.get("IDREF") or "", ""))
             self._line.append(f" ({note}) " if note else " ")
         elif tag in ("rendermultimedia", "img", "video", "audio"):
             title = element.get("alt") or " ".join(self._inside(element))
@@ -324,12 +344,13 @@ def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
 @dataclass(frozen=True, slots=True)
 class _Placed:
     """A cell in the columns ``start`` to ``end`` (excluded) of a row and the rows below it, up to
-    ``below`` (excluded)."""
+    ``below`` (excluded); ``again``: it begins in a row above."""
 
     start: int
     end: int
     cell: _TableCell
     below: int
+    again: bool = False
 
 
 def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
@@ -340,6 +361,7 @@ def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
     """
     grid: list[list[_Placed]] = []
     spanning: list[_Placed] = []
+    left = _FEW_SPANNED + _SPANNED_A_CELL * sum(len(row.cells) for row in rows)
     for at, row in enumerate(rows):
         above = iter(_visible(spanning))
         taken = next(above, None)
@@ -353,7 +375,12 @@ def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
             column += cell.columns
         placed = sorted([*spanning, *fresh], key=lambda one: one.start)
         grid.append(_visible(placed))
-        spanning = [one for one in placed if one.below > at + 1]
+        spanning = [
+            replace(one, cell=one.cell.below(), again=True) for one in placed if one.below > at + 1
+        ]
+        left -= len(spanning)
+        if left < 0:
+            spanning = []
     return grid
 
 
@@ -427,7 +454,7 @@ class _ColumnNames:
         stacked: list[dict[str, None]] = [{} for _ in self._starts]
         for placed in head:
             for one in placed:
-                if text := one.cell.text.rstrip(" :"):
+                if not one.again and (text := one.cell.text.rstrip(" :")):
                     for at in self._stretches(one):
                         stacked[at][text] = None
         self._ahead: list[tuple[str, int, int]] = []
@@ -438,6 +465,7 @@ class _ColumnNames:
                 first, at, other = name, place, other if name == first else at
             self._ahead.append((first, at, other))
         self._ahead.reverse()
+        self._written: set[str] = set()
 
     def __bool__(self) -> bool:
         return any(name for name, _, _ in self._ahead)
@@ -447,20 +475,32 @@ class _ColumnNames:
         return range(max(first, 0), bisect_left(self._starts, one.end))
 
     def over(self, one: _Placed) -> str:
-        """The name of the columns of a cell; "" for one below several, which is a remark."""
+        """The name of the columns of a cell, a long one in full the first time alone; "" for one
+        below several, which is a remark."""
         stretches = self._stretches(one)
         if not stretches:
             return ""
         name, at, other = self._ahead[stretches[0]]
-        return name if at < stretches.stop <= other else ""
+        if not at < stretches.stop <= other:
+            return ""
+        if len(name) > MOST_REPEATED:
+            if name in self._written:
+                return _again(name)
+            self._written.add(name)
+        return name
 
 
 def _one_row(filled: list[_Placed], headers: _ColumnNames) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []
     inner: list[str] = []
+    again = 0
     for one in filled:
         cell = one.cell
+        if one.again:
+            again += sum(map(len, (*cell.lines, *cell.inner_rows)))
+            if again > _MOST_AGAIN:
+                continue
         inner += cell.inner_rows
         if cell.lines:
             header = headers.over(one)
@@ -474,11 +514,12 @@ def _one_row(filled: list[_Placed], headers: _ColumnNames) -> list[str]:
     if dated and len(parts) > 2:  # a date alone names no row
         parts = [separator.join(parts[:2]), *parts[2:]]
         name = parts[0]
+    full, name = name, _again(name)
     lines: list[str] = []
     line, length = "", 0
     for part in parts:
         tokens = len(_TOKEN.findall(part)) + 1
-        if line and length + tokens > ROW_TOKENS and line != name:
+        if line and length + tokens > ROW_TOKENS and line not in (full, name):
             lines.append(line)
             line, length = name, len(_TOKEN.findall(name)) + 1
         line = f"{line}{separator}{part}" if line else part

@@ -236,3 +236,40 @@ def test_small_documents_read_as_they_should(case: str) -> None:
     assert {e.text for record in cohort.records.values() for e in record.events} == CASES[case]
     assert len(cohort.records) == (2 if case[:2] in ("01", "03", "07") else 1)
     assert all(part["unaccounted"] == 0 for part in report["balance"])
+
+
+LONG = " ".join(f"word{number}" for number in range(200))
+ROWS, CELLS = "<tr><td>3</td><td>4</td></tr>" * 500, f"<td>{'cell ' * 60}</td>" * 200
+SPANNING = "<table><tr><td rowspan='900'>{}</td><td>first</td></tr>{}</table>"
+REPEATED = {
+    "cell": SPANNING.format(LONG, ROWS),
+    "column": (
+        f"<table><tr><th>{LONG}</th><th>B</th></tr><tr><td>1</td><td>2</td></tr>{ROWS}</table>"
+    ),
+    "cells": "<table><tr>{}<td>first</td></tr>{}</table>".format(
+        f"<td rowspan='900'>{LONG}</td>" * 20, ROWS
+    ),
+    "row": f"<table><tr><th>{LONG}</th><td>first</td>{CELLS}</tr></table>",
+    "inner rows": SPANNING.format(
+        f"<table><tr><th>A</th><th>B</th></tr><tr><td>{LONG}</td><td>5</td></tr></table>", ROWS
+    ),
+    "footnote": (
+        f"<p>Fever <footnote ID='a'>{LONG}</footnote></p>"
+        + "<p>x <footnoteRef IDREF='a'/></p>" * 500
+    ),
+}
+
+
+def test_many_cells_that_span_many_rows_take_time_in_proportion_to_their_markup():
+    block = "<tr>" + "<td rowspan='1000'>a</td>" * 1000 + "</tr>" + "<tr><td>b</td></tr>" * 999
+    source = f"<table>{block * 4}</table>"
+    text = cda(source)
+    assert len(text) < 20 * len(source) and text.count("b") >= 4 * 999 - 1000
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_a_long_text_is_written_in_full_once(what):
+    text = cda(REPEATED[what])
+    assert text.count("word199") == (20 if what == "cells" else 1)
+    assert len(text) < 20 * len(REPEATED[what])
+    assert text.count("first") == (0 if what in ("column", "footnote") else 1)
