@@ -17,7 +17,6 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -27,10 +26,9 @@ from midchart.core import weights
 from midchart.core.errors import MissingModel
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.gguf import Gguf, GgufOptions, added_tokens
+from midchart.core.readers.gguf import Gguf, GgufOptions
 from midchart.core.readers.qwen import Choose
 from midchart.core.storage.lock import Lock
-from midchart.core.text.chat_template import with_control
 from midchart.core.text.prompt import COMPLETION, Frame
 
 Watch = Callable[[str], None]
@@ -124,10 +122,10 @@ class Gemma(Gguf):
         """
         cls.model_file(cls.read_options(options).model)
 
-    @cached_property
-    def _frame(self) -> Frame:
+    @property
+    def frame(self) -> Frame:
         """The frame of a completion."""
-        return with_control(FRAME, added_tokens(self.file))
+        return FRAME
 
     @classmethod
     def mark(cls, model: str = "", **others: Any) -> str:

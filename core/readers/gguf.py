@@ -137,7 +137,7 @@ def shared_engine(file: Path, window: int, threads: int) -> LlamaEngine:
     return LlamaEngine(file, window, threads)
 
 
-def added_tokens(file: Path) -> list[tuple[str, bool]]:
+def _added(file: Path) -> list[tuple[str, bool]]:
     """The tokens that llama.cpp looks for in a text before all others, each with whether it is a
     control token, as a GGUF file has them."""
     gguf: Any = importlib.import_module("gguf")
@@ -242,7 +242,7 @@ class Gguf(Configurable):
         start = engine.start()
         if not frame.head.startswith(start):
             frame = replace(frame, head=start + frame.head)
-        return with_control(frame, added_tokens(self.file))
+        return with_control(frame, _added(self.file))
 
     @cached_property
     def _engine(self) -> LlamaEngine:

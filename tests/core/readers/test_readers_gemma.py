@@ -51,16 +51,6 @@ def test_it_refuses_what_it_cannot_do(file: Path) -> None:
     assert not file.exists()
 
 
-def test_its_frame_knows_the_control_tokens_of_its_file(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    added = [("[multimodal]", True), ("<start_of_turn>", True), ("\n\n", False), ("<h1>", False)]
-    monkeypatch.setattr(gemma, "added_tokens", lambda place: added if place == file else [])
-    frame = Gemma(PROTOCOL).frame
-    assert replace(frame, control=()) == gemma.FRAME
-    assert frame.control == ("[multimodal]",)  # the form of the second is known of all models
-
-
 def test_without_the_packages_one_line_says_how_to_install_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
