@@ -223,23 +223,24 @@ class _Unpacked(io.RawIOBase):
                     return b""
                 if not self._packed:
                     continue
-                self._begin()
-            data = self._member.decompress(self._packed, most)
-            if self._member.eof:
-                self._packed, self._member = self._member.unused_data, None
+                self._member = self._begin()
+            member = self._member
+            data = member.decompress(self._packed, most)
+            if member.eof:
+                self._packed, self._member = member.unused_data, None
             else:
-                self._packed = self._member.unconsumed_tail
+                self._packed = member.unconsumed_tail
             if data:
                 return data
             if ended:
                 raise EOFError("the file ends before its last part does")
 
-    def _begin(self) -> None:
-        self._member = zlib.decompressobj(_GZIP)
+    def _begin(self) -> Any:
         self._members += 1
         if self._members > (most := MEMBERS + self._size // MEMBER):
             reason = f"is packed in over {most:,} parts of a few bytes each"
             raise DataError(self._name, None, reason, "unpack it, and pack it as one")
+        return zlib.decompressobj(_GZIP)
 
     def close(self) -> None:
         self._file.close()
