@@ -178,8 +178,13 @@ def entries_of(place: Path, deep: bool = False) -> list[Path]:
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file or folder of this name is no part of a cohort: no loader reads it."""
-    return name.startswith(".") or name == "__MACOSX"
+    """Whether a file or folder of this name is no part of a cohort: no loader reads it. One whose
+    name is not UTF-8 is named as left out by :func:`check_folder`."""
+    return name.startswith(".") or name == "__MACOSX" or not _is_utf8(name)
+
+
+def _is_utf8(name: str) -> bool:
+    return name.isascii() or valid_unicode(name) == name
 
 
 def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
@@ -222,15 +227,17 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
     return regular
 
 
-def check_folder(root: Path) -> None:
+def check_folder(root: Path) -> list[Skip]:
     """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
-    a hidden folder, whose files are no records, and for a name that is no valid Unicode."""
+    a hidden folder, whose files are no records. Gives what is left out for its name's sake."""
     hold_root(root, (config.data_folder(), config.cache_folder(), config.state_folder()))
     inside = root.resolve()
+    left_out: list[Skip] = []
     for folder, names, files in os.walk(root):
         for name in (*names, *files):
-            if not name.isascii() and (valid := valid_unicode(name)) != name:
-                raise DataError(valid, None, "has a name that is not UTF-8", "rename it")
+            if not _is_utf8(name):
+                place = valid_unicode(shown(Path(folder, name), root))
+                left_out.append(Skip(place, None, "has a name that is not UTF-8 — rename it"))
         for path in (Path(folder, name) for name in names):
             if not path.is_symlink():
                 continue
@@ -245,6 +252,7 @@ def check_folder(root: Path) -> None:
                     shown(path, root), None, "is a link to a hidden folder of the cohort",
                     "rename that folder, or move it there",
                 )  # fmt: skip
+    return left_out
 
 
 def read_unchanged(path: Path, name: str, read: Callable[[], T]) -> T:

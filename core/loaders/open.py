@@ -276,9 +276,10 @@ def read_cohort(path: str | Path) -> Cohort:
     """The cohort that the files at a path hold; raises DataError where it cannot be read."""
     loader = find_loader(path)
     try:
-        if Path(path).is_dir():
-            check_folder(Path(path))
-        return loader.load(str(path))
+        left_out = check_folder(Path(path)) if Path(path).is_dir() else []
+        cohort = loader.load(str(path))
+        cohort.skipped.extend(left_out)
+        return cohort
     except OSError as error:
         raise data_error(error, str(path)) from None
 

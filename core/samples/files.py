@@ -50,7 +50,8 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
     """
     if not path.is_dir():
         return [path] if suffix_of(path) in suffixes else []
-    check_folder(path)
+    if left_out := check_folder(path):
+        raise DataError(left_out[0].file, None, left_out[0].reason)
     files: list[Path] = []
     for one in path.rglob("*"):
         if suffix_of(one) in suffixes and one.is_file() and not one.name.startswith("."):

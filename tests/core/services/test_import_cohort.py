@@ -215,7 +215,7 @@ def test_a_cohort_on_which_a_loader_fails_hides_no_other(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no such names")
-def test_a_name_that_is_not_utf_8_is_refused_in_one_line(workspace: Path) -> None:
+def test_a_file_whose_name_is_not_utf_8_is_left_out_by_name(workspace: Path) -> None:
     folder = workspace / "data" / "cohorts"
     for name in ("good", "file", "folder-\udcff"):
         (folder / name).mkdir(parents=True)
@@ -224,7 +224,12 @@ def test_a_name_that_is_not_utf_8_is_refused_in_one_line(workspace: Path) -> Non
     cards = {card.name: card.problem for card in api.cohorts()}
     assert list(cards) == ["file", "folder-\ufffd", "good"]
     assert cards["good"] == ""
-    assert cards["file"] == "p\ufffd.txt: has a name that is not UTF-8 — rename it"
+    assert cards["file"] == ""
+    cohort = api.open_data(str(folder / "file"))
+    assert list(cohort.records) == ["p1"]
+    assert [(one.file, one.reason) for one in cohort.skipped] == [
+        ("p\ufffd.txt", "has a name that is not UTF-8 — rename it")
+    ]
     assert "is not UTF-8 text; rename the file or folder" in cards["folder-\ufffd"]
 
 
