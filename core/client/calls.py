@@ -170,20 +170,20 @@ def error_body(error: BaseException) -> str:
     return str(getattr(error, "body", "")).lower()
 
 
-MOST_TOKENS = 1 << 32
+LARGEST_COUNT = 1 << 32
 """Larger counts are no server's: rows take the sum of two million such counts."""
 
 
-def token_count(usage: Any, name: str, missing: int | None = None) -> int | None:
-    """A number of tokens that a response's usage, an object or JSON, reports.
+def reported_count(part: Any, name: str, missing: int | None = None) -> int | None:
+    """A number, of tokens or prompts, that a part of a response, an object or JSON, reports.
 
     ``missing`` where it reports none; None, unknown, for what is no whole number from 0 to
-    :data:`MOST_TOKENS`.
+    :data:`LARGEST_COUNT`.
     """
-    value = usage.get(name) if isinstance(usage, dict) else getattr(usage, name, None)
+    value = part.get(name) if isinstance(part, dict) else getattr(part, name, None)
     if value is None:
         return missing
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else None
+    return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
 
 
 def _error_type(error: BaseException) -> str:

@@ -44,7 +44,7 @@ from midchart.core.client.calls import (
     error_body,
     map_concurrently,
     quiet_clients,
-    token_count,
+    reported_count,
     typed_failure,
 )
 from midchart.core.client.prices import Price, estimated_tokens, price_of
@@ -365,9 +365,9 @@ class _ClaudeAPI:
     def read_message(self, message: Any, how: str, tempered: bool) -> Reply:
         """The reply in a message; raises CallFailed for any other form than the API's."""
         content, usage = getattr(message, "content", None), getattr(message, "usage", None)
-        read, written = (token_count(usage, f"{name}_tokens") for name in ("input", "output"))
-        cached = token_count(usage, "cache_read_input_tokens", missing=0)
-        stored = token_count(usage, "cache_creation_input_tokens", missing=0)
+        read, written = (reported_count(usage, f"{name}_tokens") for name in ("input", "output"))
+        cached = reported_count(usage, "cache_read_input_tokens", missing=0)
+        stored = reported_count(usage, "cache_creation_input_tokens", missing=0)
         stopped = getattr(message, "stop_reason", None)
         if (
             not isinstance(content, list)
@@ -663,7 +663,7 @@ def _left(wanted: _Wanted) -> list[int]:
 
 def _done(status: Any, n: int) -> int:
     """Prompts of a batch of ``n`` that are no longer processed; 0 where it does not say."""
-    waiting = token_count(getattr(status, "request_counts", None), "processing")
+    waiting = reported_count(getattr(status, "request_counts", None), "processing")
     return 0 if waiting is None else max(n - waiting, 0)
 
 

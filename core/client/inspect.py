@@ -35,7 +35,7 @@ from midchart.core.client.calls import (
     map_concurrently,
     quiet_clients,
     read_as_utf8,
-    token_count,
+    reported_count,
 )
 from midchart.core.client.claude import (
     CallBudget,
@@ -326,8 +326,8 @@ class InspectModel:
         usage = output.usage
         names = ("input_tokens_cache_read", "input_tokens_cache_write")
         counts = [
-            *(token_count(usage, name) for name in ("input_tokens", "output_tokens")),
-            *(token_count(usage, name, missing=0) for name in names),
+            *(reported_count(usage, name) for name in ("input_tokens", "output_tokens")),
+            *(reported_count(usage, name, missing=0) for name in names),
         ]
         read, written, cached, stored = (count or 0 for count in counts)
         known = self.price is not None and None not in counts
@@ -335,7 +335,7 @@ class InspectModel:
         how = "alone, temperature 0" if tempered else "alone, the model's own temperature"
         model = str(output.model or self.options.model)
         used = Usage(model, read + cached + stored, written, cached, cost, how)
-        reply = Reply(text, used, ended, reasoning, token_count(usage, "reasoning_tokens") or 0)
+        reply = Reply(text, used, ended, reasoning, reported_count(usage, "reasoning_tokens") or 0)
         return reply if self._permit is None else self._permit.without_key(reply)
 
     def max_cost(self, request: Request) -> float:

@@ -14,9 +14,9 @@ from functools import cache
 from typing import Any
 
 import httpx2
-import numpy as np
 
 from midchart.core.client.calls import CallFailed, read_as_utf8
+from midchart.core.parsing import DEEPEST, json_depth
 
 LARGEST_ANSWER = 8 << 20
 """Bytes of an answer."""
@@ -25,10 +25,6 @@ LARGEST_BATCH = 1 << 30
 BATCH_S = 3600.0
 """Seconds that sending a batch, or reading its results, may take."""
 _BATCHES = "/messages/batches"
-DEEPEST_JSON = 64
-_STEPS = np.zeros(256, np.int8)
-_STEPS[list(b"[{")], _STEPS[list(b"]}")] = 1, -1
-"""By how many levels a byte of JSON, outside of strings, leads further in."""
 
 
 @cache
@@ -84,10 +80,9 @@ class LimitedClient(httpx2.Client):
                     raise CallFailed(
                         f"{self.service} sent an answer that is no text in UTF-8", billed=True
                     )
-                if json_depth(response.content) > DEEPEST_JSON:
+                if json_depth(response.content) > DEEPEST:
                     raise CallFailed(
-                        f"{self.service} sent an answer nested more than {DEEPEST_JSON} levels "
-                        "deep",
+                        f"{self.service} sent an answer nested more than {DEEPEST} levels deep",
                         billed=True,
                     )
         except BaseException:
@@ -160,11 +155,3 @@ class _Backend:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._backend, name)
-
-
-def json_depth(content: bytes) -> int:
-    """How deeply arrays and objects are nested in a JSON text, whether or not it is valid."""
-    unescaped = content.replace(rb"\\", b"").replace(rb"\"", b"")  # all other quotes begin or end
-    codes = np.frombuffer(unescaped, np.uint8)
-    in_string = np.cumsum(codes == ord('"'), dtype=np.uint8) % 2 == 1
-    return int(np.cumsum(_STEPS[codes] * ~in_string, dtype=np.int32).max(initial=0))

@@ -31,7 +31,7 @@ from midchart.core.client.calls import (
     call_failure,
     error_body,
     quiet_clients,
-    token_count,
+    reported_count,
 )
 from midchart.core.config import Secret
 from midchart.core.egress import Permit
@@ -213,8 +213,8 @@ class OpenAIServer:
         if not isinstance(models, list):
             raise broken_response(self.service)
         for model in map(_object, models):
-            reported = token_count(model.get("meta"), "n_ctx")  # llama.cpp's
-            length = token_count(model, "max_model_len", reported)
+            reported = reported_count(model.get("meta"), "n_ctx")  # llama.cpp's
+            length = reported_count(model, "max_model_len", reported)
             if model.get("id") == self.model and length:
                 return length
         raise InputError(
@@ -345,9 +345,11 @@ def _read_response(
     elif not text and ended == "stop":
         ended = "empty"
     usage = _object(response.get("usage"))
-    read, written = (token_count(usage, f"{kind}_tokens") or 0 for kind in ("prompt", "completion"))
+    read, written = (
+        reported_count(usage, f"{kind}_tokens") or 0 for kind in ("prompt", "completion")
+    )
     details = _object(usage.get("completion_tokens_details"))
-    thought = token_count(details, "reasoning_tokens") or 0
+    thought = reported_count(details, "reasoning_tokens") or 0
     model = response.get("model")
     name = model if isinstance(model, str) else ""
     reply = ServerReply(text, read, written, path, ended, reasoning.strip(), thought, name)

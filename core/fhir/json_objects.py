@@ -12,12 +12,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from midchart.core.parsing import DEEPEST, LONGEST_INTEGER, read_json
+from midchart.core.parsing import DEEPEST, LONGEST_INTEGER, json_depth, read_json
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -33,11 +32,6 @@ _LONGEST_CACHED = 1024
 _OPENING = re.compile(rb"\s*([\[{])")
 _MOST_NAMES = 64
 """Elements of the largest resource of whose names a result is in memory."""
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string, or what begins as one and has no end: each byte is looked at once."""
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""A bracket as the step, as a signed byte, that it makes in depth."""
-_NO_BRACKETS = bytes(set(range(256)) - {*b"[]{}"})
 _DIGITS = re.compile(rb"[0-9]{%d}" % (LONGEST_INTEGER + 1))
 
 
@@ -185,13 +179,7 @@ def is_plain(data: bytes) -> bool:
             return False
     except UnicodeDecodeError:
         return False
-    return data.count(b"[") + data.count(b"{") <= DEEPEST or _levels(data) <= DEEPEST
-
-
-def _levels(data: bytes) -> int:
-    """Levels of arrays and objects of a document, if it is JSON."""
-    brackets = _STRING.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(brackets).cast("b")), default=0)
+    return data.count(b"[") + data.count(b"{") <= DEEPEST or json_depth(data) <= DEEPEST
 
 
 def _has_long_number(data: bytes) -> bool:

@@ -19,8 +19,8 @@ from midchart.core.regular_files import open_regular
 
 RATIO, UNPACKED = 250, 4 << 20
 """How many times its packed size, beyond some bytes, a file unpacks to. Text of records reaches
-130: indented FHIR of vital signs each minute; exports of FHIR as lines, with ids in sequence, were
-measured at 70 to 105, of any size. Deflate reaches 1,032."""
+130: indented FHIR of vital signs each minute; generated exports of FHIR as lines, with ids in
+sequence, 70 to 105, of any size. Deflate reaches 1,032."""
 HELD_RATIO, HELD_UNPACKED = 60, 32 << 20
 """The same of what is not read as a stream, and large: C-CDA and notes that were measured reach
 20."""

@@ -163,7 +163,7 @@ def sweep(root: Path, spared: tuple[str, ...] = ()) -> list[str]:
     try:
         places = list(root.glob(_HIDDEN))
     except OSError as error:
-        return [_not_deleted(root / _HIDDEN, error)]
+        return [_not_deleted(root, error)]
     problems: list[str] = []
     for place in places:
         try:

@@ -23,10 +23,12 @@ MOST_REPEATED = 200
 """Characters of a text wherever it is written again: the name of a column or row, a cell in the
 rows below its own, a footnote where it is referred to."""
 _MOST_AGAIN = 4 * MOST_REPEATED
-"""Characters of a row that its table's cells above have."""
+"""Characters that cells of the rows above have in a row; others stand in their own row alone."""
 _FEW_SPANNED, _SPANNED_A_CELL = 10_000, 5
 """Places that the cells of a table take in rows below their own, at most: so many, and so many for
-each cell. No span is followed in the rows after that."""
+each cell. In the rows after that no span is followed, and no column has a name."""
+_BEYOND = 1 << 30
+"""A column after all that have a name."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
 
@@ -365,7 +367,7 @@ def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
     for at, row in enumerate(rows):
         above = iter(_visible(spanning))
         taken = next(above, None)
-        column = 0
+        column = 0 if left >= 0 else _BEYOND
         fresh: list[_Placed] = []
         for cell in row.cells:
             while taken is not None and taken.start <= column:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.client.limits import json_depth
 from midchart.core.errors import InputError
 from midchart.core.judges import JUDGES
+from midchart.core.parsing import json_depth
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text.prompt import build_prompt

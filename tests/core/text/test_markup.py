@@ -267,6 +267,20 @@ def test_many_cells_that_span_many_rows_take_time_in_proportion_to_their_markup(
     assert len(text) < 20 * len(source) and text.count("b") >= 4 * 999 - 1000
 
 
+def test_no_name_of_a_column_is_given_where_spans_are_no_longer_followed():
+    names = "<tr>" + "".join(f"<th>N{number}</th>" for number in range(1001)) + "</tr>"
+    block = (
+        "<tr>"
+        + "<td rowspan='1000'>a</td>" * 1000
+        + "<td>b</td></tr>"
+        + "<tr><td>c</td></tr>" * 900
+    )
+    lines = cda(f"<table>{names}{block}</table>").splitlines()
+    last = [line for line in lines if line.endswith("c")]
+    assert last[0].endswith("N1000: c") and last[-1] == "c"
+    assert not any("N0: c" in line for line in lines)
+
+
 @pytest.mark.parametrize("what", REPEATED)
 def test_a_long_text_is_written_in_full_once(what):
     text = cda(REPEATED[what])
