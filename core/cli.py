@@ -16,6 +16,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
+from importlib.metadata import entry_points
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TextIO
@@ -149,11 +150,20 @@ def flag(name: str, help: str) -> Argument:
     return arg(name, action="store_true", help=help)
 
 
-def command(name: str, help: str, *arguments: Argument) -> Callable[[Command], Command]:
-    """Decorator of a command's function; every command takes ``--json`` too."""
+def command(
+    name: str, help: str, *arguments: Argument, group: str = "", examples: Sequence[str] = ()
+) -> Callable[[Command], Command]:
+    """Decorator of a command's function; every command takes ``--json`` too.
+
+    A command of an installed package names its ``group`` in the list of commands and its
+    ``examples``; the entry point in the group ``midchart.commands`` names its function.
+    """
 
     def enter(function: Command) -> Command:
         COMMANDS[name] = help, arguments, function
+        if group:
+            GROUPS[group] = f"{GROUPS.get(group, '')} {name}".lstrip()
+            EXAMPLES[name] = tuple(examples)
         return function
 
     return enter
@@ -957,7 +967,7 @@ _INCLUDED = "20261125-202038-6736ca"
 """A run that is included; ``midchart examples`` opens it."""
 _AUDIT = "20261126-090000-0a1b2c"
 """Placeholder for the id of an audit run in examples of commands."""
-EXAMPLES = {
+EXAMPLES: dict[str, tuple[str, ...]] = {
     "app": ("midchart app --port 8600",),
     "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
     "examples": ("midchart examples",),
@@ -1053,6 +1063,8 @@ COMPLETED: dict[str, Callable[..., list[str]]] = {
 
 @cache
 def _parser() -> _Parser:
+    for point in entry_points(group="midchart.commands"):
+        point.load()
     width = max(map(len, COMMANDS))
     groups = [
         f"{title}:\n"

@@ -8,6 +8,7 @@ process. A deep link on a cold server therefore runs a page without ``app.py``;
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,9 @@ FOLDER = Path(__file__).resolve().parent.parent
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A page: its group in the menu, its file (the stem is the address), its title there, and the
-    question that it answers.
+    """A page: its group in the menu, its name (the address, and the stem of its file in this
+    folder), its title there, and the question that it answers; ``file``: where a page of an
+    installed package is.
 
     No icon: Streamlit would make it the tab's icon, and fetch that from a font server.
     """
@@ -29,6 +31,7 @@ class Place:
     name: str
     title: str
     question: str
+    file: Path | None = None
 
 
 PLACES = tuple(
@@ -55,7 +58,8 @@ PLACES = tuple(
         ),
     }.items()
     for words in places
-)
+) + tuple(point.load() for point in entry_points(group="midchart.pages"))
+"""The pages of this folder, and those that installed packages name as a :class:`Place` each."""
 
 _state = {"declared": False}
 
@@ -72,7 +76,7 @@ def declared() -> bool:
 
 def _page(place: Place) -> Page:
     return st.Page(
-        FOLDER / f"{place.name}.py",
+        place.file or FOLDER / f"{place.name}.py",
         title=place.title,
         url_path="start" if place.name == "home" else place.name,
         default=place.name == "home",
