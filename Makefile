@@ -50,9 +50,10 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt p
 	$(PIP) --no-deps --editable .
 	@touch $@ $(VENV)/.app
 
-# What needs no browser, server or process of its own.
+# What needs no browser, server or process of its own. Its processor time, user and system, is the last line.
 test: $(VENV)/.test
-	@$(MAKE) --no-print-directory lint contracts unit
+	@$(MAKE) --no-print-directory lint contracts unit; status=$$?; \
+	times | awk 'NR == 2 { print "processor time of make test: " $$1 " user, " $$2 " system" }'; exit $$status
 
 # The rest: browsers and servers are waited for at times, so that others use the processor meanwhile.
 check: test docs
