@@ -27,7 +27,6 @@ from midchart.core.errors import InputError, MidchartError, WorkFailed, require_
 from midchart.core.format import about_left, decimals, duration, visible, visible_json
 from midchart.core.parsing import user_path
 from midchart.core.regular_files import read_named
-from midchart.core.storage.files import protect_new_files
 from midchart.core.time_left import TimeLeft
 
 # Output: one JSON document, tables in columns, progress on standard error.
@@ -1116,7 +1115,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")  # JSON's escapes are the same
     try:
         require_posix()
-        protect_new_files()
         parser = _parser()
         if completing():
             import argcomplete

@@ -19,7 +19,6 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import midchart
-from midchart.core.regular_files import hold_root
 from tests.support.run_helpers import ROOT, SHARED, set_workspace
 
 if Path(midchart.__file__).parent != ROOT:
@@ -81,13 +80,6 @@ def sentences_encoded_once(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "embeddings"
     folder.mkdir(exist_ok=True)
     SHARED.append(folder)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def tests_apart(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A table right in a test's folder holds the folder around it: not all tests with it."""
-    base = tmp_path_factory.getbasetemp()
-    hold_root(base, [base])
 
 
 @pytest.fixture(scope="session", autouse=True)

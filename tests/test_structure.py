@@ -7,7 +7,6 @@ import json
 import re
 import subprocess
 import sys
-from collections import Counter
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -15,7 +14,6 @@ import grimp
 import pytest
 
 from tests.sizes import repeated_class_names
-from tests.support.opened_by_name import opened_by_name
 
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "streamlit"]
@@ -103,7 +101,7 @@ def test_the_top_level_has_no_other_folder():
     files = {t for t in tops if not t.startswith(".")}
     assert files <= {
         "__init__.py", "py.typed", "setup.py",
-        "app.py", "pages", "core", "data", "cache", "tests", "requirements.txt",
+        "app.py", "pages", "core", "extras", "data", "cache", "tests", "requirements.txt",
         "README.md", "SECURITY.md", "Makefile", "requirements.lock",
         "CHANGELOG.md", "CONTRIBUTING.md", "CITATION.cff", "docs", "pyproject.toml",
     }  # fmt: skip
@@ -121,106 +119,3 @@ def test_the_index_of_documents_links_every_file_of_docs():
 def test_no_two_classes_have_one_name():
     """Of core and pages, private ones too: a name means one thing."""
     assert repeated_class_names() == []
-
-
-SHIPPED = "a file of the program itself"
-WEIGHTS = "weights and their settings, in a folder that the account installs"
-WRITTEN = "a file that this process has just written, in a folder that it made"
-OPENS = "opens by descriptor, and checks what was opened"
-SYSTEM = "a file of the system"
-BY_NAME = {
-    ("api.py", "_homes"): SHIPPED,
-    ("arms/llmlingua2.py", "Compressor.__init__"): WEIGHTS,
-    ("attention/__init__.py", "Attentions.title"): SHIPPED,
-    ("egress/owners_list.py", "_listeners"): SYSTEM,
-    ("embedding/embedder.py", "Bert.__init__"): WEIGHTS,
-    ("embedding/embedder.py", "_settings"): WEIGHTS,
-    ("embedding/embedder.py", "width"): WEIGHTS,
-    ("embedding/pairs.py", "labels_of"): WEIGHTS,
-    ("provenance.py", "code_digest"): SHIPPED,
-    ("readers/gemma.py", "join"): WEIGHTS,
-    ("readers/gguf.py", "Gguf.check"): WEIGHTS,
-    ("readers/qwen.py", "_config"): WEIGHTS,
-    ("readers/qwen.py", "_end_ids"): WEIGHTS,
-    ("registry.py", "Registry._modules"): SHIPPED,
-    ("regular_files.py", "_open_by_folders"): OPENS,
-    ("regular_files.py", "_open_directly"): OPENS,
-    ("results/claims.py", "_run_of"): SHIPPED,
-    ("results/claims.py", "states"): SHIPPED,
-    ("results/export.py", "_template"): SHIPPED,
-    ("results/export.py", "_write"): WRITTEN,
-    ("results/export.py", "_zip"): WRITTEN,
-    ("results/export_formats.py", "_write_every_eval_ever"): WRITTEN,
-    ("results/tables.py", "read_published"): SHIPPED,
-    ("runs/spec.py", "presets"): SHIPPED,
-    ("sequences/build.py", "_build"): WRITTEN,
-    ("services/abstention.py", "error_rates"): SHIPPED,
-    ("services/benchmark.py", "suite"): SHIPPED,
-    ("services/runs.py", "_files"): SHIPPED,
-    ("services/runs.py", "export_bytes"): WRITTEN,
-    ("services/runs.py", "replication_specs"): SHIPPED,
-    ("services/runs.py", "shipped_runs"): SHIPPED,
-    ("storage/chain.py", "ChainedLog._opened"): OPENS,
-    ("storage/files.py", "open_private"): OPENS,
-    ("storage/files.py", "replacing"): WRITTEN,
-    ("storage/files.py", "sync_folder"): "a folder, whose names are made to last",
-    ("storage/packed_tables.py", "checked_batches"): "an open file that its caller passes",
-    ("storage/rows.py", "_write_aside"): WRITTEN,
-    ("storage/rows.py", "compact"): WRITTEN,
-    ("synthetic/reference.py", "read_tsv"): SHIPPED,
-    ("synthetic/reference.py", "read_yaml"): SHIPPED,
-    ("text/chat_template.py", "has_template"): WEIGHTS,
-    ("weights.py", "_in_hub_cache"): WEIGHTS,
-    ("weights.py", "fingerprint"): WEIGHTS,
-    ("weights.py", "mark"): WEIGHTS,
-}
-"""Module of ``core`` and function that opens a file by its name to read it, and why it may."""
-
-
-def test_the_engine_opens_files_by_descriptor():
-    core = ROOT / "core"
-    calls: dict[tuple[str, str], list[str]] = {}
-    for path in sorted(core.rglob("*.py")):
-        for function, call in opened_by_name(path.read_text(encoding="utf-8")):
-            calls.setdefault((path.relative_to(core).as_posix(), function), []).append(call)
-    others = {place: names for place, names in calls.items() if place not in BY_NAME}
-    assert not others, "read it by midchart.core.regular_files"
-    assert not BY_NAME.keys() - calls.keys(), "opens nothing by its name any more; strike it out"
-
-
-OPENING = """
-class A:
-    def text(self, path):
-        return path.read_text("utf-8"), list(map(Path.read_bytes, [path]))
-
-def builtin(path):
-    with open(path) as file:
-        return file.read()
-
-def of_path(path):
-    return path.open(), path.open("rb"), path.open(encoding="utf-8")
-
-def arrays(path):
-    return np.load(path), parquet.read_table(path), load_file(path), safe_open(path, "pt")
-
-def archives(path):
-    return gzip.open(path), zipfile.ZipFile(path), os.open(path, 0), shutil.copyfile(path, "a")
-
-def writing(path):
-    path.open("w"), path.open(mode="xb"), open(path, "a"), zipfile.ZipFile(path, "w")
-
-def opened(path, archive):
-    file = open_regular(path)
-    with open_regular(path) as one, archive.open(path) as member, np.load(one) as state:
-        return parquet.read_table(member), gzip.open(io.BytesIO(b"")), zipfile.ZipFile(file)
-
-def others(store, name):
-    return EventStore.open(name), folder.open(folder.log), read_table(name), read_text(name, "a")
-"""
-
-
-def test_calls_that_open_a_file_by_its_name_are_recognised():
-    counts = Counter(function for function, _ in opened_by_name(OPENING))
-    assert counts == {"A.text": 2, "builtin": 1, "of_path": 3, "arrays": 4, "archives": 4}
-    shadowed = "def open(data): ...\ndef use(data):\n    return open(data)\n"
-    assert list(opened_by_name(shadowed)) == []

@@ -14,10 +14,9 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from midchart.core import config
 from midchart.core.errors import DataError, one_line
 from midchart.core.parsing import character_set, valid_unicode
-from midchart.core.regular_files import held_root, hold_root, open_regular
+from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
 
@@ -201,11 +200,11 @@ _FHIR = b"http://hl7.org/fhir"
 def xml_kind(path: Path) -> str:
     """What an XML file is by its head: "cda" for a clinical document, "fhir", or "" for anything
     else. It is read once in each of its states, whoever asks. Raises as :func:`read_start`."""
-    return _xml_kind(path, file_state(path), held_root(path))
+    return _xml_kind(path, file_state(path))
 
 
 @lru_cache(maxsize=1 << 16)
-def _xml_kind(path: Path, state: FileState, root: Path | None) -> str:
+def _xml_kind(path: Path, state: FileState) -> str:
     head = read_start(path, _XML_HEAD)
     text = head.decode("utf-16", "replace").encode() if head[:2] in _UTF_16 else head
     if _CLINICAL_DOCUMENT.search(text):
@@ -230,7 +229,6 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 def check_folder(root: Path) -> list[Skip]:
     """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
     a hidden folder, whose files are no records. Gives what is left out for its name's sake."""
-    hold_root(root, (config.data_folder(), config.cache_folder(), config.state_folder()))
     inside = root.resolve()
     left_out: list[Skip] = []
     for folder, names, files in os.walk(root):

@@ -274,10 +274,9 @@ def _file_state(file: str) -> _FileState | None:
 
 def read_cohort(path: str | Path) -> Cohort:
     """The cohort that the files at a path hold; raises DataError where it cannot be read."""
-    loader = find_loader(path)
     try:
         left_out = check_folder(Path(path)) if Path(path).is_dir() else []
-        cohort = loader.load(str(path))
+        cohort = find_loader(path).load(str(path))
         cohort.skipped.extend(left_out)
         return cohort
     except OSError as error:

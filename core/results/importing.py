@@ -141,7 +141,7 @@ def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
 
         @contextmanager
         def opened(name: str) -> Generator[Read]:
-            with open_regular(path / name, root=path) as file:
+            with open_regular(path / name) as file:
                 yield file.read
 
         return _checked(path, listed), opened

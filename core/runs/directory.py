@@ -131,7 +131,7 @@ class RunDirectory:
         Raises FileNotFoundError, and DataError where it may not be read.
         """
         try:
-            return open_regular(file, root=self.path)
+            return open_regular(file)
         except FileNotFoundError:
             raise
         except OSError as error:

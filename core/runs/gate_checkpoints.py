@@ -170,7 +170,7 @@ def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> N
 def _noted(run: Path) -> dict[str, dict[str, Any]]:
     name, remedy = f"run {run.name}: {NOTE}", "restore the file"
     try:
-        return read_document(read_regular(run / NOTE, run), name, GATES, remedy)
+        return read_document(read_regular(run / NOTE), name, GATES, remedy)
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -23,7 +23,7 @@ from midchart.core.runs.estimate import Pace, estimate, remember
 from midchart.core.runs.planner import find_data, plan
 from midchart.core.runs.spec import read_spec, read_spec_file, read_toml
 from midchart.core.runs.worker import do_run
-from midchart.core.storage.files import protect_new_files, writing
+from midchart.core.storage.files import writing
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.staging import incoming
 
@@ -121,7 +121,6 @@ def _progress(folder: Path) -> list[tuple[float, int]]:
 
 def main() -> None:
     """Do the run of the spec on standard input, until it is done or killed."""
-    protect_new_files()
     signal.alarm(round(3 * PATIENCE_S))  # whoever started it may be gone by then
     folder = make_run(plan(read_spec(read_json(sys.stdin.buffer.read(), "the spec"))))
     lock = take_lock(folder)

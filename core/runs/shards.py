@@ -32,7 +32,6 @@ from midchart.core.runs.job import Job, Stopped
 from midchart.core.runs.places import named_cluster
 from midchart.core.runs.plan import ComponentSpec, Plan
 from midchart.core.runs.planner import chosen, destinations, open_source, permit
-from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.rows import Schema, literal
 
 # A worker: it reads plan and cohort from the shared folder, makes the same egress check, keeps its
@@ -136,7 +135,6 @@ class ShardWorker:
     """
 
     def __init__(self, run: str, sharing: int = 1) -> None:
-        protect_new_files()
         self.run, self.sharing = run, sharing
         self._box: queue.Queue[Message] = queue.Queue()
         self._job: Job | None = None

@@ -39,7 +39,6 @@ from midchart.core.runs.planner import (
 )
 from midchart.core.runs.process import tick
 from midchart.core.runs.shards import Pool, most_workers
-from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
 from midchart.core.time_left import TimeLeft
@@ -160,7 +159,6 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("run")
     parser.add_argument("--lock-fd", type=int, default=None)
     call = parser.parse_args(arguments)
-    protect_new_files()
     try:
         folder = find_run(call.run)
         lock = Lock.inherited(call.lock_fd) if call.lock_fd is not None else take_lock(folder)

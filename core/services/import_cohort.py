@@ -18,7 +18,7 @@ from typing import IO, Any
 
 from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
-from midchart.core.cohorts.files import LoadLog, hold_root, open_file
+from midchart.core.cohorts.files import LoadLog, open_file
 from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
@@ -133,7 +133,6 @@ def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
         return [(place.name, place)]
     if not stat.S_ISDIR(mode):
         raise DataError(str(place), None, "is a link or a special file", "name the folder itself")
-    hold_root(place)
     return list(_walk(place))
 
 

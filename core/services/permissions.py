@@ -19,7 +19,7 @@ FUNCTIONS = {
         columns_of conclusion_of correct_option default_primary duration event_text evidence_parts
         evidence_sentences figure figure_alt gold_ids in_order in_words inert known_measures listed
         may neutralise only_quotes option_text options p_number p_value parse percent points
-        progress protect_new_files read_questions read_toml recover resolve_person role_needed
+        progress read_questions read_toml recover resolve_person role_needed
         rows_of sentences shown single_value split_label title type_text undated value_toml values
         views_of visible was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """

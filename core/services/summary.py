@@ -32,7 +32,6 @@ from midchart.core.provenance import code_digest
 from midchart.core.regular_files import read_regular
 from midchart.core.results.tables import location_table
 from midchart.core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
-from midchart.core.storage.files import protect_new_files
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Account, Cohort, Gold, Record, Skip, Span
@@ -276,6 +275,5 @@ def _make(path: str) -> None:
 
 
 if __name__ == "__main__":
-    protect_new_files()
     os.nice(5)
     _make(sys.argv[1])

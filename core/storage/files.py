@@ -1,8 +1,8 @@
 """Files and folders that only their owner can read, and atomic writes.
 
-Every process of the program calls :func:`protect_new_files` first, so whatever it writes (records,
-prompts, runs, caches, logs) is 0600 and every folder 0700. What a person exports to a place of
-their choice gets their usual mode by :func:`use_ordinary_mode`.
+The umask is 0077 from the package's import on (:mod:`midchart.core`), so whatever is written
+(records, prompts, runs, caches, logs) is 0600 and every folder 0700. What a person exports to a
+place of their choice gets their usual mode by :func:`use_ordinary_mode`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,9 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
+from midchart.core import ORDINARY_UMASK
 from midchart.core.errors import InputError
 from midchart.core.regular_files import open_regular, require_regular
-
-_PRIVATE_UMASK = 0o077
-_ordinary_umask: list[int] = []
-"""The umask that this process was started with, once it has been replaced."""
-
-
-def protect_new_files() -> None:
-    """Make new files of this process, and of those it starts, readable by their owner alone."""
-    if not _ordinary_umask:
-        _ordinary_umask.append(os.umask(_PRIVATE_UMASK))
-
 
 FileState = tuple[int, int, int, int]
 """Inode, size and times of change of a file."""
@@ -48,10 +38,8 @@ def file_state_if_any(path: Path) -> FileState | None:
 
 def use_ordinary_mode(path: Path) -> None:
     """Give a file, or a folder with all that is in it, the mode of the user's own umask."""
-    if not _ordinary_umask:
-        return
     for one in (path, *path.rglob("*")):
-        one.chmod((0o777 if one.is_dir() else 0o666) & ~_ordinary_umask[0])
+        one.chmod((0o777 if one.is_dir() else 0o666) & ~ORDINARY_UMASK)
 
 
 def copy_regular(path: Path, target: Path, largest: int | None = None) -> None:

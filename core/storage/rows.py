@@ -33,7 +33,7 @@ import duckdb
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
-from midchart.core.regular_files import hold_root, open_regular
+from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import FileState, file_state_if_any, open_private, sync_folder
 from midchart.core.storage.jsonl import add_line, encode, read_lines
 from midchart.core.storage.lru import LRU
@@ -662,7 +662,6 @@ class RowStore:
         schemas: Mapping[str, Schema],
         conditions: Callable[[Schema], _Conditions] = lambda schema: {},
     ) -> None:
-        hold_root(folder.parent)
         self.folder, self.schemas, self.conditions = folder, schemas, conditions
         self.counted = "true"
         self._writers: dict[str, LineWriter] = {}

@@ -57,7 +57,6 @@ def page(name: str, needs_cohort: bool = True) -> None:
 
     With ``needs_cohort``, a page without any cohort shows the empty state and stops here.
     """
-    api.protect_new_files()
     if not navigation.declared():
         navigation.declare()
         st.rerun()

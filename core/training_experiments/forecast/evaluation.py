@@ -228,7 +228,7 @@ def read_columns(folder: Path, path: Path) -> dict[str, NDArray[Any]]:
     from pyarrow import parquet
 
     try:
-        with open_regular(path, root=folder) as file, parquet.ParquetFile(file) as opened:
+        with open_regular(path) as file, parquet.ParquetFile(file) as opened:
             table = opened.read()
     except (OSError, ValueError, arrow.ArrowException) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or "it is damaged"

@@ -583,12 +583,12 @@ def load_model(folder: Path, name: str) -> tuple[EncoderNetwork, Vocabulary]:
     """
     from safetensors.torch import load
 
-    path, run = folder / f"{name}.safetensors", folder.parent
+    path = folder / f"{name}.safetensors"
     try:
-        card: dict[str, Any] = json.loads(read_regular(folder / f"{name}.json", run))
+        card: dict[str, Any] = json.loads(read_regular(folder / f"{name}.json"))
         if card["format"] != FORMAT:
             raise ValueError(f"format {card['format']!r}")
-        tensors = load(read_regular(path, run))
+        tensors = load(read_regular(path))
         config = EncoderConfig(**card["encoder"])
         network = EncoderNetwork(config, card["question"], tuple(card["texts"]))
         network.load_state_dict(under("network.", tensors))

@@ -27,11 +27,11 @@ from midchart.core.loaders.open import (
     still_allows,
 )
 from midchart.core.types import Cohort
-from tests.core.storage import test_swapped_files as swapped
+from tests.core import test_attacks as attacks
 from tests.fuzz import seeds
 
 Files = dict[str, bytes]
-_OMOP = {name: make for name, (make, _) in swapped.FORMATS.items() if name.startswith("OMOP")}
+_OMOP = {name: make for name, (make, _) in attacks.COHORTS.items() if name.startswith("OMOP")}
 FORMATS: dict[str, Callable[[], Files]] = _OMOP | {
     make.__name__: make
     for make in (
@@ -99,7 +99,7 @@ def changes(digest: Callable[[], str], file: Path) -> bool:
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_both_digests_cover_every_file_that_is_opened(folder: Path, name: str) -> None:
-    swapped.written(folder, {**FORMATS[name](), "README.txt": b"about these files"})
+    attacks.write_files(folder, {**FORMATS[name](), "README.txt": b"about these files"})
     parts = 0
     for place in (folder, *sorted(folder.rglob("*"))):
         with opened() as paths:
@@ -125,7 +125,7 @@ def test_both_digests_cover_every_file_that_is_opened(folder: Path, name: str) -
 
 def test_every_format_of_the_program_is_among_them(folder: Path) -> None:
     formats = {
-        read_cohort(swapped.written(folder / str(number), make())).format
+        read_cohort(attacks.write_files(folder / str(number), make())).format
         for number, make in enumerate(FORMATS.values())
     }
     assert formats == set(LOADERS.names()) - set(LOADERS.of_packages())
@@ -153,8 +153,8 @@ def held_to(folder: Path, place: Path) -> tuple[bool, bool]:
 def test_a_part_that_is_held_open_loses_the_permission_of_its_folder(
     folder: Path, inner_tag: bool
 ) -> None:
-    swapped.written(folder / "records", seeds.medalign())
-    swapped.written(folder / "events", seeds.ehrshot())
+    attacks.write_files(folder / "records", seeds.medalign())
+    attacks.write_files(folder / "events", seeds.ehrshot())
     if inner_tag:
         (folder / "records" / "ehrs" / FILE).write_text('name = "inner"\n')
     assets = folder / "events" / "EHRSHOT_ASSETS"
@@ -164,7 +164,7 @@ def test_a_part_that_is_held_open_loses_the_permission_of_its_folder(
 
 def test_a_companion_that_comes_or_goes_changes_the_digest_of_a_part(folder: Path) -> None:
     files = seeds.archehr_qa()
-    swapped.written(folder, files)
+    attacks.write_files(folder, files)
     place, key = folder / "archehr-qa.xml", folder / "archehr-qa_key.json"
     before = content_digest(place)
     key.rename(folder / "elsewhere")

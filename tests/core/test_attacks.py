@@ -1,0 +1,276 @@
+"""What others can put before the program, by every door through which it comes in: nothing that
+they planted is read or shown, and every refusal is one line, at once."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from midchart.core import api, config
+from midchart.core.cli import main
+from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.core.regular_files import read_named
+from midchart.core.runs.spec import read_spec
+from midchart.core.storage.outputs import output_path
+from tests.fuzz import seeds
+from tests.fuzz.mutate import zip_of
+from tests.support.run_helpers import ROOT, in_time, make_socket, write_cohort
+
+SECRET = "planted-secret"
+AT_ONCE_S = 10.0
+"""A pipe is waited for without end; a busy machine takes some of these seconds to import."""
+
+
+def outcome(work: Callable[[], object]) -> object:
+    """What ``work`` gives at once, or its error, which is one line."""
+
+    def attempt() -> object:
+        try:
+            return work()
+        except MidchartError as error:
+            assert len(str(error).splitlines()) == 1
+            return error
+
+    return in_time(attempt, AT_ONCE_S)
+
+
+# Something else in the place of a file.
+
+
+def pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def link_to_pipe(file: Path) -> None:
+    pipe(file.with_name("pipe"))
+    file.symlink_to("pipe")
+
+
+def link_out(file: Path) -> None:
+    outside = file.parents[1] / "outside"
+    outside.write_text(f"patient_id,time,text\n1,2020-01-01,{SECRET}\n")
+    file.symlink_to(outside)
+
+
+IN_PLACE: dict[str, Callable[[Path], None]] = {
+    "link out": link_out,
+    "link to passwords": lambda file: file.symlink_to("/etc/passwd"),
+    "link to a device": lambda file: file.symlink_to("/dev/zero"),
+    "link in a circle": lambda file: file.symlink_to(file.name),
+    "link to nothing": lambda file: file.symlink_to("nothing"),
+    "pipe": pipe,
+    "link to a pipe": link_to_pipe,
+    "socket": make_socket,
+    "folder": Path.mkdir,
+}
+
+
+def in_duckdb() -> seeds.Files:
+    """OMOP tables in a DuckDB file."""
+    with seeds.TemporaryDirectory() as place, duckdb.connect(f"{place}/cdm.duckdb") as base:
+        for name, data in seeds.omop_parquet().items():
+            if name.endswith(".parquet"):
+                (Path(place) / name).write_bytes(data)
+                base.execute(
+                    f"CREATE TABLE {Path(name).stem} AS FROM read_parquet('{place}/{name}')"
+                )
+        base.close()
+        return {"cdm.duckdb": (Path(place) / "cdm.duckdb").read_bytes()}
+
+
+COHORTS: dict[str, tuple[Callable[[], seeds.Files], str]] = {
+    "OMOP, CSV": (seeds.omop_csv, "NOTE.csv"),
+    "OMOP, packed": (lambda: {"NOTE.csv.gz": gzip.compress(seeds.omop_csv()["NOTE.csv"])}, ""),
+    "OMOP, Parquet": (seeds.omop_parquet, "note.parquet"),
+    "OMOP, DuckDB": (in_duckdb, ""),
+    "OMOP, zip": (lambda: {"cohort.zip": zip_of(seeds.omop_csv())}, ""),
+    "MEDS": (seeds.meds, ""),
+    "EHRSHOT": (seeds.ehrshot, "EHRSHOT_ASSETS/data/ehrshot.csv"),
+    "notes": (seeds.notes, "notes.csv"),
+    "bundles": (seeds.fhir_bundle, ""),
+    "resources": (seeds.fhir_lines, ""),
+    "C-CDA": (seeds.ccda, "d1.xml"),
+    "MedAlign": (seeds.medalign, "ehrs/1.xml"),
+}
+"""Format → files of a cohort, and the one that is replaced ("": the largest)."""
+
+
+def write_files(folder: Path, files: seeds.Files) -> Path:
+    for name, data in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+    return folder
+
+
+def content(folder: Path) -> str:
+    """Everything that is read of a cohort."""
+    cohort = open_cohort(folder)
+    return str([str(event) for id in cohort.records for event in cohort.records[id].events])
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize("form", COHORTS)
+def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, form: str) -> None:
+    files, name = COHORTS[form][0](), COHORTS[form][1]
+    whole = outcome(lambda: content(write_files(tmp_path / "whole", files)))
+    assert isinstance(whole, str) and len(whole) > 2
+    target = name or max(files, key=lambda one: len(files[one]))
+    for number, (kind, replace) in enumerate(IN_PLACE.items()):
+        folder = write_files(tmp_path / f"c{number}" / "ward", files)
+        file = folder / target
+        if kind == "link out":
+            file.rename(folder.parent / "outside")  # read over the link, all would be as before
+            file.symlink_to(folder.parent / "outside")
+        else:
+            file.unlink()
+            replace(file)
+        read = outcome(lambda folder=folder: content(folder))
+        assert isinstance(read, DataError) or (read != whole and "root:" not in str(read)), kind
+
+
+@pytest.mark.usefixtures("workspace")
+def test_a_folder_of_a_cohort_that_is_a_link_out_is_not_read(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "ward", seeds.note_files())
+    digest = content_digest(folder)
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "2020-02-02.txt").write_text(SECRET)
+    (folder / "3").symlink_to(tmp_path / "outside")
+    refused = outcome(lambda: content(folder))
+    assert "link out of the cohort's folder" in str(refused) and SECRET not in str(refused)
+    (folder / "3").unlink()
+    (folder / "3.txt").symlink_to(tmp_path / "outside" / "2020-02-02.txt")
+    assert SECRET not in str(outcome(lambda: content(folder)))
+    assert content_digest(folder) == digest
+    (tmp_path / "linked").symlink_to(folder)  # a whole cohort may be elsewhere, and a file of it
+    (folder / "4.txt").symlink_to("2.txt")
+    assert str(outcome(lambda: content(tmp_path / "linked"))).count("lone") == 2
+
+
+# Files that a person names, for reading and for results.
+
+
+def keys_of(file: Path) -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MIDCHART_SECRETS", str(file))
+        return config.secret("ANTHROPIC_API_KEY")
+
+
+def printed(*words: str) -> object:
+    return main(list(words))
+
+
+NAMED: dict[str, Callable[[Path], object]] = {
+    "spec": read_spec,
+    "probe": api.probe,
+    "keys": keys_of,
+    "questions": lambda file: printed(
+        "ask", str(write_cohort(file.parent / "ward", records=1)), str(file)
+    ),
+}
+
+
+@pytest.mark.usefixtures("workspace")
+@pytest.mark.parametrize("door", NAMED)
+def test_what_a_person_names_is_a_regular_file_or_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], door: str
+) -> None:
+    for kind in ("pipe", "link to a pipe", "link to a device", "socket", "folder"):
+        file = tmp_path / kind.replace(" ", "-") / "named.toml"
+        file.parent.mkdir()
+        IN_PLACE[kind](file)
+        refused = outcome(lambda file=file: NAMED[door](file))
+        text = str(refused) if isinstance(refused, MidchartError) else capsys.readouterr().err
+        what = "folder" if kind == "folder" else "pipe or device"
+        assert f"is a {what}, not a regular file; give a regular file" in text, kind
+        assert "named.toml" in text and len(text.strip().splitlines()) == 1
+
+
+def test_a_file_that_a_person_names_may_be_linked_and_has_a_limit(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text("0123456789")
+    (tmp_path / "link.toml").symlink_to("middle")
+    (tmp_path / "middle").symlink_to(tmp_path / "spec.toml")
+    assert read_named(tmp_path / "link.toml", 10) == b"0123456789"
+    for file in (tmp_path / "link.toml", Path("/proc/self/status")):
+        with pytest.raises(OSError, match="large"):
+            read_named(file, 9)
+
+
+@pytest.mark.parametrize("kind", ["link out", "link to nothing", "pipe", "folder"])
+def test_a_result_replaces_nothing_but_a_regular_file(
+    workspace: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    desk = workspace / "desk" / "inside"
+    desk.mkdir(parents=True)
+    IN_PLACE[kind](desk / "out")
+    before = sorted(desk.parent.rglob("*"))
+    with pytest.raises(InputError, match="is a link, folder, pipe or device"):
+        output_path(desk / "out")
+    ward = str(write_cohort(workspace / "ward", records=1))
+    assert main(["calibrate", ward, "--out", str(desk / "out")]) != 0
+    assert "is a link, folder, pipe or device" in capsys.readouterr().err
+    assert sorted(desk.parent.rglob("*")) == before
+
+
+def test_a_result_replaces_no_file_of_the_installation(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MIDCHART_SECRETS", str(workspace / "keys.toml"))
+    monkeypatch.setenv("MIDCHART_MODELS", str(workspace / "weights"))
+    for place in (
+        config.cohorts_folder() / "ward" / "notes.csv",
+        config.runs_folder() / "x" / "spec.json",
+        config.audit_file(),
+        config.state_folder() / "x.json",
+        config.cache_folder() / "vectors" / "x",
+        config.data_folder() / "reviews" / "x.csv",
+        workspace / "keys.toml",
+        workspace / "weights" / "small" / "config.json",
+    ):
+        with pytest.raises(InputError, match="where Midchart stores its data"):
+            output_path(place)
+    for free in (workspace / "desk" / "a.csv", config.calibrations_folder() / "mine.json"):
+        assert output_path(free) == free
+
+
+# What other accounts may see.
+
+MODES = """
+import os, sys
+from pathlib import Path
+from midchart.core.cli import main
+place = Path(sys.argv[1])
+for call in (["demo", "--patients", "2", "--events-per-patient", "20"],
+             ["run", str(place / "spec.toml")]):
+    assert main(call) == 0, call
+(run,) = [one.name for one in (place / "data" / "runs").iterdir() if one.is_dir()]
+assert main(["export", run, "--out", str(place / "out.zip")]) == 0
+assert main(["report", run, "--csv", str(place / "tables")]) == 0
+"""
+
+
+@pytest.mark.slow
+def test_files_are_their_owner_s_and_exports_have_the_person_s_own_mode(tmp_path: Path) -> None:
+    (tmp_path / "spec.toml").write_text('kind = "selection"\ndata = "demo"\narms = ["bm25"]\n')
+    places = {
+        f"MIDCHART_{name}": str(tmp_path / name.lower()) for name in ("DATA", "CACHE", "STATE")
+    }
+    subprocess.run(
+        [sys.executable, "-c", MODES, str(tmp_path)],
+        cwd=ROOT, env=os.environ | places, umask=0o022, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    modes = {one: stat.S_IMODE(one.stat().st_mode) for one in tmp_path.rglob("*")}
+    inside = [one for one in modes if one.parts[len(tmp_path.parts)] in ("data", "cache", "state")]
+    assert {"audit.jsonl", "done.json", "notes.csv"} & {one.name for one in inside}
+    assert not [one for one in inside if modes[one] & 0o077]
+    assert {modes[tmp_path / "out.zip"], *(modes[o] for o in (tmp_path / "tables").iterdir())} == {
+        0o644
+    }
