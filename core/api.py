@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from midchart.core.options import FORMAT, RECEIVED, type_text
     from midchart.core.protocol import PRESETS, Protocol, parse
     from midchart.core.readers.extractive import bare as undated
-    from midchart.core.results.claims import check_claims
     from midchart.core.results.comparison import changed_questions, compare_runs
     from midchart.core.results.export import export_html, export_run
     from midchart.core.results.export_formats import export_to
@@ -136,10 +135,8 @@ if TYPE_CHECKING:
         log_tail,
         progress,
     )
-    from midchart.core.services.abstention import default_reader, error_rates
     from midchart.core.services.audit_cards import audit_cards, deal_cards, mark_cards
     from midchart.core.services.audited_prompt import AuditedPrompt, audited_prompt
-    from midchart.core.services.benchmark import benchmark, benchmarks, read_benchmark
     from midchart.core.services.cohorts import (
         CohortCard,
         cohort_key,
@@ -153,6 +150,7 @@ if TYPE_CHECKING:
     )
     from midchart.core.services.components import (
         MemberCard,
+        default_reader,
         folders,
         gate_cards,
         members,
@@ -184,7 +182,6 @@ if TYPE_CHECKING:
         select_report,
         typed_question,
     )
-    from midchart.core.services.reader_evaluation import evaluate_reader
     from midchart.core.services.received_logs import receive_log
     from midchart.core.services.removal import recover
     from midchart.core.services.runs import (

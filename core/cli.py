@@ -520,27 +520,6 @@ def replicate(call: Namespace) -> None:
 
 
 @command(
-    "benchmark",
-    "run the fixed suite for the arms and readers of a file, and write its result",
-    arg("spec", metavar="SPEC", help="TOML file with name, arms and readers"),
-    arg("--out", metavar="FILE", help="default: data/benchmarks/NAME.json"),
-)
-def benchmark(call: Namespace) -> None:
-    file = api.benchmark(call.spec, call.out, meter)
-    result = api.read_benchmark(file)
-    if call.json:
-        json_line({"file": str(file), **result})
-        return
-    scores = [{"part": part["part"], **row} for part in result["parts"] for row in part["scores"]]
-    columns = ("part", "arm", "reader", "judge", "measure", "n", "unparsed", "value", "low", "high")
-    table(scores, columns)
-    _warn(
-        f"{part['part']} left out: {part['absent']}" for part in result["parts"] if part["absent"]
-    )
-    say(file)
-
-
-@command(
     "data-use",
     "change what a cohort may be used for, with a reason",
     DATA,
@@ -658,26 +637,6 @@ def audit_log(call: Namespace) -> None:
             f"the audit log is broken at line {broken['line']}: it {broken['reason']}; what it "
             "permitted before does not count. Once you know why, accept it as it is: midchart "
             "audit-log --accept --reason TEXT"
-        )
-
-
-@command(
-    "claims",
-    "check the documents' figures against the runs that they are read from",
-    flag("--run", "execute the specs that have no finished run here"),
-)
-def claims(call: Namespace) -> None:
-    def run(spec: str) -> str:
-        started = api.start(Path(spec))
-        api.wait(started, meter(started))
-        return started
-
-    checked = api.check_claims(run if call.run else None)
-    listing(call, checked, "outcome", "claim", "reason")
-    failed = sum(row["outcome"] == "fails" for row in checked)
-    if failed:
-        raise WorkFailed(
-            f"{failed} of {len(checked)} claims fail: correct the document, or the run"
         )
 
 
@@ -899,17 +858,6 @@ def import_results(call: Namespace) -> None:
 
 
 @command(
-    "evaluate-reader",
-    "accuracy of the small reader on synthetic patients that it was not trained on",
-    arg("--patients", type=_positive, default=20, help="patients to evaluate (default: 20)"),
-    arg("--seed", type=_whole_number, default=9_003, help="their cohort's seed (default: 9003)"),
-)
-def evaluate_reader(call: Namespace) -> None:
-    metrics = api.evaluate_reader(call.patients, call.seed)
-    listing(call, metrics, "part", "what", "n", "right", "share", "low", "high")
-
-
-@command(
     "schema",
     "JSON schema of a run spec, for editors",
     arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"),
@@ -957,9 +905,9 @@ def completion(call: Namespace) -> None:
 GROUPS = {
     "Start": "app demo examples completion",
     "Charts": "check select data-use",
-    "Runs": "run ask audit cards replicate benchmark status resume cancel label",
-    "Results": "report answers compare claims paper export import import-results",
-    "Models": "models train-gate calibrate evaluate-reader",
+    "Runs": "run ask audit cards replicate status resume cancel label",
+    "Results": "report answers compare paper export import import-results",
+    "Models": "models train-gate calibrate",
     "Upkeep": "audit-log schema bench",
 }
 _INCLUDED = "20261125-202038-6736ca"
@@ -979,7 +927,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": ("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
     "ask": ("midchart ask demo questions.txt --arm bm25 --reader extractive",),
     "replicate": ("midchart replicate demo --arm bm25 --part test",),
-    "benchmark": ("midchart benchmark suite.toml --out suite.json",),
     "status": ("midchart status", f"midchart status {_INCLUDED}"),
     "resume": (f"midchart resume {_INCLUDED}",),
     "cancel": ("midchart cancel --all",),
@@ -987,7 +934,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "report": (f"midchart report {_INCLUDED}", f"midchart report {_INCLUDED} --csv tables"),
     "answers": ("midchart answers 20261125-171954-24d535 --csv answers.csv",),
     "compare": (f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
-    "claims": ("midchart claims",),
     "paper": ("midchart paper demo --reader small",),
     "export": (f"midchart export {_INCLUDED} --out run.zip",),
     "import": ("midchart import run.zip",),
@@ -995,7 +941,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "models": ("midchart models",),
     "train-gate": ("midchart train-gate demo --plus --out gate",),
     "calibrate": ("midchart calibrate demo --out calibration.json",),
-    "evaluate-reader": ("midchart evaluate-reader --patients 5",),
     "audit": (
         "midchart audit demo answers.jsonl",
         "midchart audit demo answers.jsonl --arm bm25",

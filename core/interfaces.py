@@ -51,9 +51,7 @@ class Reader(Protocol):
     """Answers a prompt.
 
     Optional attributes: ``generative`` is False where it only selects lines of its prompt;
-    ``frame`` the text around context and question where its prompts are not ChatML;
-    ``identity`` is everything that its answers depend on besides the prompt (weights, options), so
-    that they can be cached.
+    ``frame`` the text around context and question where its prompts are not ChatML.
     """
 
     name: str

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from midchart.pages.ui import guard, state
-from midchart.pages.ui.arms import benchmark, questions
+from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import empty
@@ -20,9 +20,7 @@ if not state.runs(state.COMPARING):
         cohort = state.pick_cohort("Cohort")
         if cohort:
             presets.demo(cohort, "arms")
-    benchmark.benchmarks()
     st.stop()
 
 READ = kit.Extra(questions.VIEW, "Which questions, one by one?", questions.questions)
 kit.page(state.COMPARING, "arms", lambda _: [READ], questions.open_behind)
-benchmark.benchmarks()

@@ -223,13 +223,6 @@ class Gguf(Configurable):
         return weights.mark(cls.model_file(model))
 
     @property
-    def identity(self) -> str:
-        """Everything that an answer depends on, without its prompt: weights and options."""
-        chosen = self.options
-        options = (chosen.window, chosen.reasoning_tokens, chosen.choose, chosen.quote)
-        return repr((self.mark(chosen.model), self.name, *options))
-
-    @property
     def frame(self) -> Frame:
         """The model's own chat template."""
         return self._frame

@@ -10,20 +10,12 @@ Prompts are padded on the left. They are read in slices of bounded size, and onl
 logits of each are computed: those of a complete prompt would be larger than the model (PROTOCOL,
 Stage 2: reading). The chosen token has the largest float32 logit, the lowest id among equals, of
 all tokens or of those that continue an allowed text; sampling settings of the weights are ignored.
-
-Key-value compression while a prompt is read is by NVIDIA's kvpress where that is installed:
-``snapkv``, Li et al. 2024 (arXiv 2404.14469), what the prompt's last 64 tokens attend to. ``h2o``,
-Zhang et al. 2023 (arXiv 2306.14048) as kvpress has it, the attention a token received from all
-later ones; it needs the whole attention map, so memory grows with the square of the prompt. The
-cache is compressed after reading and before the answer's second token; prompts are read one at a
-time, as padding would be scored with them.
 """
 
 from __future__ import annotations
 
 import copy
 import gc
-import importlib
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -324,66 +316,6 @@ def _advance(generated: Generated, at: Tree, new: int, stop: frozenset[int]) -> 
     return {}, True
 
 
-_WINDOW = 64
-"""Tokens at a prompt's end that SnapKV looks from; a prompt must be longer than that."""
-
-
-def _press(name: str, ratio: float) -> Any:
-    kvpress: Any = importlib.import_module("kvpress")
-
-    if name == "snapkv":
-        return kvpress.SnapKVPress(compression_ratio=ratio, window_size=_WINDOW)
-    return kvpress.ObservedAttentionPress(compression_ratio=ratio)
-
-
-@torch.inference_mode()
-def _press_answers(
-    model: Any, prompts: Sequence[Ids], new: int, stop: frozenset[int], name: str, ratio: float
-) -> list[Generated]:
-    """Answers to prompts, one after another, each with its cache compressed by ``ratio``."""
-    default = model.config._attn_implementation
-    if name == "h2o":
-        model.set_attn_implementation("eager")
-    try:
-        return [_answer(model, ids, new, stop, _press(name, ratio)) for ids in prompts]
-    finally:
-        if name == "h2o":
-            model.set_attn_implementation(default)
-
-
-def _answer(model: Any, ids: Ids, new: int, stop: frozenset[int], press: Any) -> Generated:
-    from transformers import DynamicCache
-
-    start = time.perf_counter()
-    cache = DynamicCache(config=model.config)
-    tokens = torch.from_numpy(ids[None])
-    generated = Generated()
-    for at in range(len(ids), len(ids) + new):
-        positions = torch.arange(at - tokens.shape[1] + 1, at + 1) - 1
-        call = {
-            "input_ids": tokens.to(model.device),
-            "position_ids": positions[None].to(model.device),
-            # kvpress separates reading from answering by it.
-            "cache_position": positions.to(model.device),
-            "past_key_values": cache,
-            "use_cache": True,
-            "logits_to_keep": 1,
-        }
-        if at == len(ids) and len(ids) > _WINDOW:
-            with press(model):
-                output = model(**call)
-        else:
-            output = model(**call)
-        token = int(output.logits[0, -1].float().argmax())
-        if token in stop:
-            break
-        generated.ids.append(token)
-        tokens = torch.tensor([[token]])
-    generated.cut = len(generated.ids) == new
-    generated.seconds = time.perf_counter() - start
-    return generated
-
-
 _YARN_FACTOR = 4.0
 _GPU_SLICE, _CPU_SLICE = 8192, 1024
 """Tokens of one prefill pass: enough to fill the device."""
@@ -411,9 +343,7 @@ class GenerationConfig:
 
     ``new``: most tokens of an answer. ``stop``: ids that end one. ``stretched``: with YaRN.
     ``batch_tokens``: padded tokens of a batch, 0 for what memory allows. ``share``: read a common
-    prefix once. ``press``, ``ratio``: key-value compression and the share it drops.
-    ``allowed``: of some prompts, by number, the texts of which the answer must be one
-    (not with a press).
+    prefix once. ``allowed``: of some prompts, by number, the texts of which the answer must be one.
     """
 
     new: int
@@ -421,8 +351,6 @@ class GenerationConfig:
     stretched: bool = False
     batch_tokens: int = 0
     share: bool = True
-    press: str = ""
-    ratio: float = 0.5
     allowed: Mapping[int, Tree] = field(default_factory=dict[int, Tree])
 
 
@@ -465,16 +393,7 @@ class Engine:
     def read(
         self, prompts: Sequence[Ids], config: GenerationConfig
     ) -> Generator[tuple[int, EngineReply]]:
-        """Each prompt's index and reply, batch by batch, longest prompts first.
-
-        Raises ValueError for constrained answers where a press drops part of the cache.
-        """
-        if config.press and config.allowed:
-            raise ValueError("constrained decoding does not work with a compressed cache")
-        if config.press:
-            for index, ids in enumerate(prompts):
-                yield index, self._read_or_halve([ids], [index], config, None)[0][1]
-            return
+        """Each prompt's index and reply, batch by batch, longest prompts first."""
         batch_tokens = self._batch_tokens(config, max((len(ids) for ids in prompts), default=0))
         for group in plan(prompts, config.new, batch_tokens, config.share):
             prefix = self._prefix(prompts[group.batches[0][0]][: group.shared], config)
@@ -539,16 +458,11 @@ class Engine:
         with self.positions(config.stretched):
             if self.gpu:
                 torch.cuda.reset_peak_memory_stats()
-            if config.press:
-                generated = _press_answers(
-                    self.model, prompts, config.new, config.stop, config.press, config.ratio
-                )
-            else:
-                most = _GPU_SLICE if self.gpu else _CPU_SLICE
-                allowed = [config.allowed.get(index) for index in indices]
-                generated = answer_batch(
-                    self.model, prompts, config.new, config.stop, most, cached, allowed
-                )
+            most = _GPU_SLICE if self.gpu else _CPU_SLICE
+            allowed = [config.allowed.get(index) for index in indices]
+            generated = answer_batch(
+                self.model, prompts, config.new, config.stop, most, cached, allowed
+            )
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         shared = cached[1] if cached is not None else 0
         reused = [0 if first and at == 0 else shared for at in range(len(indices))]

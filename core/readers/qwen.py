@@ -14,18 +14,15 @@ closer than that.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
 
 from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError
@@ -51,10 +48,6 @@ _STRETCH = 4
 ENDS = ("<|im_end|>", "<|endoftext|>")
 _CACHED_CHARACTERS = 2000
 """Longest text whose token count is cached: lines recur, complete prompts do not."""
-_RENAMED = (5, 24)
-"""The version of transformers that renamed the argument by which kvpress finds the cache."""
-_KVPRESS = "pip install --no-deps -r docs/optional/kvpress.txt"
-
 
 Choose = Literal["text", "letter", "likelihood"]
 Texts = tuple[str, ...] | None
@@ -70,10 +63,6 @@ class QwenOptions(Options):
     """Longest prompt and answer in the model's tokens; 0 is what the model's card promises."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
     """auto is bfloat16 where the device computes in it, else float32."""
-    kv: Literal["", "snapkv", "h2o"] = ""
-    """Compression of the key-value cache."""
-    kv_ratio: Annotated[float, Field(ge=0, lt=1)] = 0.5
-    """Share of the key-value cache that compression drops."""
     batch_tokens: Whole = 0
     """Padded tokens per batch; 0 is what memory allows."""
     share: bool = True
@@ -153,16 +142,6 @@ class Qwen(Configurable):
             )
         if not (folder / "tokenizer.json").is_file():
             raise MissingModel(f"{folder}: tokenizer.json is not there")
-        if chosen.kv and importlib.util.find_spec("kvpress") is None:
-            raise MissingModel(
-                f"kv = {chosen.kv!r} needs the package kvpress; get it with: {_KVPRESS}"
-            )
-        transformers = version("transformers")
-        if chosen.kv and tuple(map(int, transformers.split(".")[:2])) >= _RENAMED:
-            raise MissingModel(
-                f"kv = {chosen.kv!r}: kvpress does not work with transformers {transformers}; get "
-                f"the version that it works with: {_KVPRESS}"
-            )
         longest = cls.stretch * config["max_position_embeddings"]
         if chosen.window > longest:
             raise SpecError(
@@ -187,15 +166,6 @@ class Qwen(Configurable):
 
     def _length(self, text: str) -> int:
         return len(self._ids(text))
-
-    @property
-    def identity(self) -> str:
-        """Everything that an answer depends on, without its prompt: weights and options."""
-        chosen = self.options
-        options = (self.trained, chosen.dtype, chosen.kv, chosen.kv_ratio if chosen.kv else 0)
-        choose = (chosen.choose,) if chosen.choose != "text" else ()
-        reasoning = (chosen.reasoning_tokens,) if chosen.reasoning_tokens else ()
-        return repr((weights.mark(self.folder), options, *choose, *reasoning))
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
@@ -280,8 +250,6 @@ class Qwen(Configurable):
                 stretched,
                 options.batch_tokens,
                 options.share,
-                options.kv,
-                options.kv_ratio,
                 {at: self._tree(texts) for at, (_, _, texts) in enumerate(group) if texts},
             )
             engine = shared_engine(self.folder, options.dtype)

@@ -168,15 +168,6 @@ class Served(Configurable):
             ) from None
 
     @property
-    def identity(self) -> str:
-        """Everything known that an answer depends on, without its prompt."""
-        chosen = self.options
-        choose = (chosen.choose,) if chosen.choose != "text" else ()
-        reasoning = (chosen.reasoning_effort, chosen.reasoning_tokens)
-        asked = (chosen.url, chosen.model, self.path, chosen.template, *choose)
-        return repr((*asked, *reasoning) if any(reasoning) else asked)
-
-    @property
     def path(self) -> Literal["chat", "completions"]:
         """The endpoint of calls."""
         return "completions" if self.options.path == "completions" else "chat"

@@ -81,14 +81,6 @@ class ServiceReader(Configurable):
         """What the model costs; None where that is not known."""
         return cls.read_options(options).price
 
-    @property
-    def identity(self) -> str:
-        """Everything known that an answer depends on, without its prompt."""
-        chosen = self.options
-        return repr(
-            (chosen.address, chosen.model, chosen.reasoning_effort, chosen.reasoning_tokens)
-        )
-
     def count_tokens(self, text: str) -> int:
         """An upper estimate of the model's tokens (:func:`core.client.openai_server.cautious`)."""
         return cautious(text)

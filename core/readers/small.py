@@ -90,13 +90,6 @@ class Small(Configurable):
         """A hash of the weights."""
         return weights.mark(weights.locate(weights.SMALL).folder)
 
-    @property
-    def identity(self) -> str:
-        """Everything that an answer depends on, without its prompt."""
-        return repr(
-            (self.model.identity, written(None), written(""), REFUSAL, _SEVERAL.pattern, QUOTE)
-        )
-
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the model's own tokens."""
         return self.model.count_tokens(text)

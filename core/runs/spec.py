@@ -564,7 +564,6 @@ def kinds() -> list[dict[str, Any]]:
 def presets() -> list[Preset]:
     """All presets, the files of ``docs/``: those of :data:`FIRST`, then the others by name."""
     files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}
-    files.pop("claims", None)  # no spec: midchart.core.results.claims reads it
     texts = {name: path.read_text(encoding="utf-8") for name, path in files.items()}
     titles = {name: str(read_toml(text)["name"]) for name, text in texts.items()} | FIRST
     order = dict.fromkeys((*FIRST, *files))

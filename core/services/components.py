@@ -20,6 +20,9 @@ from midchart.core.judges import JUDGES
 from midchart.core.loaders import LOADERS
 from midchart.core.readers import READERS
 
+PREFERRED_READERS = ("abstaining", "extractive", "small")
+"""Readers that need no server, by the mean of two error rates on COVID-QA and MedCalc-Bench: wrong
+answers without the evidence, and abstention with it (docs/log.md)."""
 _IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"
 
 _WITH_A_READER = "works with a reader that writes: it is used in a run, whose spec names one"
@@ -76,6 +79,12 @@ def members(family: str) -> list[MemberCard]:
         control = getattr(factory, "control", False)
         cards.append(MemberCard(name, factory.title, problem, calls, control, not lacks))
     return cards
+
+
+def default_reader() -> str:
+    """The first installed of :data:`PREFERRED_READERS`; "" where none is installed."""
+    installed = {card.name for card in members("reader") if not card.problem}
+    return next((name for name in PREFERRED_READERS if name in installed), "")
 
 
 def only_quotes(reader: str) -> bool:

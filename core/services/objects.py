@@ -29,8 +29,8 @@ from midchart.core.named_files import ELSEWHERE, name_of
 from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
 from midchart.core.types import Cohort
 
-RUN, SPEC, ENTRIES, OPTIONS, RESULT, UPLOADS, PATH, VALUE = (
-    "run", "spec", "entries", "options", "result", "uploads", "path", "value"
+RUN, SPEC, ENTRIES, OPTIONS, UPLOADS, PATH, VALUE = (
+    "run", "spec", "entries", "options", "uploads", "path", "value"
 )  # fmt: skip
 KINDS: Mapping[str, str] = {
     COHORT: "data cohort",
@@ -38,10 +38,9 @@ KINDS: Mapping[str, str] = {
     SPEC: "spec source",
     ENTRIES: "arms judges reader changes",
     OPTIONS: "ask.options",
-    RESULT: "read_benchmark.data",
     RECEIVED: "path import_run.file",
     UPLOADS: "files",
-    PATH: "file folder html out benchmark.spec",
+    PATH: "file folder html out",
     VALUE: """
         again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
         content control count cutoff documented events_per_patient family field first folds gold
@@ -50,12 +49,12 @@ KINDS: Mapping[str, str] = {
         question questions queued reading readings reason record record_id resamples reviewer
         rows_only sample_format score second seconds seed selection sentence_id snippets spans
         stratum table tables task text to validate validation value with_text
-        ask.reader answer_cells.reader check_claims.run disagreements.reader
+        ask.reader answer_cells.reader disagreements.reader
         download.file open_examples.folder outcomes.reader paper_runs.reader remove_cohort.runs
         scores.arms wrong_in_the_middle.arms wrong_in_the_middle.reader""",
 }
 """Kind → parameters of the interface, where needed with their function: cohorts, runs, specs, lists
-of arms, readers and judges, options of a reader, results of a benchmark, received files, uploads,
+of arms, readers and judges, options of a reader, received files, uploads,
 other paths, and values that no function opens. A person who signs in may leave out a path and never
 name one."""
 _KIND_OF = {name: kind for kind, names in KINDS.items() for name in names.split()}
@@ -228,14 +227,6 @@ class _Objects:
         if not isinstance(value, Mapping):
             raise self.refusal()
         return self._checked(_schema(), {"$ref": "#/$defs/readers"}, value)
-
-    def result(self, value: Any) -> Any:
-        """The bytes of a benchmark's result, or one of those that are listed."""
-        from midchart.core.services.benchmark import benchmarks
-
-        if not isinstance(value, bytes) and value not in benchmarks().values():
-            raise self.refusal()
-        return value
 
     def received_file(self, value: Any) -> Any:
         """A file or folder that the owner has placed in the folder of received files."""

@@ -24,16 +24,16 @@ FUNCTIONS = {
         views_of visible was_cut weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
-        asked_questions attention_map audit_cards audited_prompt benchmarks build_arm
+        asked_questions attention_map audit_cards audited_prompt build_arm
         changed_questions check cohort_key cohort_name cohorts compare_runs compared
         context_lines curve curve_bin curve_choices curve_locations
-        damaged_runs default_reader different_only disagreements download error_rates estimate
+        damaged_runs default_reader different_only disagreements download estimate
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
         gate_cards gold_under instruction_for item judge kinds listed_path log_tail
         marking_agreement members
         methods models needle_items open_data other_runs other_values outcomes own_question
         own_questions paper_claims paper_comparison paper_runs preflight presets published_curve
-        published_summary question_set_spec question_sets questions_table read_benchmark
+        published_summary question_set_spec question_sets questions_table
         reading_progress readers_of replication report report_csv review_agreement review_mark
         review_rows reviewer_name reviewers rows rows_warning run_cohort run_entries scored_arms
         replication_specs scores select select_report shared_cards shipped_runs spec_schema status
@@ -43,7 +43,7 @@ FUNCTIONS = {
         save_question_set
         withdraw_question withdraw_question_set""",
     "researcher": """
-        benchmark cancel cancel_runs check_claims enqueue evaluate_reader export_bytes export_html
+        cancel cancel_runs enqueue export_bytes export_html
         export_run export_to import_results import_run label_run make_calibration make_gate
         open_examples open_shipped prepare_demo prepare_first_start probe received_files replicate
         resume share_cards start wait write_tables""",

@@ -84,6 +84,13 @@ def members(family: str) -> list[tuple[str, str, str]]:
     return [(card.name, card.title, card.problem) for card in api.members(family)]
 
 
+def installed_readers() -> dict[str, str]:
+    """Name → title of the readers that answer on this machine, the default one first."""
+    readers = {name: title for name, title, problem in members("reader") if not problem}
+    first = api.default_reader()
+    return dict(sorted(readers.items(), key=lambda reader: reader[0] != first))
+
+
 @cached(lambda: _folders("cache"), entries=2, seconds=10)
 def gate_cards() -> list[dict[str, Any]]:
     """The trained gates in the cache, newest first; a new one shows in seconds."""

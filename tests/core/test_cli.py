@@ -210,9 +210,9 @@ def test_models_are_listed(printed):
     assert by_name["all-MiniLM-L6-v2"]["here"] is True
 
 
-@pytest.mark.parametrize("patients", ["９９９", "x", "-1", "9" * 5_000])
-def test_a_number_is_written_in_ascii_digits(patients: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["evaluate-reader", "--patients", patients]) == 2
+@pytest.mark.parametrize("port", ["９９９", "x", "-1", "9" * 5_000])
+def test_a_number_is_written_in_ascii_digits(port: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["app", "--port", port]) == 2
     assert len(capsys.readouterr().err.strip().split("midchart: ")) == 2
 
 

@@ -14,7 +14,7 @@ from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser, main
 from tests.support.run_helpers import set_workspace
 
 ROOT = Path(__file__).parents[2]
-UNTESTED = {"app", "bench", "benchmark", "cards", "claims", "replicate", "resume"}
+UNTESTED = {"app", "bench", "cards", "replicate", "resume"}
 """Examples that serve, take minutes, or need an audit or an interrupted run: only parsed."""
 
 

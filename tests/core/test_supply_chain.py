@@ -32,7 +32,6 @@ OPTIONAL = {
         "ray",
         "authlib",
         "llmlingua",
-        "kvpress",
         "peft",
         "bitsandbytes",
         "xllamacpp",

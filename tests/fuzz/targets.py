@@ -493,8 +493,6 @@ def command_line(rng: Rng, folder: Path) -> None:
         lambda: ["compare", a(*run), a(*run), *(["--csv", a(out)] if rng.random() < 0.3 else [])],
         lambda: ["export", a(*run), "--out", a(out, out + ".zip"), *(["--html", a(out)] if rng.random() < 0.3 else [])],
         lambda: ["import", a(str(seed.export), out)],
-        lambda: ["evaluate-reader", "--patients", bad()],
-        lambda: ["evaluate-reader", "--seed", bad()],
         lambda: ["schema", a("answers", "needles")],
         lambda: ["models"],
         lambda: ["bench", text(rng)],

@@ -79,10 +79,9 @@ def test_a_formula_after_another_language_s_separator_is_no_cell(separator):
 
 NO_RECORDS = {
     "core/synthetic/cohort.py",
-    "core/services/abstention.py",
     "core/loaders/omop.py",
 }
-"""Files that write generated cohorts, the measured error rates of readers, and a temporary copy of
+"""Files that write generated cohorts and a temporary copy of
 a table that DuckDB reads."""
 
 

@@ -19,7 +19,6 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import cached, opening
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import (
@@ -82,7 +81,7 @@ def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
     """(run, reader) → title: the readers that can answer now (run ""), and those of the cohort's
     finished runs, whose answers are there."""
     titles = {name: title for name, title, _ in state.members("reader")}
-    readers = {("", name): title for name, title in reader_rates.installed().items()}
+    readers = {("", name): title for name, title in state.installed_readers().items()}
     for run in state.runs(("answers",)):
         if run["status"] == "done" and run["data"] == api.listed_path(cohort):
             for label in api.answered_by(run["run"]):
@@ -293,7 +292,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     choice = Choice(
         *(key, cohort, record, instruction, gold, arms, reader, judges, protocol, run, reader_title)
     )
-    installed, name = reader_rates.installed(), reader.partition(" ")[0]
+    installed, name = state.installed_readers(), reader.partition(" ")[0]
     if run and instruction.question and not cached.in_run(choice) and name in installed:
         return replace(choice, run="", reader=name, reader_title=installed[name])
     return choice

@@ -10,7 +10,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import state
 from midchart.pages.ui.patient import cached, harm
-from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.cache import cached as cached_result
 
 OPENED = "patient_opened"
@@ -56,7 +55,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
             continue
         answered = api.answered_by(run["run"])
         # Of a slow reader the run's own answers are shown, which are there at once.
-        quick = [name for name in reader_rates.installed() if name in cached.QUICK_READERS]
+        quick = [name for name in state.installed_readers() if name in cached.QUICK_READERS]
         live = [name for name in quick if name in answered]
         for reader in live or answered:
             rows = [row for row in _wrong(run, reader, arms) if row["instruction"] in known]

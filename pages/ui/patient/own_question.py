@@ -13,7 +13,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared import reader_rates
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.sign_in import lacking, later
 
@@ -40,7 +39,6 @@ def section(choice: Choice) -> None:
         _keep_button(choice)
     else:
         return
-    reader_rates.caption(choice.reader)
 
 
 def _keep_button(choice: Choice) -> None:

@@ -24,7 +24,7 @@ from midchart.pages.ui.patient import (
     timeline,
 )
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
-from midchart.pages.ui.shared import chart, figures, marks, reader_rates, tables
+from midchart.pages.ui.shared import chart, figures, marks, tables
 from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.marks import plain
 from midchart.pages.ui.shared.pickers import segments
@@ -236,7 +236,6 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
             if box.open:
                 with box:
                     st.html(marks.prompt_html(view.prompt.text))
-    reader_rates.caption(choice.reader)
 
 
 def files(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:

@@ -17,7 +17,7 @@ from midchart.pages.ui.patient import controls
 from midchart.pages.ui.questions import sources
 from midchart.pages.ui.questions.sources import WeakSources
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import formats, reader_rates, tables
+from midchart.pages.ui.shared import formats, tables
 from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import plain, visible
 from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked
@@ -154,7 +154,7 @@ def ask(cohort: str, chosen: api.QuestionSet) -> None:
         for name, title, problem in state.members("arm")
         if not problem and name not in SLOW_ARMS
     }
-    readers = reader_rates.installed()
+    readers = state.installed_readers()
     left, middle, right = st.columns([2, 2, 2], vertical_alignment="bottom")
     with left:
         names = st.multiselect(
@@ -173,7 +173,6 @@ def ask(cohort: str, chosen: api.QuestionSet) -> None:
             _start, cohort, chosen, names, reader, disabled=not names, type="primary",
             icon=":material/play_arrow:",
         )  # fmt: skip
-    reader_rates.caption(reader)
     st.caption("Nothing leaves this machine. Closing the page does not stop the run.")
 
 

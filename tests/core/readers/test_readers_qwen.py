@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.machinery
 import os
-import sys
 import types
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -247,52 +244,7 @@ def test_invalid_weights_are_reported_in_one_line(models: Path):
         reader(model="broken")
 
 
-def test_its_identity_depends_on_weights_and_options(models: Path):
+def test_the_mark_is_a_hash_of_the_weights(models: Path):
     make_qwen(models / "same", context=TRAINED, seed=3)
     make_qwen(models / "other", context=TRAINED, seed=4)
-    short = reader(model="short").identity
-    assert reader(model="same").identity == short
-    others = [reader(model="other"), reader(model="short", dtype="bfloat16")]
-    assert short not in [one.identity for one in others]
     assert Qwen.mark("same") == Qwen.mark("short") != Qwen.mark("other")
-
-
-def with_kvpress(monkeypatch, press: type) -> None:
-    """A stand-in for the package, whose presses are ``press``."""
-    module = types.ModuleType("kvpress")
-    module.__spec__ = importlib.machinery.ModuleSpec("kvpress", None)
-    module.SnapKVPress = module.ObservedAttentionPress = press  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "kvpress", module)
-
-
-@pytest.mark.parametrize("kv", ["snapkv", "h2o"])
-def test_kv_compression_is_applied_only_while_a_prompt_is_read(kv: str, monkeypatch):
-    pressed: list[float] = []
-
-    class Press:
-        """Drops nothing: the answers must be the plain ones."""
-
-        def __init__(self, compression_ratio, window_size=0):
-            self.ratio = compression_ratio
-
-        @contextmanager
-        def __call__(self, model):
-            pressed.append(self.ratio)
-            yield
-
-    with_kvpress(monkeypatch, Press)
-    prompts = [prompt(*one) for one in MIXED[:4]]
-    wanted = texts(reader().read_many(prompts))
-    assert texts(reader(kv=kv, kv_ratio=0.25).read_many(prompts)) == wanted
-    assert pressed == [0.25] * 4
-    model = local_engine.shared_engine(reader().folder, "float32").model
-    assert model.config._attn_implementation == "sdpa"
-
-
-@pytest.mark.parametrize("kv", ["snapkv", "h2o"])
-def test_compression_equals_kvpress(kv: str):
-    pytest.importorskip("kvpress")
-    prompts = [prompt(*one) for one in MIXED]
-    wanted = texts(reader().read_many(prompts))
-    assert texts(reader(kv=kv, kv_ratio=0.0).read_many(prompts)) == wanted
-    assert texts(reader(kv=kv, kv_ratio=0.7).read_many(prompts)) != wanted

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName
 from midchart.core.protocol import parse
-from midchart.core.readers import qwen
 from midchart.core.readers.qwen import Qwen
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
@@ -40,21 +36,15 @@ PROTOCOL = parse({"answer_tokens": NEW})
         ({"model": "x" * 255}, UnknownName, ["Valid"]),
         ({"model": "llama"}, SpecError, ["'llama'", "'qwen2'"]),
         ({"dtype": "int8"}, UnknownName, ["'int8'", "bfloat16"]),
-        ({"kv": "zip"}, UnknownName, ["'zip'", "snapkv"]),
-        ({"kv": "snapkv"}, MissingModel, ["kvpress", "pip install"]),
-        ({"kv_ratio": 1.0}, SpecError, ["kv_ratio", "below 1"]),
         ({"window": 4 * 32768 + 1}, SpecError, ["'window'", "131072"]),
         ({"window": -1}, SpecError, ["'window'"]),
         ({"group": 0}, SpecError, ["'group'", "from 1"]),
     ],
 )
-def test_impossible_runs_are_refused_before_anything_is_loaded(
-    options, kind, says, models: Path, monkeypatch
-):
+def test_impossible_runs_are_refused_before_anything_is_loaded(options, kind, says, models: Path):
     (models / "llama").mkdir(exist_ok=True)
     (models / "llama" / "config.json").write_text('{"model_type": "llama"}')
     (models / "llama" / "model.safetensors").write_bytes(b"")
-    monkeypatch.setitem(sys.modules, "kvpress", None)
     table = {"kind": "answers", "data": "x", "arms": ["bm25"]}
     for make in (
         lambda: Qwen(PROTOCOL, **options),
@@ -66,16 +56,6 @@ def test_impossible_runs_are_refused_before_anything_is_loaded(
         assert "\n" not in str(error.value)
         for word in says:
             assert word in str(error.value)
-
-
-def test_compression_is_refused_where_transformers_is_too_new_for_it(models: Path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "kvpress", ModuleType("kvpress"))
-    sys.modules["kvpress"].__spec__ = ModuleSpec("kvpress", None)
-    monkeypatch.setattr(qwen, "version", lambda package: "5.24.0")
-    with pytest.raises(MissingModel, match=r"transformers 5\.24\.0.*kvpress\.txt"):
-        Qwen(PROTOCOL, model="short", kv="snapkv")
-    monkeypatch.setattr(qwen, "version", lambda package: "5.23.9")
-    Qwen(PROTOCOL, model="short", kv="snapkv")
 
 
 @pytest.mark.slow

@@ -15,7 +15,6 @@ from midchart.core.judges.rules import is_refusal
 from midchart.core.protocol import Protocol
 from midchart.core.readers import small
 from midchart.core.readers.small import REFUSAL, Small, answerable
-from midchart.core.services.reader_evaluation import cases, patients
 from midchart.core.text import words
 from midchart.core.text.prompt import HEAD, NOT_DOCUMENTED, TAIL, quoted, without_date
 from midchart.core.types import Answer, ContextLine, Prompt
@@ -136,13 +135,6 @@ def test_it_answers_not_documented_without_evidence(reader: Small) -> None:
         text = reader.read(prompt(RECORD, question)).text
         assert words(text) == words(NOT_DOCUMENTED)
         assert is_refusal(text)
-
-
-def test_it_answers_most_questions_about_held_out_patients(reader: Small) -> None:
-    """Of a cohort that chose nothing; the figures of 60 patients are on the model card."""
-    rows, _ = patients(reader, cases(9_003, 3, Protocol()), Protocol())
-    (correct,) = (row for row in rows if (row.part, row.what) == ("evidence shown", "all"))
-    assert correct.n >= 5 and correct.share >= 0.75
 
 
 def test_questions_outside_its_competence_are_declined(reader: Small) -> None:
