@@ -611,7 +611,7 @@ def cards(call: Namespace) -> None:
     "audit-log",
     "the audit log: what left this machine, imports, and changes of data-use tags",
     flag("--verify", "check that no line was changed, added or removed"),
-    flag("--accept", "accept a log that was moved, restored or changed as it is, with a reason"),
+    flag("--accept", "accept a log that was restored or changed as it is, with a reason"),
     arg("--reason", default="", metavar="TEXT", help="of --accept, for the log"),
 )
 def audit_log(call: Namespace) -> None:
@@ -629,8 +629,8 @@ def audit_log(call: Namespace) -> None:
     elif not broken:
         accepted = f", {verified['accepted']} accepted as they are" if verified["accepted"] else ""
         say(
-            f"whole: {verified['lines']} lines ({verified['unchained']} from before the chain"
-            f"{accepted}); SHA-256 of the last: {verified['last'] or '–'}"
+            f"whole: {verified['lines']} lines{accepted}; SHA-256 of the last: "
+            f"{verified['last'] or '–'}"
         )
     if broken:
         raise WorkFailed(

@@ -12,7 +12,6 @@ another).
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from functools import cache, lru_cache
@@ -123,8 +122,8 @@ STATE = "MIDCHART_STATE"
 
 
 def state_folder() -> Path:
-    """What the program remembers of its data folders outside of them: the end of each audit log,
-    and digests of what the program generated. Raises InputError where it would be in the data."""
+    """What the program remembers outside of its data folders: digests of what the program
+    generated, and of cohorts' files. Raises InputError where it would be in the data."""
     named = os.environ.get("XDG_STATE_HOME", "")
     try:
         usual = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
@@ -134,12 +133,6 @@ def state_folder() -> Path:
     if folder.is_relative_to(data_folder().resolve()):
         raise InputError(f"{folder} is in the data folder; set {STATE} to a folder outside of it")
     return folder
-
-
-def audit_anchor() -> Path:
-    """The file that knows the end of this data folder's audit log, by the folder's path."""
-    place = hashlib.blake2b(os.fsencode(audit_file()), digest_size=12).hexdigest()
-    return state_folder() / "audit" / f"{place}.json"
 
 
 @cache

@@ -173,7 +173,7 @@ class _HeldLoop(asyncio.SelectorEventLoop):
                 f"{held.host if held is not None else 'none'} was stopped"
             )
         if self._permit is not None:
-            self._permit.check()
+            self._permit.ask_again()
 
     async def getaddrinfo(self, host: Any, port: Any, **options: Any) -> Any:
         self.hold(host, port)

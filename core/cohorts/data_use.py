@@ -41,7 +41,7 @@ _SETTLED_NS = 2_000_000_000
 
 def evidence_state() -> tuple[FileState | None, ...]:
     """What changes whenever :func:`refused` may for unchanged files; raises InputError."""
-    return *audit.state(), file_state_if_any(_generated_file())
+    return audit.state(), file_state_if_any(_generated_file())
 
 
 def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:

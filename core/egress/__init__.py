@@ -4,13 +4,13 @@ The installation's owner lists what may be called: scheme, host and port, each w
 it gets (:mod:`midchart.core.egress.owners_list`). Off this machine a call also needs the cohort's
 data-use tag (``external_services_allowed``), https, and the user's explicit permission: the host
 named in the run's spec (``allow_hosts``), or the cluster that is to do the work (``--on``). A port
-of this machine that is not listed gets no key, and text only where the account itself listens
-there. A run asks before its folder is made, again in its worker, and before each request whose text
-would leave this machine. A reader or judge cannot open a connection without the :class:`Permit`
-that this module gives, and every request on that connection is held to the permitted address, its
-methods, its key and a list of headers, so that no redirect or link that a server sends leads
-elsewhere, and no setting that a client's package reads by itself adds a key. What was permitted is
-written to the audit file (:mod:`midchart.core.egress.audit`).
+of this machine that is not listed gets no key, and text only from the account itself. A run asks
+before its folder is made, again in its worker, and before each request whose text would leave this
+machine. A reader or judge cannot open a connection without the :class:`Permit` that this module
+gives, and every request on that connection is held to the permitted address, its methods, its key
+and a list of headers, so that no redirect or link that a server sends leads elsewhere, and no
+setting that a client's package reads by itself adds a key. What was permitted is written to the
+audit file (:mod:`midchart.core.egress.audit`).
 
 An address is read so strictly that no two parsers disagree on it. Local is what cannot leave the
 machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10.x, 192.168.x,
@@ -29,7 +29,7 @@ from midchart.core.egress.addresses import Address, read_address, read_host
 from midchart.core.egress.owners_list import (
     METHODS,
     Entry,
-    check_listener,
+    check_unlisted,
     listed,
     proxy_to,
     require_cluster,
@@ -103,14 +103,6 @@ class Permit:
             return None
         return settings.secret(self.entry.key)
 
-    def check(self) -> None:
-        """Raise EgressRefused where the port meanwhile belongs to another account, or the cohort's
-        tag or the owner's list no longer allows the call; asked as a connection is made, which then
-        stays with the program that accepted it."""
-        self.ask_again()
-        if self.entry is None:
-            check_listener(self.address, connecting=True)
-
     def ask_again(self) -> None:
         """Raise EgressRefused once the cohort's tag no longer allows the call, or the owner's list
         no longer has its entry as it was, or its proxy; asked before each request."""
@@ -177,7 +169,6 @@ class Permit:
         (:func:`midchart.core.egress.owners_list.proxy_to`).
         """
         return {
-            "connecting": self.check,
             "event_hooks": {"request": [self.hold]},
             "follow_redirects": False,
             "trust_env": False,
@@ -225,7 +216,7 @@ class EgressCheck:
         if address.local:
             entry = listed(address)
             if entry is None:
-                check_listener(address)
+                check_unlisted(address)
             return Permit(address, entry)
         host = address.host
         self._asked_of_the_tag(host, "use an address of this machine")

@@ -1,15 +1,14 @@
 """The audit log: who sent what off the machine, when and where to, and who changed a tag, why.
 
 ``data/audit.jsonl``, append-only, one line per use. It holds names, folders, counts, hosts and
-reasons that people gave; never text of a record. Its lines are chained, and its end is known in the
-state folder (:mod:`midchart.core.storage.chain`). A permission counts only by a line that leads to
-that end without a break: a log that was removed, cut or moved permits nothing.
+reasons that people gave; never text of a record. Its lines are chained, which shows accidents and
+stops no owner of the file (:mod:`midchart.core.storage.chain`). A permission counts only by a line
+after the last break.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -19,23 +18,17 @@ from midchart.core import config as settings
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
-from midchart.core.regular_files import read_regular
-from midchart.core.storage.chain import ChainedLog
+from midchart.core.storage import chain
 from midchart.core.storage.files import FileState, file_state_if_any
 from midchart.core.storage.jsonl import read_lines
-
-
-def _log() -> ChainedLog:
-    return ChainedLog(settings.audit_file(), settings.audit_anchor())
 
 
 def _line(event: str, **facts: Any) -> dict[str, Any]:
     return {"when": now(), "who": person().name, "event": event, **facts}
 
 
-def _write(event: str, anchored: bool = False, **facts: Any) -> None:
-    """Write a line; ``anchored``: refuse where the log's end cannot be kept in the state folder."""
-    _log().append(_line(event, **facts), anchored)
+def _write(event: str, **facts: Any) -> None:
+    chain.append(settings.audit_file(), _line(event, **facts))
 
 
 def _reason(reason: str, what: str) -> str:
@@ -63,7 +56,6 @@ def left(
     """
     _write(
         "left",
-        anchored=True,
         run=run,
         cohort=cohort,
         host=host,
@@ -107,7 +99,6 @@ def tag_changed(
     place = str(folder.resolve())
     _write(
         "tag",
-        anchored=bool(after),
         cohort=cohort,
         folder=place,
         field=field,
@@ -138,19 +129,17 @@ def removed(event: str, *, who: str, removal: str, **facts: Any) -> None:
 
 
 def is_noted(removal: str) -> bool:
-    """Whether the log has the line of a removal, or its next writer completes that line."""
-    with suppress(OSError):  # without an anchor no writer completes a line
-        if removal.encode() in read_regular(settings.audit_anchor()):
-            return True
+    """Whether the log has the line of a removal."""
     return any(line.get("removal") == removal for line in lines())
 
 
 def accept(reason: str) -> dict[str, Any]:
-    """Accept the log as it is, once it was moved or restored; gives :func:`verify`.
+    """Accept the log as it is, once it was restored or repaired; gives :func:`verify`.
 
     The acceptance is a line of the log. Permissions given before it do not count after it.
     """
-    _log().accept(_line("accepted", reason=_reason(reason, "accepting the audit log")))
+    reason = _reason(reason, "accepting the audit log")
+    chain.accept(settings.audit_file(), _line(chain.ACCEPTED, reason=reason))
     return verify()
 
 
@@ -166,9 +155,9 @@ Tags = Mapping[tuple[str, str], TagLine]
 """Folder and field → its last line that counts."""
 
 
-def state() -> tuple[FileState | None, ...]:
-    """What changes whenever :func:`tags` may; raises InputError."""
-    return tuple(map(file_state_if_any, (settings.audit_file(), settings.audit_anchor())))
+def state() -> FileState | None:
+    """What changes whenever :func:`tags` may."""
+    return file_state_if_any(settings.audit_file())
 
 
 def tags() -> tuple[Tags, str]:
@@ -177,35 +166,34 @@ def tags() -> tuple[Tags, str]:
     None counts where the log cannot be read.
     """
     try:
-        return _tags(str(settings.audit_file()), state())
+        return _tags(settings.audit_file(), state())
     except MidchartError as error:
         return {}, str(error)
 
 
 @lru_cache(maxsize=4)
-def _tags(_path: str, _state: tuple[FileState | None, ...]) -> tuple[Tags, str]:
-    scan, lines = _log().vouched_lines()
+def _tags(path: Path, _state: FileState | None) -> tuple[Tags, str]:
+    log = chain.read_chain(path)
     known: dict[tuple[str, str], TagLine] = {}
-    for line in lines:
+    for line in log.intact:
         folder, name = str(line.get("folder")), str(line.get("field"))
         if line.get("event") == "tag":
             known[folder, name] = TagLine(line.get("after") is True, str(line.get("digest", "")))
         elif line.get("event") == "removed":
             known = {key: value for key, value in known.items() if key[0] != folder}
-    broken = f"the audit log is broken at line {scan.broken['line']}" if scan.broken else ""
-    return known, broken or ("the audit log was accepted since" if scan.accepted else "")
+    broken = f"the audit log is broken at line {log.broken['line']}" if log.broken else ""
+    return known, broken or ("the audit log was accepted since" if log.accepted else "")
 
 
 def verify() -> dict[str, Any]:
-    """Whether the log is as it was written: ``lines``, of which ``unchained`` precede the chain and
-    ``accepted`` are covered by an acceptance; ``last``, the SHA-256 of the last line; ``broken``,
-    number (``line``) and ``reason`` of the first line that is not as written, or null.
+    """Whether the log is as it was written: ``lines``, of which ``accepted`` are covered by an
+    acceptance; ``last``, the SHA-256 of the last line; ``broken``, number (``line``) and ``reason``
+    of the first line that is not as written, or null.
 
     Raises WorkFailed where it cannot be read.
     """
-    scan = _log().verify()
-    names = ("lines", "unchained", "accepted", "last", "broken")
-    return {name: getattr(scan, name) for name in names}
+    log = chain.read_chain(settings.audit_file())
+    return {name: getattr(log, name) for name in ("lines", "accepted", "last", "broken")}
 
 
 def lines() -> list[dict[str, Any]]:

@@ -9,16 +9,13 @@ An entry is an address without a path, then the name of the one key that it gets
 methods that it may be asked by (GET and POST where none is named; CONNECT makes it a proxy). A name
 alone is ``https://`` at port 443. The Claude API is on the list with its own key.
 
-A port of this machine that is not listed may be called without a key by the account itself, where
-nothing but that account listens there (:func:`check_listener`).
+A port of this machine that is not listed may be called without a key by the account itself.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from midchart.core import config as settings
 from midchart.core.egress.addresses import Address, read_address
@@ -125,57 +122,11 @@ def proxy_to(address: Address) -> str | None:
     return place.url
 
 
-# Ports of this machine that are not listed.
-
-_LISTENING = "0A"
-_SOCKETS = ("/proc/net/tcp", "/proc/net/tcp6")
-
-
-def _listeners(port: int) -> set[int] | None:
-    """Accounts, by number, of the sockets that listen at a port on any address of this machine;
-    None where the system does not tell."""
-    accounts: set[int] = set()
-    readable = False
-    for table in _SOCKETS:
-        try:
-            lines = Path(table).read_text("ascii").splitlines()[1:]
-        except OSError:
-            continue
-        readable = True
-        for line in lines:
-            cells = line.split()
-            if cells[3] == _LISTENING and int(cells[1].rpartition(":")[2], 16) == port:
-                accounts.add(int(cells[7]))
-    return accounts if readable else None
-
-
-class ConnectError(ConnectionRefusedError):
-    """Nothing listens at an address; named as the clients' own error for it."""
-
-
-def check_listener(address: Address, connecting: bool = False) -> None:
-    """Raise EgressRefused unless an unlisted address of this machine is the account's own.
-
-    Every socket that listens at its port has to belong to the account that this process runs as,
-    which has to act itself (nobody who signed in). ``connecting``: raise ConnectError where nothing
-    listens.
-    """
-    entry = f'"{address.scheme}://{address.host}:{address.port}" in {settings.HOSTS}'
+def check_unlisted(address: Address) -> None:
+    """Raise EgressRefused unless the account acts itself, which alone may call unlisted ports of
+    this machine: of those who signed in, nobody may."""
     if not person().is_account:
         raise EgressRefused(
             f"port {address.port} of this machine is not listed, and with sign-in the owner lists "
-            f"each: {entry}"
+            f'each: "{address.scheme}://{address.host}:{address.port}" in {settings.HOSTS}'
         )
-    accounts = _listeners(address.port)
-    if accounts is None:
-        raise EgressRefused(
-            f"this system does not tell whose port {address.port} is, so the owner lists it: "
-            f"{entry}"
-        )
-    if accounts - {os.geteuid()}:
-        raise EgressRefused(
-            f"another account of this machine listens at port {address.port}; where it may get "
-            f"text of records, the owner lists it: {entry}"
-        )
-    if connecting and not accounts:
-        raise ConnectError("nothing listens there")

@@ -2,14 +2,16 @@
 
 For files that several processes write (the audit log) and for state that must survive a killed
 process (a budget, pending batches). A line is valid once it has its newline; a partial line is
-skipped by readers and terminated by the next writer.
+skipped by readers and cut off by the next writer.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,33 +26,58 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-def add_line(path: Path, line: Mapping[str, Any], durable: bool = False) -> None:
-    """Append one line; ``durable``: return only once it survives a power cut.
+PREVIOUS = "previous"
+"""Field of a chained line: the SHA-256 of the line before it; "" for the first."""
+_AT_ONCE = 1 << 16
 
-    Raises WorkFailed where it cannot be written completely.
+
+def add_line(
+    path: Path, line: Mapping[str, Any], durable: bool = False, chained: bool = False
+) -> None:
+    """Append one line, in place of a killed writer's partial one.
+
+    ``durable``: return only once it survives a power cut. ``chained``: with the SHA-256 of the line
+    before. Raises WorkFailed where it cannot be written completely; then nothing is.
     """
-    data = encode(line)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
-    except OSError as error:
-        raise WorkFailed(f"{path}: cannot be written ({error.strerror})") from None
-    try:
-        lock_descriptor(handle, poll_interval=0.001)
-        size = os.fstat(handle).st_size
-        if size and os.pread(handle, 1, size - 1) != b"\n":
-            data = b"\n" + data  # terminates a killed writer's partial line
-        if os.write(handle, data) < len(data):
-            os.ftruncate(handle, size)
-            raise WorkFailed(f"{path}: the disk took only part of a line (is it full?)")
-        if durable:
-            os.fsync(handle)
-            if not size:
+        try:
+            lock_descriptor(handle, poll_interval=0.001)
+            end, last = _last_line(handle)
+            os.ftruncate(handle, end)
+            data = encode({**line, PREVIOUS: line_digest(last)} if chained else line)
+            try:
+                if os.write(handle, data) < len(data):
+                    raise OSError(errno.ENOSPC, "the disk took only part of a line: is it full?")
+                if durable:
+                    os.fsync(handle)
+            except OSError:
+                os.ftruncate(handle, end)
+                raise
+            if durable and not end:
                 sync_folder(path.parent)
+        finally:
+            os.close(handle)
     except OSError as error:
         raise WorkFailed(f"{path}: cannot be written ({error.strerror})") from None
-    finally:
-        os.close(handle)
+
+
+def _last_line(handle: int) -> tuple[int, bytes]:
+    """Where the complete lines of a file end, and the last of them."""
+    end, tail = os.fstat(handle).st_size, b""
+    start = end
+    while start and tail.count(b"\n") < 2:
+        length = min(start, max(_AT_ONCE, len(tail)))
+        start -= length
+        tail = os.pread(handle, length, start) + tail
+    complete = tail[: tail.rfind(b"\n") + 1]
+    return end - len(tail) + len(complete), complete[complete.rfind(b"\n", 0, -1) + 1 :]
+
+
+def line_digest(line: bytes) -> str:
+    """The SHA-256 of a line without its newline; "" of none."""
+    return sha256(line.rstrip(b"\n")).hexdigest() if line else ""
 
 
 def encode(line: Mapping[str, Any]) -> bytes:

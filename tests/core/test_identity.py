@@ -16,7 +16,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.egress.addresses import read_address
-from midchart.core.egress.owners_list import check_listener
+from midchart.core.egress.owners_list import check_unlisted
 from midchart.core.errors import (
     DataError,
     EgressRefused,
@@ -131,7 +131,7 @@ def test_a_signed_in_person_of_the_account_s_name_is_not_the_account(spec, monke
         with pytest.raises(NotPermitted, match="another person"):
             api.add_review(run, "r1", card, "incorrect")
         with pytest.raises(EgressRefused, match="with sign-in"):
-            check_listener(read_address("http://127.0.0.1:9", "test"))
+            check_unlisted(read_address("http://127.0.0.1:9", "test"))
     resolved: list[Callable[[], Person]] = []
     monkeypatch.setattr(shards, "resolve", resolved.append)
     for acting in (namesake, account()):

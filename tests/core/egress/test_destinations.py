@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -20,7 +19,6 @@ from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import Person, acting_as
 
 KEY, TEXT = "sk-planted-key", "lisinopril at forty milligram"
-NOBODY = 65_534
 
 
 class Recorder:
@@ -195,51 +193,6 @@ def test_a_default_port_is_the_port_of_its_scheme(monkeypatch):
     assert CLOSED.permit("http://127.0.0.1/v1").key("MIDCHART_SERVED_KEY")
     assert not CLOSED.permit("https://localhost:443").key("MIDCHART_SERVED_KEY")
     assert not CLOSED.permit("https://127.0.0.1:80").key("MIDCHART_SERVED_KEY")
-
-
-@contextmanager
-def listening_as(account: int) -> Iterator[int]:
-    """A port at which another account listens."""
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.setuid(account)
-        listener = socket.create_server(("127.0.0.1", 0))
-        os.write(write, str(listener.getsockname()[1]).encode())
-        while True:
-            connection, _ = listener.accept()
-            os.write(write, connection.recv(1 << 16) or b"connected")
-    os.set_blocking(read, True)
-    try:
-        yield int(os.read(read, 16))
-        os.set_blocking(read, False)
-        with pytest.raises(BlockingIOError):
-            os.read(read, 1)
-    finally:
-        os.kill(child, 9)
-        os.waitpid(child, 0)
-        os.close(read)
-        os.close(write)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.9.9.9", "[::1]"])
-def test_a_port_of_another_account_gets_nothing(host):
-    with listening_as(NOBODY) as port:
-        assert "another account of this machine listens" in send(f"http://{host}:{port}/v1")
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can listen as another account")
-def test_a_port_that_another_account_took_over_gets_nothing_more():
-    with recorders("127.0.0.1") as (recorder,):
-        port = recorder.port
-        permit = CLOSED.permit(f"http://127.0.0.1:{port}/v1")
-        with pytest.raises(MidchartError, match="redirects"):
-            OpenAIServer(permit, None, "m", 3.0).complete(TEXT, 1)
-    with listening_as(NOBODY) as other:
-        moved = type(permit)(type(permit.address)("http", "127.0.0.1", other, "/v1"))
-        with pytest.raises(MidchartError, match="another account"):
-            OpenAIServer(moved, None, "m", 3.0).complete(TEXT, 1)
 
 
 def test_with_sign_in_each_port_of_this_machine_is_listed(both, monkeypatch):

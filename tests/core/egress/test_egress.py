@@ -234,7 +234,7 @@ def test_a_proxy_that_the_owner_takes_off_the_list_gets_nothing_more(monkeypatch
     without = gate.permit(url)
     monkeypatch.setenv("HTTPS_PROXY", proxy)
     permit = gate.permit(url)
-    asks = (permit.check, permit.ask_again, lambda: permit.hold(_request(f"{url}/v1")))
+    asks = (permit.ask_again, lambda: permit.hold(_request(f"{url}/v1")))
     for ask in asks:
         ask()
     monkeypatch.setenv("MIDCHART_HOSTS", f"{url}, {then.format(proxy=proxy)}")
@@ -410,7 +410,7 @@ def test_what_the_owner_takes_off_the_list_gets_nothing_more(monkeypatch, tmp_pa
         permit = gate.permit(url)
         permit.hold(_request(f"{url}/v1"))
         listing(then.format(url=url))
-        for ask in (permit.check, lambda: permit.hold(_request(f"{url}/v1"))):  # noqa: B023
+        for ask in (permit.ask_again, lambda: permit.hold(_request(f"{url}/v1"))):  # noqa: B023
             with pytest.raises(EgressRefused, match="may no longer be called"):
                 ask()
     listing("ray://head:6379")
