@@ -43,15 +43,17 @@ if TYPE_CHECKING:
     from midchart.core.figures.views import figure
     from midchart.core.format import (
         HIDDEN,
+        MARKDOWN,
         about_left,
         duration,
-        inert,
+        for_screen,
+        for_terminal,
         p_number,
         p_value,
         percent,
         points,
+        sheet_cell,
         shown,
-        visible,
         with_sign,
     )
     from midchart.core.identity import ROLES, Person, account, acting_as
@@ -219,7 +221,7 @@ if TYPE_CHECKING:
         withdraw_question_set,
     )
     from midchart.core.services.weak_sources import weak_source
-    from midchart.core.text import event_text, neutralise, sentences, words
+    from midchart.core.text import event_text, for_prompt, sentences, words
     from midchart.core.text.choices import chosen_option, correct_option
     from midchart.core.text.evidence import band_of, evidence_parts, evidence_sentences
     from midchart.core.text.prompt import context_lines, option_text, was_cut

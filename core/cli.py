@@ -24,7 +24,7 @@ from typing import Any, NoReturn, Protocol, TextIO
 from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
-from midchart.core.format import about_left, decimals, duration, visible, visible_json
+from midchart.core.format import about_left, decimals, duration, for_terminal
 from midchart.core.parsing import user_path
 from midchart.core.regular_files import read_named
 from midchart.core.time_left import TimeLeft
@@ -34,13 +34,13 @@ from midchart.core.time_left import TimeLeft
 
 def say(*values: Any, sep: str = " ", file: TextIO | None = None, flush: bool = False) -> None:
     """Print as ``print`` does, characters that act on a terminal or hide in it made visible."""
-    print(visible(sep.join(map(str, values))), file=file, flush=flush)
+    print(for_terminal(sep.join(map(str, values))), file=file, flush=flush)
 
 
 def json_line(value: Any, indent: int | None = None) -> None:
     """Print a value as one JSON document."""
     text = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False, indent=indent)
-    print(visible_json(text))
+    print(for_terminal(text, json=True))
 
 
 def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
@@ -110,7 +110,7 @@ def meter(what: str) -> Meter:
             when = about_left(estimated if left is None else left)
             if done >= planned:
                 when = f" in {duration(moment - begun)}"
-            line = f"{visible(what)}: {done}/{planned} ({percent} %){bad}{when}"
+            line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
             if on_screen:  # a line that may be shorter than the one it replaces
                 line = f"\r{line}\x1b[K"
             end = "" if on_screen and done < planned else "\n"
@@ -991,7 +991,7 @@ def _components(family: str, **_: Any) -> list[str]:
 def _offered(candidate: str, typed: str) -> bool:
     """Whether a shell is offered a candidate: one without hidden characters, since made visible it
     would be another name, and the shell would insert that one."""
-    seen = candidate.isprintable() and visible(candidate) == candidate
+    seen = candidate.isprintable() and for_terminal(candidate) == candidate
     return seen and candidate.startswith(typed)
 
 

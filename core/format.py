@@ -6,9 +6,10 @@ CSV output has the columns of all rows, and no formula that a spreadsheet would 
 from __future__ import annotations
 
 import csv
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from json import dumps
 from math import isfinite, isnan
 from typing import Any, TextIO
 
@@ -132,18 +133,32 @@ HIDDEN = re.compile(f"{_CONTROL.pattern}|{_INVISIBLE.pattern}")
 """A character that nobody sees as it is; a tab and a line feed are none."""
 
 
-def visible(text: str) -> str:
+def for_terminal(text: str, json: bool = False) -> str:
     """The text with control characters replaced, and invisible ones shown by their code point.
 
-    A zero-width space becomes "[U+200B]". The text is longer then, so marks are placed before.
+    A zero-width space becomes "[U+200B]". The text is longer then, so marks are placed before. Of
+    a ``json`` document these characters become JSON's escapes, which leave its content the same.
     """
+    if json:
+        return HIDDEN.sub(lambda match: dumps(match.group())[1:-1], text)
     text = _INVISIBLE.sub(lambda match: f"[U+{ord(match.group()):04X}]", text)
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def visible_json(text: str) -> str:
-    """A JSON document with the same content whose hidden characters are JSON's escapes."""
-    return HIDDEN.sub(lambda match: json.dumps(match.group())[1:-1], text)
+MARKDOWN = frozenset("\\`*_{}[]()#+-.!|~>$:<&")
+"""Characters that markdown, or what Streamlit adds to it, may interpret."""
+_BREAK = re.compile(r"[\r\n]+")
+
+
+def for_screen(text: str, html: bool = False) -> str:
+    """A text as one line of plain text inside markdown, or as ``html`` text with its lines.
+
+    Nothing in it acts, and control and invisible characters are shown (:func:`for_terminal`).
+    """
+    if html:
+        return escape(for_terminal(text.replace("\r\n", "\n")))
+    line = for_terminal(_BREAK.sub(" ", text))
+    return "".join(f"\\{c}" if c in MARKDOWN else c for c in line)
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -152,7 +167,7 @@ _CELL_START = re.compile("[;\t](?=[=+@-]|[＝＋－＠])")
 """What ends a cell for a spreadsheet of another language, before the start of a formula."""
 
 
-def inert(value: Any) -> Any:
+def sheet_cell(value: Any) -> Any:
     """The value of a cell; a text that a spreadsheet would run gets a leading apostrophe.
 
     So does a part of it after a semicolon or tab, which separate cells in some languages. Numbers
@@ -176,5 +191,5 @@ def write_sheet(
     if not columns:
         return
     writer = csv.writer(file)
-    writer.writerow([inert(name) for name in columns])
-    writer.writerows([inert(row.get(name)) for name in columns] for row in rows)
+    writer.writerow([sheet_cell(name) for name in columns])
+    writer.writerows([sheet_cell(row.get(name)) for name in columns] for row in rows)

@@ -11,7 +11,8 @@ from typing import Any
 import plotly.graph_objects as go
 
 from midchart.core.figures.parts import dotted, error_bars
-from midchart.core.figures.style import PERCENT, ROW, SCORES, Look, ink, safe, series
+from midchart.core.figures.style import PERCENT, ROW, SCORES, Look, ink, series
+from midchart.core.format import for_screen
 
 NAME, LINE = 30, 17
 """Longest line of a row's name in characters, and the height of a further line in pixels."""
@@ -70,7 +71,7 @@ def row_axis(figure: go.Figure, names: Sequence[str], texts: Sequence[str] = ())
     figure.update_yaxes(
         tickvals=[len(names) - place for place in range(len(names))],
         ticktext=[
-            f"<b>{'<br>'.join(map(safe, lines))}</b>{text}"
+            f"<b>{'<br>'.join(for_screen(line, html=True) for line in lines)}</b>{text}"
             for lines, text in zip(wrapped, under, strict=True)
         ],
         range=[0.4, len(names) + 0.6],
@@ -104,7 +105,10 @@ def forest(
                 [row.low for row in alike],
                 [row.high for row in alike],
                 look,
-                text=[f"{safe(row.name)}: {safe(row.text)}" for row in alike],
+                text=[
+                    f"{for_screen(row.name, html=True)}: {for_screen(row.text, html=True)}"
+                    for row in alike
+                ],
                 customdata=[[row.label] for row in alike],
                 hovertemplate="%{text}<extra></extra>",
             )
@@ -128,8 +132,10 @@ def forest(
         )  # fmt: skip
     if zero:
         dotted(figure, x=0)
-    figure.update_xaxes(range=list(span), title=safe(title), ticksuffix=suffix, zeroline=False)
-    row_axis(figure, [row.name for row in rows], [safe(row.text) for row in rows])
+    figure.update_xaxes(
+        range=list(span), title=for_screen(title, html=True), ticksuffix=suffix, zeroline=False
+    )
+    row_axis(figure, [row.name for row in rows], [for_screen(row.text, html=True) for row in rows])
     return figure
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from midchart.core.figures.style import GLYPHS, LABEL, MIDDLE, Look, ink, rgba, safe
+from midchart.core.figures.style import GLYPHS, LABEL, MIDDLE, Look, ink, rgba
+from midchart.core.format import for_screen
 
 
 def error_bars(
@@ -46,7 +47,7 @@ def line(
     error = {"error_y": error_bars(y, *bars, look.colour, scale)} if bars else {}
     defaults = {
         "mode": "lines+markers",
-        "name": safe(name),
+        "name": for_screen(name, html=True),
         "showlegend": False,
         "connectgaps": False,
         "line": {"color": look.colour, "dash": look.dash, "width": 2},
@@ -116,7 +117,8 @@ def key(figure: go.Figure, items: Mapping[str, Look]) -> None:
     caption(
         figure,
         "   ".join(
-            f'<span style="color:{look.colour}">{GLYPHS[look.symbol]} {safe(name)}</span>'
+            f'<span style="color:{look.colour}">{GLYPHS[look.symbol]} '
+            f"{for_screen(name, html=True)}</span>"
             for name, look in items.items()
         ),
     )
@@ -145,7 +147,7 @@ def end_labels(figure: go.Figure, ends: Sequence[tuple[float, str, str]], gap: f
     """Names at the right end of lines: (height in per cent, text, colour), none over another."""
     ends = sorted(ends)
     # Long names are wrapped: on a narrow screen they would leave no room for the lines.
-    names = [textwrap.wrap(safe(text), LABEL) for _, text, _ in ends]
+    names = [textwrap.wrap(for_screen(text, html=True), LABEL) for _, text, _ in ends]
     heights = spread([end[0] for end in ends], gap * max(map(len, names), default=1))
     for height, name, (_, _, colour) in zip(heights, names, ends, strict=True):
         figure.add_annotation(

@@ -7,7 +7,6 @@ labelled directly, so nothing rests on colour alone (WCAG 1.4.1).
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -16,7 +15,6 @@ from zlib import crc32
 import plotly.graph_objects as go
 
 from midchart.core.arms import ARMS
-from midchart.core.format import visible
 from midchart.core.results.titles import split_label
 
 SERIES = (
@@ -204,8 +202,3 @@ def _template(dark: bool) -> go.layout.Template:
             "yaxis": axis,
         }
     )
-
-
-def safe(text: str) -> str:
-    """A text as HTML, as Plotly reads it: tags inert, control and invisible characters shown."""
-    return html.escape(visible(text.replace("\r\n", "\n")))

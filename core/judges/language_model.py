@@ -30,7 +30,7 @@ from midchart.core.judges.model_options import (
 from midchart.core.judges.rules import is_refusal, no_answer
 from midchart.core.options import Configurable
 from midchart.core.protocol import Protocol
-from midchart.core.text import neutralise, words
+from midchart.core.text import for_prompt, words
 from midchart.core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
 
 # An on-site model, behind any OpenAI-compatible server.
@@ -115,7 +115,7 @@ def fenced(name: str, text: str, before: Sequence[str] = ()) -> str:
     marker = f"{name} {code.hexdigest()}"
     valid = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     harmless = _BRACKETS.sub(
-        lambda match: "".join(_HARMLESS.get(c, c) for c in match[0]), neutralise(valid)
+        lambda match: "".join(_HARMLESS.get(c, c) for c in match[0]), for_prompt(valid)
     )
     lines = "\n".join(f"| {line}" for line in harmless.splitlines() or [""])
     return f"<<<BEGIN {marker}>>>\n{lines}\n<<<END {marker}>>>"

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, NotPermitted
-from midchart.core.format import visible
+from midchart.core.format import for_terminal
 from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
 from midchart.core.named_files import name_of
@@ -245,7 +245,9 @@ def _provenance(plan: Plan, problem: str) -> list[str]:
 
 def _table(plan: Plan) -> dict[str, Any]:
     table: dict[str, Any] = {
-        "name": visible(plan.name),  # of an older version or another program it may hold anything
+        "name": for_terminal(
+            plan.name
+        ),  # of an older version or another program it may hold anything
         "kind": plan.kind,
         "data": cohort_name(plan),
         "seed": plan.protocol.seed,
@@ -256,7 +258,7 @@ def _table(plan: Plan) -> dict[str, Any]:
     if plan.part:
         table["part"] = plan.part
     if plan.group:
-        table["group"] = visible(plan.group)
+        table["group"] = for_terminal(plan.group)
     if plan.allow_hosts:
         table["allow_hosts"] = list(plan.allow_hosts)
     arms = [_arm(entry, plan) for entry in _own_arms(plan)]

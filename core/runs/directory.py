@@ -46,7 +46,7 @@ from pydantic import TypeAdapter
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.format import visible_json
+from midchart.core.format import for_terminal
 from midchart.core.identity import ROLES, Person, by_name_alone, person
 from midchart.core.parsing import read_document
 from midchart.core.protocol import BEFORE, LATER, parse
@@ -272,7 +272,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
     """Write a document atomically, hidden characters in it as escapes."""
     with replacing(path) as fresh:
         text = json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False)
-        fresh.write_text(visible_json(text), encoding="utf-8")
+        fresh.write_text(for_terminal(text, json=True), encoding="utf-8")
 
 
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")

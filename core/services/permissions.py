@@ -17,11 +17,12 @@ FUNCTIONS = {
     ANYBODY: """
         about_left account acting_as acting_person answers_csv band_of can_validate chosen_option
         columns_of conclusion_of correct_option default_primary duration event_text evidence_parts
-        evidence_sentences figure figure_alt gold_ids in_order in_words inert known_measures listed
-        may neutralise only_quotes option_text options p_number p_value parse percent points
+        evidence_sentences figure figure_alt gold_ids in_order in_words known_measures listed
+        may for_prompt only_quotes option_text options p_number p_value parse percent points
         progress read_questions read_toml recover resolve_person role_needed
         rows_of sentences shown single_value split_label title type_text undated value_toml values
-        views_of visible was_cut weak_source with_sign without_sign_in words write_toml""",
+        views_of for_screen for_terminal sheet_cell was_cut
+        weak_source with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map audit_cards audited_prompt build_arm

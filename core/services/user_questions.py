@@ -28,7 +28,7 @@ from midchart.core.cohorts.kept_questions import (
 )
 from midchart.core.cohorts.kept_questions import question_sets as sets_in
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.format import inert
+from midchart.core.format import sheet_cell
 from midchart.core.identity import person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import opened
@@ -216,7 +216,7 @@ def _measures(table: list[list[int]]) -> dict[str, float | None]:
 
 def _number(cell: str) -> Any:
     """A whole number as such (a negative patient id is no formula), any other text inert."""
-    return int(cell) if cell.removeprefix("-").isdecimal() and len(cell) < 20 else inert(cell)
+    return int(cell) if cell.removeprefix("-").isdecimal() and len(cell) < 20 else sheet_cell(cell)
 
 
 _QUESTION_COLUMNS = (
@@ -456,7 +456,7 @@ def answers_csv(cells: Sequence[Mapping[str, Any]], questions: Sequence[str]) ->
         values = {**cell, "patient": cell["record"], "question": questions[cell["question"]]}
         table.writerow(
             [
-                value if isinstance(value := values[name], int) else inert(value or "")
+                value if isinstance(value := values[name], int) else sheet_cell(value or "")
                 for name in _ANSWER_COLUMNS
             ]
         )

@@ -4,7 +4,7 @@ Everything here is pure and the same in every process. Tokens are words and punc
 one regular expression, so that units and budgets do not depend on a model being here; a reader
 counts its own prompt with its own tokenizer.
 
-:func:`neutralise` replaces text of a record that looks like a chat's control tokens, or that nobody
+:func:`for_prompt` replaces text of a record that looks like a chat's control tokens, or that nobody
 can see. A note may hold ``<|im_end|>``, by accident or by design. What a reader is given must have
 one system, one user and one assistant part, whatever the record says, so the first character of
 every such token is replaced: those of known forms, and those in the list of a local model's
@@ -62,7 +62,7 @@ _REPLACED = "\N{REPLACEMENT CHARACTER}"
 _REPLACEMENTS = frozenset((*HARMLESS.values(), _REPLACED))
 
 
-def neutralise(text: str, tokens: tuple[str, ...] = ()) -> str:
+def for_prompt(text: str, tokens: tuple[str, ...] = ()) -> str:
     """Neutralise chat-control tokens in record text (``<|im_end|>``, ``</s>``).
 
     The opening angle bracket becomes ``‹`` (the square one of ``[INST]`` ``⟦``), so that no
@@ -83,8 +83,8 @@ def neutralise(text: str, tokens: tuple[str, ...] = ()) -> str:
     return _HIDDEN.sub(_REPLACED, text)
 
 
-def neutralised(text: str, original: str) -> bool:
-    """Whether ``text`` is what :func:`neutralise` makes of ``original``, for any model."""
+def is_for_prompt(text: str, original: str) -> bool:
+    """Whether ``text`` is what :func:`for_prompt` makes of ``original``, for any model."""
     return text == original or (
         len(text) == len(original)
         and all(a == b or a in _REPLACEMENTS for a, b in zip(text, original, strict=True))

@@ -19,7 +19,7 @@ from typing import Any
 
 from midchart.core.errors import SpecError
 from midchart.core.provenance import digest
-from midchart.core.text import neutralise
+from midchart.core.text import for_prompt
 from midchart.core.text.prompt import MIDDLE, REQUEST, SYSTEM, Frame
 
 _CONTEXT, _QUESTION = "[[midchart context]]", "[[midchart question]]"
@@ -77,7 +77,7 @@ def with_control(frame: Frame, added: Iterable[tuple[str, bool]]) -> Frame:
     """
     written = frame.head + frame.middle + frame.tail
     control = (text for text, special in added if special or text in written)
-    return replace(frame, control=tuple(t for t in control if t.strip() and t == neutralise(t)))
+    return replace(frame, control=tuple(t for t in control if t.strip() and t == for_prompt(t)))
 
 
 def frame_of_template(

@@ -24,7 +24,7 @@ from functools import lru_cache
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
-from midchart.core.text import count_tokens, neutralise, neutralised, one_line
+from midchart.core.text import count_tokens, for_prompt, is_for_prompt, one_line
 from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -69,7 +69,7 @@ class Frame:
     :class:`midchart.core.types.Prompt`); of a template that is "completion" there are none.
     ``ends``: texts by which a model that does not stop there begins another turn. ``start``: the
     token at the head's beginning that a server's tokenizer writes by itself. ``control``: the
-    model's control tokens of forms that ``neutralise`` does not know, for it.
+    model's control tokens of forms that ``for_prompt`` does not know, for it.
     """
 
     head: str
@@ -218,7 +218,7 @@ def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
     def line(one: ContextLine) -> PromptLine:
         shown = body(one)
         for text, tokens in texts.get(one.sentence_id, ()):
-            if neutralised(shown, text):
+            if is_for_prompt(shown, text):
                 return PromptLine(one.sentence_id, tokens, True)
         return PromptLine(one.sentence_id, count_tokens(shown), False)
 
@@ -237,7 +237,7 @@ def was_cut(prompt: Prompt, selection: Selection) -> bool:
 @lru_cache(maxsize=1 << 15)  # lines of a record, which many prompts show
 def _clean(text: str, control: tuple[str, ...] = ()) -> str:
     """One line without control tokens, which every tokenizer can encode."""
-    return neutralise(valid_unicode(one_line(text)), control)
+    return for_prompt(valid_unicode(one_line(text)), control)
 
 
 def build_prompt(

@@ -21,7 +21,7 @@ from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.headers import own_origin
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import empty, figures, pickers
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
 STYLE = _ASSETS / "page.css"
@@ -163,7 +163,7 @@ def readable(what: str) -> Generator[None]:
     try:
         yield
     except MidchartError as error:
-        st.error(plain(str(error)), title=what)
+        st.error(for_screen(str(error)), title=what)
         navigation.link("home", "Back to Home")
 
 
@@ -198,7 +198,7 @@ def make_demo() -> None:
     try:
         api.prepare_demo(progress=step)
     except (MidchartError, OSError) as error:
-        st.error(plain(str(error)), title="The demo could not be created")
+        st.error(for_screen(str(error)), title="The demo could not be created")
     else:
         state.forget_cohorts()
         st.rerun()

@@ -10,7 +10,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.data.cohort import counts, permitted
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import conclusion
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 ARROW = ":material/arrow_forward:"
 MOST = 5
@@ -41,7 +41,7 @@ def answer() -> None:
     stated = api.conclusion_of(report)
     conclusion.of_run(report, stated.headline, stated.details[:1])
     page, address = picker.results_of(runs[0])
-    label = f"Results of “{plain(runs[0]['name'])}”{picker.origin(runs[0], ', ')}"
+    label = f"Results of “{for_screen(runs[0]['name'])}”{picker.origin(runs[0], ', ')}"
     navigation.link(page, label, icon=ARROW, query_params=address)
 
 
@@ -72,9 +72,9 @@ def loaded() -> None:
         except MidchartError as error:
             problem = str(error)
         if problem or opened is None:
-            st.warning(plain(problem), title=f"{plain(name)} cannot be opened")
+            st.warning(for_screen(problem), title=f"{for_screen(name)} cannot be opened")
         else:
-            label = f"**{plain(name)}** {counts(opened)} · {permitted(opened.manifest)}"
+            label = f"**{for_screen(name)}** {counts(opened)} · {permitted(opened.manifest)}"
             navigation.link("data", label, query_params={"cohort": name})
     more = len(cohorts) - MOST
     label = f"All {len(cohorts)} cohorts, and import" if more > 0 else "Import a cohort"
@@ -90,6 +90,6 @@ def runs() -> None:
         st.caption("Nothing is running.")
     for entry in entries[:MOST]:
         parts = f"{entry['status']}{picker.origin(entry, ', ')} · {picker.created(entry)}"
-        label = f"**{plain(entry['name'])}** {parts}"
+        label = f"**{for_screen(entry['name'])}** {parts}"
         navigation.link("runs", label, query_params={"run": entry["run"]})
     navigation.link("runs", "All runs", icon=ARROW)

@@ -30,7 +30,7 @@ from streamlit.web.server.starlette.starlette_app_utils import decode_signed_val
 from streamlit.web.server.starlette.starlette_server_config import USER_COOKIE_NAME
 
 from midchart.core import api
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 HOURS = 12
 """Hours after which a person signs in again; Streamlit's cookie alone would do for 30 days."""
@@ -190,7 +190,7 @@ def gate() -> None:
     person = person_of(claims)
     if person is None:
         listed = " or ".join(repr(name) for name in reversed(names))
-        st.error(plain(f"{listed} has no role in this installation; {ROLES_REMEDY}."))
+        st.error(for_screen(f"{listed} has no role in this installation; {ROLES_REMEDY}."))
         st.button("Sign out", on_click=sign_out)
         st.stop()
     with st.sidebar:

@@ -11,7 +11,7 @@ import pytest
 
 from midchart.core import cli
 from midchart.core.cli import main
-from midchart.core.format import visible, visible_json
+from midchart.core.format import for_terminal
 from tests.support.run_helpers import workspace_at
 
 HOSTILE = {
@@ -96,14 +96,18 @@ def test_every_character_of_unicode_that_is_not_seen_is_shown():
         character = chr(code)
         kind = unicodedata.category(character)
         if kind in ("Cc", "Cf", "Zl", "Zp") and code not in seen and character not in "\t\n":
-            assert character not in visible(f"a{character}b"), hex(code)
+            assert character not in for_terminal(f"a{character}b"), hex(code)
             text = json.dumps(character, ensure_ascii=False)
-            assert json.loads(visible_json(text)) == character
-            assert character not in visible_json(text), hex(code)
-    assert visible("Ä\tß\n中 🙂 é") == "Ä\tß\n中 🙂 é"
+            assert json.loads(for_terminal(text, json=True)) == character
+            assert character not in for_terminal(text, json=True), hex(code)
+    assert for_terminal("Ä\tß\n中 🙂 é") == "Ä\tß\n中 🙂 é"
 
 
 def test_the_command_line_prints_in_one_place():
     source = Path(cli.__file__).read_text(encoding="utf-8")
     printed = re.findall(r"(?<![\w.])print\(([^,()]*)", source)
-    assert printed == ["visible", "visible_json", "line"]  # the last: progress, of numbers alone
+    assert printed == [
+        "for_terminal",
+        "for_terminal",
+        "line",
+    ]  # the last: progress, of numbers alone

@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.core.format import visible
+from midchart.core.format import for_terminal
 from midchart.core.runs.directory import find_run
 from tests.support.pages import open_page, page_html, page_text, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -114,7 +114,7 @@ def test_no_field_that_is_filled_in_sends_a_hidden_character(opened: str) -> Non
     patient = open_page("patient", cohort=COHORT, patient=record, question=question)
     runs = open_page("runs", run=opened)
     filled = [field.value for app in (patient, runs) for field in app.text_input]
-    assert f"10{visible(''.join(HIDDEN))} mg" in filled and visible(name) in filled
+    assert f"10{for_terminal(''.join(HIDDEN))} mg" in filled and for_terminal(name) in filled
     assert not shown_as_they_are(patient) and not shown_as_they_are(runs)
     assert api.own_question(ward.path, question).annotations["ada"].answer == answer
     assert api.status(opened)["name"] == name

@@ -10,8 +10,9 @@ from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
+from midchart.core.format import MARKDOWN
 from midchart.pages.ui.shared import chart, formats, marks, results
-from midchart.pages.ui.shared.marks import MARKDOWN, looks_marked, plain
+from midchart.pages.ui.shared.marks import for_screen, looks_marked
 from midchart.pages.ui.shared.tables import configuration
 from tests.support import app_data
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 @given(hyp.text(alphabet="ab \n\r" + "".join(sorted(MARKDOWN))))
 def test_nothing_that_markdown_reads_is_left_bare(text):
-    escaped = plain(text)
+    escaped = for_screen(text)
     assert "\n" not in escaped and "\r" not in escaped
     at = 0
     while at < len(escaped):

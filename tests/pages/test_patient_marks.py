@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -311,7 +312,7 @@ def test_hostile_text_is_inert_and_readable():
     html = marks.note_html(NOTE, [Mark(START, END, KEPT)])
     assert "<script" not in html and "<img" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&lt;|im_end|&gt;" in html
-    assert marks.safe("a\x00b\u202ec") == "a\ufffdb[U+202E]c"
+    assert marks.for_screen("a\x00b\u202ec", html=True) == "a\ufffdb[U+202E]c"
 
 
 INVISIBLE = [
@@ -320,7 +321,9 @@ INVISIBLE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("show", [marks.visible, marks.safe, marks.plain])
+@pytest.mark.parametrize(
+    "show", [marks.for_terminal, partial(marks.for_screen, html=True), marks.for_screen]
+)
 def test_invisible_characters_are_shown_by_their_code_point(show):
     for code in INVISIBLE:
         shown = show(f"a{chr(code)}b")
@@ -380,7 +383,7 @@ def test_marking_never_changes_the_text(text, spans):
     html = marks.note_html(text, pieces)
     plain = re.sub(r'<span class="mc-tag">.*?</span>', "", html)
     plain = re.sub(r"</?(?:mark|u|div)\b[^>]*>", "", plain)
-    assert plain.rstrip() == marks.safe(text).rstrip()
+    assert plain.rstrip() == marks.for_screen(text, html=True).rstrip()
 
 
 def test_what_opens_first_is_the_dropped_evidence():

@@ -46,12 +46,12 @@ def choice_of(text: str, start: int, end: int) -> Choice:
 @given(strategy.text(alphabet="ab\r\n\x07\u200b\U0001f600\ud800é", max_size=30), strategy.data())
 def test_places_in_the_browser_are_those_of_the_same_characters(text, data):
     shown, places = marks.for_browser(text)
-    assert shown == marks.visible(text.replace("\r\n", "\n"))
+    assert shown == marks.for_terminal(text.replace("\r\n", "\n"))
     at = data.draw(strategy.integers(0, len(text)))
     if text[at - 1 : at + 1] == "\r\n":
         return  # one character there
     place = at if places is None else int(places[at])
-    assert in_browser(shown, 0, place) == marks.visible(text[:at].replace("\r\n", "\n"))
+    assert in_browser(shown, 0, place) == marks.for_terminal(text[:at].replace("\r\n", "\n"))
 
 
 def test_entries_sentences_headings_and_marks_have_their_places_in_the_browser():

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from midchart.core.format import FORMULA_STARTS, inert, write_sheet
+from midchart.core.format import FORMULA_STARTS, sheet_cell, write_sheet
 from midchart.core.results.report import columns_of, write_tables
 from midchart.pages.ui.shared import results, tables
 
@@ -73,8 +73,8 @@ def test_no_exit_writes_a_live_formula(tmp_path, start):
 
 @pytest.mark.parametrize("separator", [";", "\t"])
 def test_a_formula_after_another_language_s_separator_is_no_cell(separator):
-    assert inert(f"no fever{separator}=cmd|'x'!A0") == f"no fever{separator}'=cmd|'x'!A0"
-    assert inert("a; - b; c=d; 5-6") == "a; - b; c=d; 5-6"
+    assert sheet_cell(f"no fever{separator}=cmd|'x'!A0") == f"no fever{separator}'=cmd|'x'!A0"
+    assert sheet_cell("a; - b; c=d; 5-6") == "a; - b; c=d; 5-6"
 
 
 NO_RECORDS = {
@@ -91,10 +91,12 @@ def test_every_module_that_writes_csv_makes_its_cells_inert():
     writing = {name for name, text in texts.items() if "csv.writer(" in text or ".to_csv(" in text}
     assert {"core/format.py", "pages/ui/shared/tables.py"} < writing
     assert {
-        name for name in writing if "inert(" not in texts[name] and ".inert)" not in texts[name]
+        name
+        for name in writing
+        if "sheet_cell(" not in texts[name] and ".sheet_cell)" not in texts[name]
     } == NO_RECORDS
 
 
 def test_numbers_and_plain_texts_stay_as_they_are():
     for value in (-1, -0.5, None, "a=b", "", "–5", True):
-        assert inert(value) is value
+        assert sheet_cell(value) is value

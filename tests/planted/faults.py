@@ -147,9 +147,9 @@ FAULTS = (
         "text of records is not escaped",
         (
             Edit(
-                "pages/ui/shared/marks.py",
-                'return html.escape(visible(text.replace("\\r\\n", "\\n")))',
-                'return visible(text.replace("\\r\\n", "\\n"))',
+                "core/format.py",
+                'return escape(for_terminal(text.replace("\\r\\n", "\\n")))',
+                'return for_terminal(text.replace("\\r\\n", "\\n"))',
             ),
         ),
         ("tests/pages/test_patient_marks.py",),

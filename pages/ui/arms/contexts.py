@@ -1,7 +1,7 @@
 """One question under several arms as HTML: verdicts, answer, and the context with its evidence.
 
 What is in an arm's prompt, what was cut from it and what evidence was dropped is shown by border
-and by word. Every text is escaped by :func:`midchart.pages.ui.shared.marks.safe`.
+and by word. Every text is escaped for HTML.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from midchart.core import api
 from midchart.pages.ui.shared import chart, marks, results, verdicts
-from midchart.pages.ui.shared.marks import safe
+from midchart.pages.ui.shared.marks import for_screen
 
 MOST_LINES = 14
 """Lines of context shown at once; evidence is always among them."""
@@ -53,7 +53,10 @@ def question_html(instruction: api.Instruction, gold: api.Gold | None, band: str
     facts["Evidence"] = (
         "not found in the record, or without a date" if band == "unlocated" else located
     )
-    inside = "".join(f"<dt>{safe(k)}</dt><dd>{safe(v)}</dd>" for k, v in facts.items())
+    inside = "".join(
+        f"<dt>{for_screen(k, html=True)}</dt><dd>{for_screen(v, html=True)}</dd>"
+        for k, v in facts.items()
+    )
     return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-facts">{inside}</dl>')
 
 
@@ -84,9 +87,10 @@ def _card(
     selected = [piece["id"] for piece in row["selection"] or ()]
     cut = frozenset(row["cut"] or ())
     if row.get("lines"):
-        context = f'<p class="mc-muted">Text written by the arm ({safe(row["wording"] or "")}):</p>'
+        wording = for_screen(row["wording"] or "", html=True)
+        context = f'<p class="mc-muted">Text written by the arm ({wording}):</p>'
         context += "".join(
-            f'<div class="mc-line">{safe(line["text"])}</div>'
+            f'<div class="mc-line">{for_screen(line["text"], html=True)}</div>'
             for line in row["lines"][:MOST_FOLDED]
         )
     else:
@@ -94,7 +98,7 @@ def _card(
     tokens = "" if row["prompt_tokens"] is None else f", {row['prompt_tokens']:,} tokens"
     return (
         f'<article class="mc-card" style="--mc-arm:{look.colour}"><h3><span>'
-        f"<i>{chart.GLYPHS[look.symbol]}</i> {safe(name)}</span>"
+        f"<i>{chart.GLYPHS[look.symbol]}</i> {for_screen(name, html=True)}</span>"
         f'<span class="mc-score">{_evidence_text(row, selected, evidence, cut)}</span></h3>'
         f"{_answer(row)}{_verdicts(row, judge)}"
         f'<p class="mc-muted">{len(selected):,} sentences{tokens}</p>'
@@ -104,10 +108,10 @@ def _card(
 
 def _answer(row: Mapping[str, Any]) -> str:
     if row["status"] != "ok":
-        return f'<p class="mc-muted">Failed: {safe(row["reason"] or "")}</p>'
+        return f'<p class="mc-muted">Failed: {for_screen(row["reason"] or "", html=True)}</p>'
     if "answer" not in row:
         return ""
-    answer = f"<p><q>{safe(row['answer'] or '') or '(empty answer)'}</q></p>"
+    answer = f"<p><q>{for_screen(row['answer'] or '', html=True) or '(empty answer)'}</q></p>"
     if row["answer"] is None:
         answer = '<p class="mc-muted">Answer not included: the run was exported without text</p>'
     if ended := verdicts.ended_html(row.get("ended")):
@@ -116,7 +120,7 @@ def _answer(row: Mapping[str, Any]) -> str:
         answer += '<p><span class="mc-verdict mc-no">question was cut off</span></p>'
     wrong = any(verdict["outcome"] == "incorrect" for verdict in row["verdicts"])
     if wrong and row["failure_kind"]:
-        kind = safe(row["failure_kind"])
+        kind = for_screen(row["failure_kind"], html=True)
         answer += f'<p class="mc-muted">Failure type (rule-based): {kind}</p>'
     return answer
 
@@ -127,7 +131,7 @@ def _verdicts(row: Mapping[str, Any], judge: str) -> str:
         reply = verdict["reason"] or marks.shortened(verdict["raw"] or "", LONGEST_REPLY)
         if verdict.get("again"):
             reply += f" · asked again: {', '.join(verdict['again'])}"
-        reply = f' <span class="mc-muted">{safe(reply)}</span>' if reply else ""
+        reply = f' <span class="mc-muted">{for_screen(reply, html=True)}</span>' if reply else ""
         parsed = api.Verdict(
             verdict["outcome"] or "failed",
             refusal=bool(verdict["refusal"]),
@@ -203,4 +207,5 @@ def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
     label = marks.label(not cut and not dropped, cut, gold)
     style = marks.STYLE[label]
     tag = marks.tag(label) if gold or cut else ""
-    return f'<div class="mc-line {style if gold else ""}">{tag}{date}{safe(unit.text)}</div>'
+    text = for_screen(unit.text, html=True)
+    return f'<div class="mc-line {style if gold else ""}">{tag}{date}{text}</div>'

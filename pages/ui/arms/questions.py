@@ -21,7 +21,7 @@ from midchart.pages.ui.arms import contexts
 from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, marks, results, tables
 from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, switch, token
 
 ANY = "any"
@@ -394,7 +394,7 @@ def one(
         labels,
         selection_mode="multi",
         default=first or chart.leading(labels, 3),
-        format_func=lambda label: plain(api.title("arm", label)),
+        format_func=lambda label: for_screen(api.title("arm", label)),
         key=f"abreast_{'_'.join(first)}",
         persist_state="session",
     )
@@ -408,7 +408,9 @@ def one(
         if prompts.open:
             for row in rows:
                 st.caption(
-                    plain(f"{api.title('arm', row['label'])}, {api.title('reader', row['reader'])}")
+                    for_screen(
+                        f"{api.title('arm', row['label'])}, {api.title('reader', row['reader'])}"
+                    )
                 )
                 st.html(marks.prompt_html(row["prompt"] or ""))
 
@@ -433,7 +435,7 @@ def side_by_side(
             if row["label"] == arm and row.get("reader", reader) == reader
         ]
         with column:
-            st.markdown(f"**{plain(title)}**")
+            st.markdown(f"**{for_screen(title)}**")
             st.html(contexts.arms_html(rows, record, gold, protocol, judge))
     with place:
         st.html(contexts.question_html(question, gold, item["band"]))

@@ -19,7 +19,7 @@ from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import empty, results
 from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import new_in_url, write_url
 
 KIND = "needles"
@@ -110,7 +110,7 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
     words = [WORDS[name].format(cell[name]) for name in NUMBERS if name in cell]
     words += [f"fact: {cell['fact']}"] if "fact" in cell else []
     where = ", ".join([api.title("arm", wanted["label"]), *words])
-    st.write(plain(where))
+    st.write(for_screen(where))
     st.button("Close", key="needle_close", icon=":material/close:", on_click=show_items)
     rows = pd.DataFrame(api.needle_items(run["run"], **wanted))
     if rows.empty:
@@ -119,7 +119,7 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
     try:
         cohort = state.cohort_of(run)
     except MidchartError as error:
-        st.error(plain(str(error)), title="The items cannot be read")
+        st.error(for_screen(str(error)), title="The items cannot be read")
         return
     instructions = list(rows["instruction"])
     frame = pd.DataFrame(

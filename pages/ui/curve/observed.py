@@ -26,7 +26,7 @@ from midchart.pages.ui.shared import (
     tables,
 )
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, segments, token
 
 ALL = ""
@@ -62,7 +62,7 @@ def observed() -> None:
         try:
             cohort = api.open_data(name)
         except MidchartError as error:
-            st.error(plain(str(error)), title="This cohort cannot be read")
+            st.error(for_screen(str(error)), title="This cohort cannot be read")
             return
         if not cohort.responses:
             _no_responses(name)
@@ -79,7 +79,7 @@ def observed() -> None:
         try:
             known = data.choices(key, cohort)
         except InputError as error:
-            st.info(plain(str(error)))
+            st.info(for_screen(str(error)))
             return
         choice = _pick_options()
         least = _pick_least(known["location_scores"])
@@ -90,14 +90,14 @@ def observed() -> None:
     curve = data.one(key, cohort, choice)
     if curve.curve.empty:
         reason = "; ".join(curve.failures["reason"]) if len(curve.failures) else "no answer"
-        st.info(f"No curve: {plain(reason)}.")
+        st.info(f"No curve: {for_screen(reason)}.")
     else:
         first, below = _sentences(curve.text)
         conclusion.show(first, below[1:], top)
         _large_curve(name, key, cohort, choice, curve)
         with st.expander("What this rests on"):
             for line in (*below[:1], figures.source(), f"Position: {known['position']['words']}."):
-                st.caption(plain(line))
+                st.caption(for_screen(line))
     _location_errors(name, key, cohort, choice.position)
     _groups(name, key, choice, data.groups(key, cohort, choice))
 
@@ -123,7 +123,7 @@ def _no_responses(name: str) -> None:
     empty.state(
         "No responses in this cohort",
         f"The curve needs model responses with clinicians' verdicts, included in "
-        f"**{plain(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
+        f"**{for_screen(name)}**: its file `clinician-reviewed-model-responses.tsv`. "
         "Without them, use a needle run, which places a synthetic fact at every depth of the "
         "same record: select it at the left.",
     )
@@ -194,7 +194,7 @@ def _pick_group(cohort: str, by: str, values: Sequence[str]) -> str:
 
 def _facts(rows: text.Facts) -> None:
     """A table whose cells wrap: what, and its value with what to compare it with below."""
-    cells = (tuple(safe(formats.unbroken(cell)) for cell in row) for row in rows)
+    cells = (tuple(for_screen(formats.unbroken(cell), html=True) for cell in row) for row in rows)
     inside = "".join(
         f'<tr><th scope="row">{what}</th><td>{value}<small>{note}</small></td></tr>'
         for what, value, note in cells
@@ -242,7 +242,7 @@ def _large_curve(
     stem = f"{name}-{choice.stem}" + (f"-{choice.by}-one" if choice.value else "")
     heading = f"{title[:1].upper()}{title[1:]} by position of the evidence"
     if choice.value or curve.simulated:
-        _heading(f"{heading}: {plain(choice.value)}" if choice.value else "", curve.simulated)
+        _heading(f"{heading}: {for_screen(choice.value)}" if choice.value else "", curve.simulated)
     left, right = st.columns((3, 2), gap="medium")
     with left:
         selected = _open_bin(choice.bins)
@@ -353,7 +353,7 @@ def _questions(name: str, key: str, cohort: api.Cohort, choice: PickedCurve) -> 
     count = len(instructions)
     listed = rows[rows["instruction"].isin(instructions[:MOST_QUESTIONS])]
     cut = f" The first {MOST_QUESTIONS:,} are listed; the download has all."
-    of_group = f", {plain(choice.value)}" if choice.value else ""
+    of_group = f", {for_screen(choice.value)}" if choice.value else ""
     st.caption(
         f"{len(rows):,} answers to {count:,} question{'' if count == 1 else 's'} with evidence "
         f"at {part} %{of_group}.{cut if count > MOST_QUESTIONS else ''} Codes stand for a patient "
@@ -453,7 +453,7 @@ def _groups(name: str, key: str, choice: PickedCurve, many: Tables) -> None:
         with columns[number % ABREAST]:
             value = row["value"]
             badge = f" :orange-badge[{text.SIMULATED}]" if row["simulated"] else ""
-            st.markdown(f"**{plain(value)}** n = {row['n']:,}{badge}")
+            st.markdown(f"**{for_screen(value)}** n = {row['n']:,}{badge}")
             rows = many.curve[many.curve["value"] == value]
             chart.show(
                 *_panel(key, choice, value, chart.dark(), rows),
@@ -481,7 +481,7 @@ def _groups(name: str, key: str, choice: PickedCurve, many: Tables) -> None:
         opens=lambda row, _: _open_group(choice.by, of_row[row]),
     )
     if len(many.failures):
-        without = ", ".join(plain(value) for value in many.failures["value"])
+        without = ", ".join(for_screen(value) for value in many.failures["value"])
         st.caption(f"Without a curve, as no answer has both score and position: {without}.")
     st.caption(
         "The p values of groups are not adjusted for multiple comparisons. All points of these "

@@ -18,7 +18,7 @@ from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.curve.text import POSITIONS
 from midchart.pages.ui.shared import chart, reading, tables
 from midchart.pages.ui.shared.formats import counted
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments, token
 
 EDGES = [n / 10 for n in range(1, 10)]
@@ -80,8 +80,8 @@ def listing() -> None:
     rows: list[dict[str, str]] = []
     for name, path, problem in state.cohorts():
         if problem:
-            title = f"{plain(name)} cannot be opened"
-            st.warning(plain(problem), title=title, icon=":material/folder_off:")
+            title = f"{for_screen(name)} cannot be opened"
+            st.warning(for_screen(problem), title=title, icon=":material/folder_off:")
             rows.append({"cohort": name, "contents": "–", "use": "–", "state": "cannot be opened"})
             continue
         opened = api.open_data(path)
@@ -139,8 +139,8 @@ def cohort(name: str, check_first: bool = False) -> None:
         for question, answer in _tag(manifest).items():
             with st.container(gap=None):
                 st.caption(question)
-                st.text(visible(answer))
-        st.caption(f"Format {plain(kind)} · {plain(path)}")
+                st.text(for_terminal(answer))
+        st.caption(f"Format {for_screen(kind)} · {for_screen(path)}")
         if not manifest.synthetic:
             _change_use(name, path, manifest)
     if not check:
@@ -314,7 +314,7 @@ def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
         problem = sign_in.lacking("settle_columns")
         answers = {
             one["column"]: st.radio(
-                plain(one["statement"]), one["readings"], index=None, horizontal=True,
+                for_screen(one["statement"]), one["readings"], index=None, horizontal=True,
                 key=f"read_{name}_{one['column']}", disabled=bool(problem),
             )
             for one in unsettled
@@ -326,7 +326,7 @@ def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
             try:
                 api.settle_columns(path, readings)
             except MidchartError as error:
-                st.error(plain(str(error)), title="The answer could not be kept")
+                st.error(for_screen(str(error)), title="The answer could not be kept")
                 return
             st.rerun()
 
@@ -370,7 +370,7 @@ def _change_use(name: str, path: str, manifest: api.Manifest) -> None:
             for field in changed:
                 api.set_data_use(path, field, chosen[field], reason)
         except MidchartError as error:
-            st.error(plain(str(error)), title="The permitted use was not changed")
+            st.error(for_screen(str(error)), title="The permitted use was not changed")
             return
         state.forget_cohorts()
         st.rerun()

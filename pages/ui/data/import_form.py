@@ -13,7 +13,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, navigation, sign_in, state
 from midchart.pages.ui.patient import controls, timeline
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
 LARGEST_UPLOAD_MB = 500
@@ -96,7 +96,7 @@ def _permissions() -> tuple[dict[str, bool], str]:
         titles = sorted(title for _, title, _ in state.members("loader"))
         link = "" if sign_in.required() else " (or a symbolic link)"
         st.caption(
-            plain(f"Formats: {'; '.join(titles)}.") + f" Or place a folder{link} "
+            for_screen(f"Formats: {'; '.join(titles)}.") + f" Or place a folder{link} "
             "here; it appears on every page within seconds and nothing is copied:"
         )
         st.code(f"{api.folders()['cohorts']}/NAME", language=None, wrap_lines=True)
@@ -139,7 +139,7 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         )
     except (MidchartError, OSError) as error:
         meter.empty()
-        st.error(plain(str(error)), title="The cohort was not imported; nothing was changed")
+        st.error(for_screen(str(error)), title="The cohort was not imported; nothing was changed")
         return
     st.session_state[DONE] = report
     st.toast("Cohort imported: its check is at the top of the page", icon=":material/check:")
@@ -164,7 +164,9 @@ def result() -> str:
         read += f", {report['instructions']:,} questions"
     skipped = len(report["skipped"])
     more = f"; {skipped:,} parts could not be read" if skipped else "; every part was read"
-    st.success(plain(f"{name}: {read}{more}."), title="Cohort imported", icon=":material/check:")
+    st.success(
+        for_screen(f"{name}: {read}{more}."), title="Cohort imported", icon=":material/check:"
+    )
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
             guard.go("patient", cohort=name)
@@ -210,7 +212,7 @@ def left_runs() -> None:
 
     def warn(what: str, names: Sequence[str], remedy: str) -> None:
         st.warning(
-            f"{what} are left: {plain(', '.join(names))}. They may hold text of the removed "
+            f"{what} are left: {for_screen(', '.join(names))}. They may hold text of the removed "
             f"records. {remedy}",
             icon=":material/folder_off:",
         )
@@ -242,7 +244,7 @@ def removal(name: str) -> None:
             try:
                 removed = api.remove_cohort(name, runs)
             except (MidchartError, OSError) as error:
-                st.error(plain(str(error)), title="The cohort was not removed")
+                st.error(for_screen(str(error)), title="The cohort was not removed")
                 return
             st.session_state.pop(DONE, None)
             st.session_state[LEFT] = removed["damaged_runs"]

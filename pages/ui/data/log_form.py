@@ -10,7 +10,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation
 from midchart.pages.ui.data.import_form import LARGEST_UPLOAD_MB
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 
 def section(cohort: str) -> None:
@@ -43,7 +43,7 @@ def _receive(cohort: str, file: Any) -> None:
         run = api.enqueue({"kind": "audit", "name": name, "data": cohort, "log": log})
     except (MidchartError, OSError) as error:
         title = "The log is stored, its audit could not be started" if stored else "Refused"
-        st.error(plain(str(error)), title=title)
+        st.error(for_screen(str(error)), title=title)
         return
     finally:
         meter.empty()

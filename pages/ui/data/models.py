@@ -7,7 +7,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared import tables
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 
 def weights() -> None:
@@ -33,7 +33,8 @@ def weights() -> None:
     )
     for model in missing:
         st.caption(
-            f"**{plain(model['name'])}**, {model['size_mb']:,} MB, goes to {plain(model['where'])}"
+            f"**{for_screen(model['name'])}**, {model['size_mb']:,} MB, goes to "
+            f"{for_screen(model['where'])}"
         )
         st.code(model["command"], language=None, wrap_lines=True)
 
@@ -60,7 +61,8 @@ def components() -> None:
     # In full: a cell of a table would cut a sentence off.
     for row in lacking:
         st.caption(
-            f"{row['family']} **{plain(row['name'])}**, {row['state']}: {plain(row['requirement'])}"
+            f"{row['family']} **{for_screen(row['name'])}**, {row['state']}: "
+            f"{for_screen(row['requirement'])}"
         )
 
 

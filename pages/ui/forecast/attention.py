@@ -23,7 +23,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, tables
-from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_several
 
 MOST = 6
@@ -108,7 +108,7 @@ def attention_figure(
     spacing = 0.24 / max(len(panels), 3)
     figure = make_subplots(rows=len(panels), cols=1, shared_xaxes=True, vertical_spacing=spacing)
     faint = chart.ink().faint
-    names = [safe(name) for name in names]
+    names = [for_screen(name, html=True) for name in names]
     for row, panel in enumerate(panels, 1):
         for trace in _panel_traces(panel.weights, x, names):
             figure.add_trace(trace, row=row, col=1)
@@ -116,8 +116,8 @@ def attention_figure(
         figure.add_annotation(
             x=0, y=1, xref=f"x{number} domain", yref=f"y{number} domain", xanchor="left",
             yanchor="bottom", showarrow=False, align="left", font={"size": 12},
-            text=f"<b>{safe(panel.title)}</b>  "
-            f'<span style="color:{faint}">{safe(panel.detail)}</span>',
+            text=f"<b>{for_screen(panel.title, html=True)}</b>  "
+            f'<span style="color:{faint}">{for_screen(panel.detail, html=True)}</span>',
         )  # fmt: skip
     figure.update_yaxes(
         title="weight", zeroline=True, zerolinewidth=1.5, nticks=4, rangemode="tozero"
@@ -163,7 +163,7 @@ def draw(shown: Shown) -> None:
     try:
         _view(shown.run, str(shown.chosen["task"]))
     except MidchartError as error:
-        st.info(plain(str(error)), icon=":material/visibility_off:")
+        st.info(for_screen(str(error)), icon=":material/visibility_off:")
 
 
 def _open_sequence(index: int) -> None:
@@ -205,7 +205,7 @@ def _view(run: dict[str, Any], task: str) -> None:
     _sequences(run, held_out, [name for name in names if name in chosen])
     outcome = "positive" if attended.label else "negative"
     st.markdown(
-        plain(
+        for_screen(
             f"Sequence {attended.index:,} of {last + 1:,} held-out ones, "
             f"{api.in_words('task', task)}: {outcome}."
         )

@@ -11,7 +11,7 @@ from midchart.core import api
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import empty, formats, results, tables
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 
 KIND = "gate"
 SPEC = "gate.toml"
@@ -59,7 +59,7 @@ def real_text() -> None:
         frame = results.frame_of(report, "recall")
         if frame.empty or not frame["label"].map(_is_trained).any():
             continue
-        st.header(plain(run["name"]), anchor=False)
+        st.header(for_screen(run["name"]), anchor=False)
         rows = results.where(frame, criterion="all pieces", band="overall")
         rows = rows[rows["budget"].str.contains("tokens") & ~rows["budget"].str.contains("k=")]
         shown = pd.DataFrame(
@@ -118,11 +118,11 @@ def checkpoints() -> None:
     by_name = {_name(card): card for card in cards}
     name = st.selectbox(
         "Checkpoint", list(by_name), key="checkpoint", persist_state="page", width=420,
-        format_func=visible,
+        format_func=for_terminal,
     )  # fmt: skip
     card = by_name[name]
     if card["problem"]:
-        st.error(plain(card["problem"]), title="This gate cannot be used")
+        st.error(for_screen(card["problem"]), title="This gate cannot be used")
     else:
         _show(card)
 
@@ -191,4 +191,4 @@ def _show(card: dict[str, Any]) -> None:
             for name, value in facts.get("protocol", {}).items()
             if name.startswith(("hash", "gate_"))
         }
-        st.caption(" · ".join(plain(f"{name}: {value}") for name, value in settings.items()))
+        st.caption(" · ".join(for_screen(f"{name}: {value}") for name, value in settings.items()))

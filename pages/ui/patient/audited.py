@@ -13,7 +13,7 @@ from midchart.pages.ui.patient.cached import question_key
 from midchart.pages.ui.patient.model import ArmView, Choice
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import token
 
 RUN, SAMPLE = "audit", "sample"
@@ -47,7 +47,7 @@ def prompt_of(choice: Choice) -> api.AuditedPrompt | None:
     try:
         return _prompt_of(choice, name, ids[0]) if ids else None
     except MidchartError as error:
-        st.info(plain(str(error)))
+        st.info(for_screen(str(error)))
         return None
 
 
@@ -77,7 +77,7 @@ def added(prompt: api.AuditedPrompt) -> None:
     """What the system's prompt holds that the chart does not have as it is there."""
     st.header("What else was in the system's prompt?", anchor=False)
     if prompt.problem:
-        st.info(f"The prompt's text cannot be shown: {plain(prompt.problem)}")
+        st.info(f"The prompt's text cannot be shown: {for_screen(prompt.problem)}")
         return
     parts = [(text, ADDED[source]) for text, source in prompt.passages if source in ADDED]
     parts += [
@@ -88,7 +88,8 @@ def added(prompt: api.AuditedPrompt) -> None:
         st.caption("Nothing: all of it is the patient's record, or the system's own words.")
         return
     items = "".join(
-        f"<li><b>{marks.safe(words)}</b>: {marks.safe(text.strip())}</li>"
+        f"<li><b>{marks.for_screen(words, html=True)}</b>: "
+        f"{marks.for_screen(text.strip(), html=True)}</li>"
         for text, words in parts[:MOST_PARTS]
     )
     st.html(marks.block(f'<ul class="mc-added">{items}</ul>'))

@@ -20,7 +20,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import cached, opening
 from midchart.pages.ui.patient.model import Choice
 from midchart.pages.ui.shared.formats import counted, listed
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import (
     known_in_url,
     new_in_url,
@@ -63,9 +63,11 @@ def _pick_cohort() -> api.Cohort:
     if not names:
         for name, _, problem in state.cohorts():
             if problem:
-                st.error(plain(problem), title=f"Cohort {plain(name)} cannot be opened")
+                st.error(for_screen(problem), title=f"Cohort {for_screen(name)} cannot be opened")
             else:
-                st.info(f"{plain(name)} has labels to forecast but no questions about records.")
+                st.info(
+                    f"{for_screen(name)} has labels to forecast but no questions about records."
+                )
         st.stop()
     known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
     with st.sidebar:
@@ -73,7 +75,7 @@ def _pick_cohort() -> api.Cohort:
     try:
         return api.open_data(name)
     except MidchartError as error:
-        st.error(plain(str(error)), title="This cohort cannot be read")
+        st.error(for_screen(str(error)), title="This cohort cannot be read")
         st.stop()
 
 
@@ -100,7 +102,7 @@ def _pick_reader(cohort: api.Cohort) -> tuple[tuple[str, str], str]:
         st.session_state.pop("patient_reader", None)
     reader = st.selectbox(
         "Reader", list(readers), key="patient_reader", persist_state="session",
-        format_func=lambda choice: visible(readers[choice]),
+        format_func=lambda choice: for_terminal(readers[choice]),
         help="Answers of a finished run are shown where its arm kept the same sentences.",
     )  # fmt: skip
     return reader, readers[reader]
@@ -274,7 +276,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         try:
             record = cached.record(key, cohort, record_id)
         except MidchartError as error:
-            st.error(plain(str(error)), title="This record cannot be read")
+            st.error(for_screen(str(error)), title="This record cannot be read")
             st.stop()
         _restore_typed()
         question = _pick_question(cohort, name, record_id)

@@ -127,7 +127,7 @@ def evidence_page(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Pie
     body: list[str] = []
     for view in model.with_selection(views):
         legend = marks.legend(choice.protocol.unit)
-        body.append(f"<h2>{marks.safe(view.title)}</h2>{legend}")
+        body.append(f"<h2>{marks.for_screen(view.title, html=True)}</h2>{legend}")
         for event in sorted({piece.event for piece in pieces}):
             status = "; ".join(
                 f"Evidence {p.number} of {len(pieces)}, at {model.percent(p.at)}, under "
@@ -137,5 +137,5 @@ def evidence_page(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Pie
             )
             units = cached.near(choice, event)
             entry = panel.entry_html(choice.record, event, view, views, pieces, units)
-            body.append(f"<p>{marks.safe(status)}.</p>{entry}")
+            body.append(f"<p>{marks.for_screen(status, html=True)}.</p>{entry}")
     return marks.document(choice.instruction.question, "".join(body))

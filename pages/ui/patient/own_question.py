@@ -13,7 +13,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.sign_in import lacking, later
 
 PREFIX = "own-"
@@ -51,7 +51,7 @@ def _keep_button(choice: Choice) -> None:
         st.caption("Saved with the cohort: mark its evidence and answer, then runs judge by it.")
     problem = st.session_state.pop("own_problem", "")
     if problem:
-        st.error(plain(problem))
+        st.error(for_screen(problem))
 
 
 def _keep(choice: Choice) -> None:
@@ -85,7 +85,7 @@ def _edit(choice: Choice) -> None:
             _actions(choice, question)
             _others(choice, question)
         except MidchartError as error:
-            st.error(plain(str(error)))
+            st.error(for_screen(str(error)))
 
 
 def _own_answer(question: api.KeptQuestion, by: str) -> tuple[str, bool, tuple[api.Span, ...]]:
@@ -102,7 +102,7 @@ def _own_answer(question: api.KeptQuestion, by: str) -> tuple[str, bool, tuple[a
 
 def _answer(choice: Choice, question: api.KeptQuestion) -> None:
     answer, documented, _ = _own_answer(question, annotator())
-    shown = visible(answer)
+    shown = for_terminal(answer)
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with right:
         st.text_input(
@@ -174,10 +174,10 @@ def _others(choice: Choice, question: api.KeptQuestion) -> None:
     for row in rows:
         kappa = "not defined" if row["kappa"] is None else f"{row['kappa']:.2f}"
         st.markdown(
-            plain(
+            for_screen(
                 f"{row['first']} and {row['second']}: {row['both']} sentences marked by both, "
                 f"{len(row['disagreements'])} by one only; Cohen's kappa {kappa}."
             )
         )
         for sentence in row["disagreements"]:
-            st.caption(plain(f"Disagreement: {by_id[sentence].text[:300]}"))
+            st.caption(for_screen(f"Disagreement: {by_id[sentence].text[:300]}"))

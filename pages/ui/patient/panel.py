@@ -85,7 +85,8 @@ def entry_html(
     exact = [(p.span.start, p.span.end) for p in pieces if p.event == event]
     marked = marks_of(units, view, gold_ids(pieces), arms_showing(views))
     text = (
-        f'<div class="mc-head"><b>{marks.safe(title(entry))}</b> <span>· {when(entry)} · '
+        f'<div class="mc-head"><b>{marks.for_screen(title(entry), html=True)}</b> '
+        f"<span>· {when(entry)} · "
         f"event {event + 1:,} of {events:,}, at {percent(position(record, event))} of the "
         "record</span></div>"
     )

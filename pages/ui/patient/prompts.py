@@ -126,8 +126,8 @@ def _folded(wanted: Iterable[Line], sources: frozenset[str]) -> Iterator[tuple[s
 def _line(line: Line, source: bool) -> str:
     tag = marks.tag(SOURCE) if source else ""
     if line.label == marks.KEPT:
-        return f"<li>{tag}{marks.safe(line.text)}</li>"
+        return f"<li>{tag}{marks.for_screen(line.text, html=True)}</li>"
     return (
         f'<li>{tag}<mark class="{marks.STYLE[line.label]}">{marks.tag(line.label)}'
-        f"{marks.safe(line.text)}</mark></li>"
+        f"{marks.for_screen(line.text, html=True)}</mark></li>"
     )

@@ -105,7 +105,7 @@ def shown_record(choice: Choice) -> ShownRecord:
 
     def column(name: str, values: list[str]) -> list[int]:
         table = names.setdefault(name, {})
-        return [table.setdefault(marks.visible(value), len(table)) for value in values]
+        return [table.setdefault(marks.for_terminal(value), len(table)) for value in values]
 
     group = {kind: label for label, kinds in timeline.KINDS for kind in kinds}
     order = [*(label for label, _ in timeline.KINDS), timeline.OTHER]
@@ -145,7 +145,7 @@ def marks_part(
     flat: list[int] = []
     for event, units in sorted(by_event.items()) if view else ():
         for mark in panel.marks_of(list(units.values()), view, gold, arms):
-            extra = extras.setdefault(marks.visible(mark.extra), len(extras))
+            extra = extras.setdefault(marks.for_terminal(mark.extra), len(extras))
             flat += event, *shown.place(event, mark.start, mark.end), labels[mark.label], extra
     return Part.of(
         {
@@ -254,7 +254,7 @@ def _marking(choice: Choice) -> dict[str, Any] | None:
     return {
         "context": marking_context(choice),
         "marked": marked,
-        "problem": marks.visible(st.session_state.pop("own_problem", "")),
+        "problem": marks.for_terminal(st.session_state.pop("own_problem", "")),
     }
 
 

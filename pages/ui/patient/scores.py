@@ -17,7 +17,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui.patient import cached, model, panel, score_arrays
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks, tables
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import segments
 
 SHOWN_TERMS = 10
@@ -55,15 +55,15 @@ def section(
         label = marks.label(held, False, at in gold)
         entry = panel.head(choice.record.events[sentence.span.event])
         head = (
-            f'<div class="mc-lead"><b>{marks.safe(entry)}</b> · '
+            f'<div class="mc-lead"><b>{marks.for_screen(entry, html=True)}</b> · '
             f"sentence {at + 1:,} of {len(tabled.sentences):,} "
             f"{marks.mark(label, label) if label else ''}</div>"
         )
-        body = f'{head}<div class="mc-sentence">{marks.safe(sentence.text)}</div>'
+        body = f'{head}<div class="mc-sentence">{marks.for_screen(sentence.text, html=True)}</div>'
         st.html(f"<style>{CSS}</style>" + marks.block(body + _arms(tabled, by, at)))
         st.text(sum_words(why, float(arm.values[at])) if why else problem)
         if why:
-            st.caption(plain(why.note))
+            st.caption(for_screen(why.note))
     if why is not None and why.terms:
         with right:
             _terms(why)
@@ -92,7 +92,7 @@ def _explanation(
     try:
         why = cached.explain(choice, arm.arm, sentence_id)
     except MidchartError as error:
-        return None, marks.visible(str(error))
+        return None, marks.for_terminal(str(error))
     return why, f"{title} compares whole sentences; its score cannot be decomposed."
 
 
@@ -123,7 +123,7 @@ def _visible_term(term: str) -> str:
     bare = term.strip(" ")
     left = len(term) - len(term.lstrip(" "))
     right = len(term) - len(bare) - left if bare else 0
-    return marks.visible("␣" * left + bare + "␣" * right)
+    return marks.for_terminal("␣" * left + bare + "␣" * right)
 
 
 def _terms(why: api.Explanation) -> None:
@@ -153,8 +153,8 @@ def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> str:
             f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
             score_arrays.why_kept(arm, at),
         )
-        row = "".join(f"<td>{marks.safe(cell)}</td>" for cell in cells)
-        body += f'<tr><th scope="row">{marks.safe(titles[arm.arm])}</th>{row}</tr>'
+        row = "".join(f"<td>{marks.for_screen(cell, html=True)}</td>" for cell in cells)
+        body += f'<tr><th scope="row">{marks.for_screen(titles[arm.arm], html=True)}</th>{row}</tr>'
     names = ("Arm", "Score", "Kept from", "Rank", "Kept")
     heads = "".join(f'<th scope="col">{name}</th>' for name in names)
     return f'<table class="mc-arms"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'

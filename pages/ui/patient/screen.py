@@ -17,7 +17,7 @@ from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.patient.panel import head
 from midchart.pages.ui.shared import chart, marks, verdicts
 from midchart.pages.ui.shared.formats import listed
-from midchart.pages.ui.shared.marks import safe
+from midchart.pages.ui.shared.marks import for_screen
 
 MOST_PIECES = 4
 """Pieces of evidence shown at once; more are folded."""
@@ -106,7 +106,7 @@ def verdict(
     if harms is not None:
         methods = {view.title for view in selected if harm.is_method(view.name)}
         label = WRONG if harms.harmful and not lost.keys() & methods else label
-        return _framed(label, harms.headline, harms.harmful), safe(harms.rest)
+        return _framed(label, harms.headline, harms.harmful), for_screen(harms.rest, html=True)
     held = [view.title for view in selected if view.title not in lost]
     it = "it" if len(pieces) == 1 else "all of it"
     if not lost:
@@ -122,10 +122,11 @@ def verdict(
 def _framed(label: str, headline: str, harmful: bool) -> str:
     """A sentence under a tag; the frame is dashed and the sentence bold where a person is
     harmed."""
+    text = for_screen(headline, html=True)
     if not harmful:
-        return f'<div class="mc-alarm mc-held">{marks.tag(label)}{safe(headline)}</div>'
+        return f'<div class="mc-alarm mc-held">{marks.tag(label)}{text}</div>'
     tag = f'<span class="mc-dropped">{marks.tag(label)}</span>'
-    return f'<div class="mc-alarm" role="status">{tag}<b>{safe(headline)}</b></div>'
+    return f'<div class="mc-alarm" role="status">{tag}<b>{text}</b></div>'
 
 
 def _asked(
@@ -144,12 +145,14 @@ def _asked(
         shown = [_evidence(choice.record, piece, views, len(pieces)) for piece in pieces]
         rows.append(("Evidence", _folded(shown, MOST_PIECES)))
     if answer:
-        rows.append(("Reference answer", f'<div class="mc-reference">{safe(answer)}</div>'))
+        rows.append(
+            ("Reference answer", f'<div class="mc-reference">{for_screen(answer, html=True)}</div>')
+        )
     if rest:
         rows.append(("Other arms", rest))
     if choice.instruction.options:
         rows.append(("Options", _options(choice.instruction.options, answer, views)))
-    rows.append(("Question", safe(question)))
+    rows.append(("Question", for_screen(question, html=True)))
     if others:
         rows.append(("Same item, other value or date", _others(choice.record, others)))
 
@@ -173,9 +176,9 @@ def _options(options: Sequence[str], reference: str, views: Sequence[ArmView]) -
     for index in range(len(options)):
         notes = ["correct"] if index == correct else []
         notes += [f"chosen: {listed(by[index])}"] if index in by else []
-        text = safe(api.option_text(options, index))
+        text = for_screen(api.option_text(options, index), html=True)
         text = f"<b>{text}</b>" if index == correct else text
-        lines.append(f"<div>{text} <small>{safe(' · '.join(notes))}</small></div>")
+        lines.append(f"<div>{text} <small>{for_screen(' · '.join(notes), html=True)}</small></div>")
     lines.append(f"<small>Guessing is correct in {100 / len(options):.0f} %.</small>")
     return "".join(lines)
 
@@ -201,7 +204,8 @@ def _evidence(record: api.Record, piece: Piece, views: Sequence[ArmView], n: int
     words = " · ".join(filter(None, (f"{piece.number}. {words}" if n > 1 else words, lost)))
     start, end = piece.span.start, piece.span.end
     return (
-        f'<div class="mc-passage {"mc-absent" if absent else ""}"><small>{safe(words)}</small>'
+        f'<div class="mc-passage {"mc-absent" if absent else ""}">'
+        f"<small>{for_screen(words, html=True)}</small>"
         f"<p>{passage(api.event_text(event), start, end)}</p></div>"
     )
 
@@ -226,7 +230,8 @@ def _others(record: api.Record, others: Sequence[api.OtherValue]) -> str:
     lines = [_other(record, other) for other in reversed(others)]
     newest = any(other.newest for other in others)
     note = "" if newest else "<small>The evidence is newer than each of them.</small>"
-    rule = f"<details><summary>How these are found</summary>{safe(api.OTHER_VALUES_RULE)}</details>"
+    how = for_screen(api.OTHER_VALUES_RULE, html=True)
+    rule = f"<details><summary>How these are found</summary>{how}</details>"
     return note + _folded(lines, MOST_OTHERS) + rule
 
 
@@ -238,7 +243,8 @@ def _other(record: api.Record, other: api.OtherValue) -> str:
     words += f" · {other.copies} times in the record" if other.copies > 1 else ""
     tag = marks.tag("newest") if other.newest else ""
     text = marks.shortened(other.sentence.text, MOST_CHARACTERS)
-    return f'<div class="mc-other"><small>{tag}{safe(words)}</small><p>{safe(text)}</p></div>'
+    heading, body = (for_screen(part, html=True) for part in (words, text))
+    return f'<div class="mc-other"><small>{tag}{heading}</small><p>{body}</p></div>'
 
 
 # One line per arm
@@ -249,7 +255,7 @@ def _arms(
 ) -> str:
     reader = next((words for view in views if (words := reader_words(view))), "")
     by = f"Answer of {reader}" if reader else "Answer"
-    heads = ("Arm", "Evidence", safe(by), "Verdict")
+    heads = ("Arm", "Evidence", for_screen(by, html=True), "Verdict")
     row = "".join(f'<th scope="col">{name}</th>' for name in heads)
     units = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
     titles = judge_titles()
@@ -271,12 +277,12 @@ def _arm(
     look = chart.look_of(view.name)
     words = model.size_words(view, *size, choice.protocol.unit)
     name = (
-        f"<i>{chart.GLYPHS.get(look.symbol, '●')}</i> <b>{safe(view.title)}</b>"
-        f"<small>{safe(words)}</small>"
+        f"<i>{chart.GLYPHS.get(look.symbol, '●')}</i> <b>{for_screen(view.title, html=True)}</b>"
+        f"<small>{for_screen(words, html=True)}</small>"
     )
     if view.selection is None:
         label = "running" if view.running else "not run" if view.pending else "not available"
-        cells = [_note(label), safe(view.problem), ""]
+        cells = [_note(label), for_screen(view.problem, html=True), ""]
     else:
         cells = [
             _status(view, pieces),
@@ -288,7 +294,7 @@ def _arm(
 
 
 def _note(words: str) -> str:
-    return f'<span class="mc-note-word">{safe(words)}</span>'
+    return f'<span class="mc-note-word">{for_screen(words, html=True)}</span>'
 
 
 def _status(view: ArmView, pieces: Sequence[Piece]) -> str:
@@ -303,7 +309,7 @@ def _status(view: ArmView, pieces: Sequence[Piece]) -> str:
     else:
         dropped = model.DROPPED in lost or model.PARTLY in lost
         html = marks.mark(marks.DROPPED_EVIDENCE if dropped else marks.CUT_EVIDENCE, lost)
-        html += f"<small>{safe(view.cut)}</small>" if model.CUT in lost else ""
+        html += f"<small>{for_screen(view.cut, html=True)}</small>" if model.CUT in lost else ""
     places = [_place(piece, view, len(pieces)) for piece in pieces[:MOST_PIECES]]
     return html + "".join(f"<small>{place}</small>" for place in places if place)
 
@@ -314,7 +320,7 @@ def _place(piece: Piece, view: ArmView, n: int) -> str:
     place = view.ranks[piece.number]
     words = [f"rank {place.rank:,} of {place.ranked:,}"] if place.rank else []
     words += [place.why] if place.why else []
-    return safe((f"{piece.number}: " if n > 1 else "") + ", ".join(words))
+    return for_screen((f"{piece.number}: " if n > 1 else "") + ", ".join(words), html=True)
 
 
 class Source(NamedTuple):
@@ -349,18 +355,18 @@ def _answer(
     """The answer and its source sentence."""
     answer = view.answer
     if view.reading_problem:
-        return f"<small>Not read: {safe(view.reading_problem)}</small>"
+        return f"<small>Not read: {for_screen(view.reading_problem, html=True)}</small>"
     if answer is None:
         return "<small>Not answered yet.</small>" if view.reader else ""
     if answer.status != "ok" or not answer.text.strip():
-        reason = safe(answer.reason or "the reader wrote nothing")
+        reason = for_screen(answer.reason or "the reader wrote nothing", html=True)
         return f"No answer: {reason} {verdicts.ended_html(answer.ended)}"
-    text = f"<q>{safe(marks.shortened(answer.text, MOST_CHARACTERS))}</q>"
+    text = f"<q>{for_screen(marks.shortened(answer.text, MOST_CHARACTERS), html=True)}</q>"
     text += f" {verdicts.ended_html(answer.ended)}"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {marks.mark(marks.CUT_EVIDENCE, 'question was cut off')}"
     if view.weak:
-        text += f" {_note('weak source')}<small>{safe(view.weak)}</small>"
+        text += f" {_note('weak source')}<small>{for_screen(view.weak, html=True)}</small>"
     source = source_of(view, units)
     if source is None:
         return f"{text}<small>No source sentence.</small>"
@@ -371,7 +377,7 @@ def _answer(
         words += " · the evidence" if sentence.id in gold else " · not the evidence"
     if " ".join(sentence.text.split()) not in " ".join(answer.text.split()):
         words += f": “{marks.shortened(sentence.text)}”"
-    return f"{text}<small>{safe(words)}</small>"
+    return f"{text}<small>{for_screen(words, html=True)}</small>"
 
 
 def reader_words(view: ArmView) -> str:
@@ -393,9 +399,10 @@ def _verdict(choice: Choice, view: ArmView, titles: Mapping[str, str]) -> str:
         return "<small>Not judged: no reference answer.</small>" if judged else ""
     first, *others = view.verdicts.items()
     html = verdicts.outcome_html(first[1].outcome, first[1].refusal)
-    html += f"<small>by {safe(titles.get(first[0], first[0]))}</small>"
+    html += f"<small>by {for_screen(titles.get(first[0], first[0]), html=True)}</small>"
     return html + "".join(
-        f"<small>{safe(titles.get(name, name))}: {safe(verdict.outcome)}</small>"
+        f"<small>{for_screen(titles.get(name, name), html=True)}: "
+        f"{for_screen(verdict.outcome, html=True)}</small>"
         for name, verdict in others
         if verdict.outcome != first[1].outcome
     )

@@ -26,7 +26,7 @@ from midchart.pages.ui.patient import (
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import chart, figures, marks, tables
 from midchart.pages.ui.shared.formats import listed
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import segments
 from midchart.pages.ui.sign_in import later
 
@@ -99,7 +99,8 @@ def _at_work(
     words += [f"answers under {listed(answering)}"] if answering else []
     with st.container(key="patient_at_work"):
         st.caption(
-            f":material/hourglass_top: Running: {plain('; '.join(words))}. The first time on a "
+            f":material/hourglass_top: Running: {for_screen('; '.join(words))}. "
+            "The first time on a "
             "record takes some seconds; the page shows them by itself."
         )
 
@@ -110,16 +111,16 @@ def _limits(choice: Choice) -> None:
     task = " · ".join(w for w in (instruction.domain, instruction.specialty) if w)
     facts = cached.facts(choice.record)
     words = ["Synthetic record"] if choice.cohort.manifest.synthetic else []
-    words += [plain(f"{facts} · question: {task}" if task else facts)]
+    words += [for_screen(f"{facts} · question: {task}" if task else facts)]
     note = model.evidence_note(choice.gold)
     if not note and choice.gold is not None and not choice.gold.exact:
         words.append("Evidence located by matching its text.")
     if instruction.cutoff is not None:
         words.append("Arms may not use events after the question's cut-off time.")
-    words += [plain(opening.why(instruction, choice.cohort_key))]
+    words += [for_screen(opening.why(instruction, choice.cohort_key))]
     st.caption(" · ".join(filter(None, words)))
     if note:
-        st.info(plain(note))
+        st.info(for_screen(note))
 
 
 @st.fragment

@@ -19,7 +19,7 @@ from midchart.pages.ui.questions.sources import WeakSources
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import formats, tables
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked
 from midchart.pages.ui.sign_in import lacking
 
@@ -77,19 +77,19 @@ def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
     if not forms.open:
         return
     with forms:
-        st.markdown("\n".join(f"{i}. {plain(q)}" for i, q in enumerate(chosen.questions, 1)))
+        st.markdown("\n".join(f"{i}. {for_screen(q)}" for i, q in enumerate(chosen.questions, 1)))
         if asked:
             ask(cohort, chosen)
         if chosen.by:
             problem = lacking("save_question_set")
-            st.caption(plain(f"Saved by {chosen.by} on {chosen.time[:10]}."))
+            st.caption(for_screen(f"Saved by {chosen.by} on {chosen.time[:10]}."))
             st.button(
                 "Remove this set from the list", key="set_remove", icon=":material/delete:",
                 on_click=_remove, args=(cohort, chosen.id), disabled=bool(problem),
                 help=problem or "Its runs and answers stay.",
             )  # fmt: skip
         else:
-            st.caption(plain(f"Not saved with the cohort; asked by run {chosen.id}."))
+            st.caption(for_screen(f"Not saved with the cohort; asked by run {chosen.id}."))
         st.divider()
         new_set(cohort)
 
@@ -121,7 +121,7 @@ def _new(cohort: str) -> None:
         name = st.text_input("Name of the set", key="set_name", max_chars=80)
     problem = st.session_state.pop("set_problem", "")
     if problem:
-        st.error(plain(problem))
+        st.error(for_screen(problem))
     st.button(
         "Save the question set", key="set_save", icon=":material/save:",
         disabled=not name.strip() or not (typed.strip() or file),
@@ -314,7 +314,8 @@ def _table(
     numbers = list(range(len(questions)))
     with st.sidebar:
         columns = st.multiselect(
-            "Questions shown", numbers, format_func=lambda i: f"{i + 1}. {visible(questions[i])}",
+            "Questions shown", numbers,
+            format_func=lambda i: f"{i + 1}. {for_terminal(questions[i])}",
             key="set_columns", placeholder="all", persist_state="page",
         ) or numbers  # fmt: skip
         rule = st.selectbox("Patients with", list(FILTERS), key="set_filter")
@@ -354,7 +355,9 @@ def _table(
             "patient": st.column_config.TextColumn(pinned=True, width=130),
             **{
                 name: st.column_config.TextColumn(
-                    f"{i + 1}. {visible(questions[i])}", help=plain(questions[i]), width=260
+                    f"{i + 1}. {for_terminal(questions[i])}",
+                    help=for_screen(questions[i]),
+                    width=260,
                 )
                 for name, i in zip(wide.columns[1:], columns, strict=True)
             },
@@ -368,7 +371,7 @@ def _table(
     if not complete:
         _looking(weak, answered, questions)
     elif weak.problem:
-        st.caption(plain(f"Weak sources are not marked: {weak.problem}"))
+        st.caption(for_screen(f"Weak sources are not marked: {weak.problem}"))
     _downloads(
         run, cells[cells["record"].isin(matching) & cells["question"].isin(columns)], questions
     )

@@ -13,7 +13,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import tables
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 FIRST_READERS = ("extractive", "small", "qwen")
 """Readers that run on this machine, in the order in which they are offered."""
@@ -63,7 +63,7 @@ def _pick_fields() -> str:
             help="Fields: reader, judges, arms, allow_hosts. Fields not named keep their defaults.",
         )
         names = {
-            family: plain(", ".join(name for name, _, _ in state.members(family)))
+            family: for_screen(", ".join(name for name, _, _ in state.members(family)))
             for family in ("reader", "judge", "arm")
         }
         st.caption(
@@ -89,7 +89,7 @@ def start(
         if text.strip():
             by_step = specs(cohort, reader, text)
     except MidchartError as error:
-        st.error(plain(str(error)), title="These runs cannot be created")
+        st.error(for_screen(str(error)), title="These runs cannot be created")
         return
     rows = [*replication["steps"], *replication["alone"]]
     changes = api.read_toml(text)
@@ -106,10 +106,11 @@ def start(
         )  # fmt: skip
     spec = next(iter(by_step.values()))
     st.caption(
-        " ".join(map(plain, problems))
-        or f"{len(spec['arms'])} arms × the questions of {plain(cohort)} under {len(by_step)} "
-        f"protocols, read by {plain(api.title('reader', _name(spec['readers'][0])))}, judged by "
-        f"{plain(', '.join(api.title('judge', _name(one)) for one in spec['judges']))}, in "
+        " ".join(map(for_screen, problems))
+        or f"{len(spec['arms'])} arms × the questions of {for_screen(cohort)} under {len(by_step)} "
+        f"protocols, read by "
+        f"{for_screen(api.title('reader', _name(spec['readers'][0])))}, judged by "
+        f"{for_screen(', '.join(api.title('judge', _name(one)) for one in spec['judges']))}, in "
         f"sequence; gates are retrained for "
         f"faults that affect them. Text leaves this machine only if a component is an external "
         f"service, the cohort's data-use tag allows it and its host is allowed."

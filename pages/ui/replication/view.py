@@ -18,7 +18,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.shared import chart, figures, formats, tables
 from midchart.pages.ui.shared.chart import Look
 from midchart.pages.ui.shared.formats import number
-from midchart.pages.ui.shared.marks import plain, safe
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick
 
 COLUMNS = {
@@ -240,7 +240,7 @@ def faults_alone(rows: list[dict[str, Any]]) -> None:
 
 def claims(rows: list[dict[str, Any]]) -> None:
     """The paper's claims one by one: its figure, this installation's, and the verdict."""
-    st.markdown(plain(claims_text(rows)))
+    st.markdown(for_screen(claims_text(rows)))
     shown = [
         {
             "claim of the paper": row["states"],
@@ -361,7 +361,10 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         for row in rows
     ]
     tables.table(pd.DataFrame(shown), f"replication-{name}", title, download=pd.DataFrame(rows))
-    source = f"Source: {plain(paper.source)} (data/published/{paper.file}). {plain(paper.counts)}"
+    source = (
+        f"Source: {for_screen(paper.source)} (data/published/{paper.file}). "
+        f"{for_screen(paper.counts)}"
+    )
     source = source.rstrip()
     if paper.ours == "runs":
         st.caption(
@@ -369,7 +372,7 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
             "no such arm, judge, reader or semantic hits. The paper used Qwen2.5-7B on MedAlign, "
             "judged by Claude; this installation uses the reader, cohort and judge named above, so "
             "levels may differ for that alone. This installation's figures: "
-            f"{plain(figures.source().removeprefix('On '))} {ranking_text(drawn)}"
+            f"{for_screen(figures.source().removeprefix('On '))} {ranking_text(drawn)}"
         )
         return
     run, page = others[paper.ours], paper.ours
@@ -380,9 +383,11 @@ def paper_tables(rows: list[dict[str, Any]], others: Mapping[str, dict[str, Any]
         )
     else:
         st.caption(
-            f"{source} This installation's figures are of the finished run {plain(run['name'])} "
-            f"({run['run']}) on {plain(Path(run['data']).name)}, in the column of its protocol; a "
-            "dash: not available. The paper's cohort was MedAlign or EHRSHOT, so levels differ."
+            f"{source} This installation's figures are of the finished run "
+            f"{for_screen(run['name'])} "
+            f"({run['run']}) on {for_screen(Path(run['data']).name)}, in the column of its "
+            "protocol; a dash: not available. The paper's cohort was MedAlign or EHRSHOT, so "
+            "levels differ."
         )
     navigation.link(
         page.lower(),
@@ -439,12 +444,17 @@ def waterfall_figure(steps: Sequence[dict[str, Any]]) -> go.Figure:
             _column(steps, "patient_low"),
             _column(steps, "patient_high"),
             chart.series_look(0),
-            text=[f"{safe(step['title'])}: {safe(step_text(step))}" for step in steps],
+            text=[
+                f"{for_screen(step['title'], html=True)}: {for_screen(step_text(step), html=True)}"
+                for step in steps
+            ],
             customdata=[[row] for row in range(len(steps))],
             hovertemplate="%{text}<extra></extra>",
         )
     )
-    texts = ["<br>".join(map(safe, filter(None, _label(step)))) for step in steps]
+    texts = [
+        "<br>".join(for_screen(one, html=True) for one in _label(step) if one) for step in steps
+    ]
     chart.row_axis(figure, [step["title"] for step in steps], texts)
     figure.update_layout(height=70 + (chart.ROW + 16) * max(len(steps), 2), bargap=0)
     figure.update_xaxes(
@@ -465,7 +475,10 @@ def faults_figure(rows: Sequence[dict[str, Any]]) -> go.Figure:
             _column(rows, "low"),
             _column(rows, "high"),
             Look(chart.series()[1], "square"),
-            text=[f"{safe(row['title'])}: {safe(alone_text(row))}" for row in rows],
+            text=[
+                f"{for_screen(row['title'], html=True)}: {for_screen(alone_text(row), html=True)}"
+                for row in rows
+            ],
             customdata=[[row] for row in range(len(rows))],
             hovertemplate="%{text}<extra></extra>",
         )

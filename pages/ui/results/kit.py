@@ -19,7 +19,7 @@ from midchart.pages.ui import guard, state
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import chart, conclusion, empty, figures, formats, results, tables
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked
 
 ASIDE = ("reader", "judge", "label", "task")
@@ -279,7 +279,7 @@ def draw(
         f"95 % intervals {', else '.join(methods)}." if methods else "",
         "Click a number or a marker to see what is behind it." if behind else "",
     ]
-    st.caption(plain(" ".join(filter(None, parts))))
+    st.caption(for_screen(" ".join(filter(None, parts))))
 
 
 def table_of(
@@ -370,7 +370,7 @@ def _more(shown: Shown, stated: api.Conclusion) -> None:
     with st.expander("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)
         for text in details:
-            st.caption(plain(text))
+            st.caption(for_screen(text))
         labels = results.choices(results.frame_of(shown.tables, "recall"), "label")
         panel.notes([line for line in report["warnings"] if not line.startswith("part = ")], labels)
         if report["items"]["failed"]:

@@ -14,7 +14,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.patient.own_question import ANNOTATOR
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import token
 
 BLIND = "oracle"
@@ -32,7 +32,7 @@ def mark(run: dict[str, Any], reviewer: str) -> None:
     cards = api.audit_cards(run["run"])
     card = next((card for card in cards if card["state"] == "open"), None)
     if card is not None:
-        st.subheader(plain(card["text"]), anchor=False)
+        st.subheader(for_screen(card["text"]), anchor=False)
         st.button(
             "Mark its evidence in the chart", type="primary", key="card_open",
             icon=":material/edit_note:", on_click=_open, args=(run, card, reviewer),
@@ -54,11 +54,11 @@ def mark(run: dict[str, Any], reviewer: str) -> None:
             "evidence is not known; uncertain ones are more likely to be dealt."
         )
     if refusal := st.session_state.pop("cards_refused", ""):
-        st.error(plain(refusal), title="No card was dealt")
+        st.error(for_screen(refusal), title="No card was dealt")
     stated = state.report(run).get("conclusion") or {"headline": "", "details": ()}
     for text in (stated["headline"], *stated["details"]):
         if done and " and the machine, " in text:
-            st.info(plain(text))
+            st.info(for_screen(text))
 
 
 def _open(run: dict[str, Any], card: dict[str, Any], reviewer: str) -> None:

@@ -15,7 +15,7 @@ from midchart.pages.ui import state
 from midchart.pages.ui.arms import agreement as answer_list
 from midchart.pages.ui.shared import chart, formats, marks, tables
 from midchart.pages.ui.shared.chart import ForestRow
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked, token
 
 BUTTONS = (
@@ -63,17 +63,21 @@ def card_html(
     options: Sequence[str] = (),
 ) -> str:
     """One answer to judge, with nothing of its origin; evidence beyond a dozen is counted."""
-    texts = [marks.safe(api.option_text(options, index)) for index in range(len(options))]
-    shown = [f"<li>{marks.safe(text)}</li>" for text in evidence[:MOST_EVIDENCE]]
+    texts = [
+        marks.for_screen(api.option_text(options, index), html=True)
+        for index in range(len(options))
+    ]
+    shown = [f"<li>{marks.for_screen(text, html=True)}</li>" for text in evidence[:MOST_EVIDENCE]]
     if len(evidence) > MOST_EVIDENCE:
         shown.append(f"<li>and {len(evidence) - MOST_EVIDENCE:,} more</li>")
     lines = f"<ul>{''.join(shown)}</ul>" if shown else "not found in the record"
     body = (
-        f"<p>{'<br>'.join((marks.safe(question), *texts))}</p>"
+        f"<p>{'<br>'.join((marks.for_screen(question, html=True), *texts))}</p>"
         f'<div class="mc-said" role="group" aria-label="Answer to judge">'
-        f"{marks.safe(answer) or '(empty)'}</div>"
+        f"{marks.for_screen(answer, html=True) or '(empty)'}</div>"
         f"<dl><dt>Evidence</dt><dd>{lines}</dd>"
-        f"<dt>Clinician's answer</dt><dd>{marks.safe(reference or 'none')}</dd></dl>"
+        f"<dt>Clinician's answer</dt>"
+        f"<dd>{marks.for_screen(reference or 'none', html=True)}</dd></dl>"
     )
     return f"<style>{CSS}</style>" + marks.block(f'<div class="mc-review">{body}</div>')
 
@@ -177,7 +181,7 @@ def _go_back(run: str, reviewer: str, cards: int) -> None:
 def _show_refusal(title: str) -> None:
     """The error of the last click, if any."""
     if refusal := st.session_state.pop("review_refused", ""):
-        st.error(plain(refusal), title=title)
+        st.error(for_screen(refusal), title=title)
 
 
 # Agreement

@@ -16,7 +16,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import chart, formats, results, tables
 from midchart.pages.ui.shared.formats import percent, signed_intervals
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
 AXIS = "points against the baseline"
@@ -73,7 +73,7 @@ def compare(chosen: Sequence[str]) -> None:
     ordered = [baseline, *(run for run in chosen if run != baseline)]
     diff = state.compare_runs([known[run] for run in ordered])
     for note in diff["notes"]:
-        st.warning(plain(note))
+        st.warning(for_screen(note))
     names = [row["name"] for row in diff["runs"]]
     titles = {
         row["run"]: row["name"]
@@ -191,7 +191,7 @@ def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     span = chart.symmetric_span([row for forest in forests.values() for row in forest])
     for run, forest in forests.items():
         if len(forests) > 1:
-            st.markdown(f"**{plain(titles[run])}**")
+            st.markdown(f"**{for_screen(titles[run])}**")
         about = f"differences of {titles[run]} from {baseline}"
         chart.show_forest(
             forest, AXIS, f"run_differences_{run}", _open_pair, about=about, span=span, suffix="",
@@ -204,7 +204,7 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
     judge; and whether all judges say the same of each arm."""
     primary, every = rows[0]["judge"], rows
     rows = [row for row in every if row["judge"] == primary]
-    judge = f" (judge: {plain(api.title('judge', primary))})" if primary else ""
+    judge = f" (judge: {for_screen(api.title('judge', primary))})" if primary else ""
     verdicts = [row["verdict"] or "" for row in rows]
     better, worse = verdicts.count("better"), verdicts.count("worse")
     unclaimed = Counter(verdict for verdict in verdicts if verdict.startswith("not claimed"))
@@ -215,7 +215,7 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
             "less often",
         ),
     }.get(rows[0]["measure"], ("keeping all pieces of the evidence more often", "less often"))
-    name, other = plain(run), plain(baseline)
+    name, other = for_screen(run), for_screen(baseline)
     count = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
     doubt = "".join(f" In {n}, the difference is {verdict}." for verdict, n in unclaimed.items())
     by_pair = {(row["arm"], row["reader"]): row["verdict"] for row in rows}
@@ -270,7 +270,7 @@ def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
             shown[title] = [_cut(row, whose) for row in rows]
     # Columns with one value go into the caption: a narrow screen has room for the numbers.
     same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
-    constants = [f"{c} {plain(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
+    constants = [f"{c} {for_screen(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
     tables.table(
         shown.drop(columns=same),
         "run-difference",

@@ -17,7 +17,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared.formats import counted, listed
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
@@ -46,7 +46,7 @@ def compose() -> None:
         try:
             table = api.read_toml(st.session_state[TEXT])
         except MidchartError as error:
-            summary.warning(f"{plain(str(error))} Fix it in the TOML under Advanced.")
+            summary.warning(f"{for_screen(str(error))} Fix it in the TOML under Advanced.")
             return
         changed = _widgets(table, f"compose_{st.session_state[ROUND]}", choices)
     if changed != table:
@@ -108,7 +108,7 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
     try:
         preflight = state.preflight(text, place)
     except MidchartError as error:  # it names a file that the person may not
-        st.warning(plain(str(error)), title="The run cannot start yet")
+        st.warning(for_screen(str(error)), title="The run cannot start yet")
         return
     estimate, lacking = preflight["estimate"], sign_in.lacking("enqueue")
     problems = [lacking] * bool(lacking) + preflight["problems"]
@@ -118,11 +118,11 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
         st.markdown(
             f"**{asked} of {counted(estimate['records'], 'patient')}.** "
             f"{presets.time_text(estimate)} "
-            + (f"**Leaves this machine:** {plain(leaves)}." if leaves else
+            + (f"**Leaves this machine:** {for_screen(leaves)}." if leaves else
                "Nothing leaves this machine.")
         )  # fmt: skip
     if problems:
-        items = "".join(f"\n- {plain(problem)}" for problem in problems)
+        items = "".join(f"\n- {for_screen(problem)}" for problem in problems)
         st.warning(items, title="The run cannot start yet")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         measuring = False
@@ -139,7 +139,7 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
             args=(spec, place),
         )
     if refused := st.session_state.pop(REFUSED, ""):
-        st.error(plain(refused), title="The run could not be started")
+        st.error(for_screen(refused), title="The run could not be started")
     if estimate is not None:
         _estimate(estimate)
 
@@ -169,7 +169,7 @@ def _estimate(estimate: dict[str, Any]) -> None:
     }
     facts = {name: text for name, text in facts.items() if text}
     frame = pd.DataFrame(
-        {"": [plain(text) for text in facts.values()]},
+        {"": [for_screen(text) for text in facts.values()]},
         index=pd.Index([f"**{name}**" for name in facts], name=""),
     )
     st.table(frame, border="horizontal", hide_header=True, alt="What the run will do")
@@ -318,7 +318,7 @@ def _cohort(field: Schema, spec: Mapping[str, Any], key: str, place: Any) -> str
         names.append(chosen)
     index = names.index(chosen) if chosen else 0
     return place.selectbox(
-        "Patients", names, index, key=key, help=field["description"], format_func=visible
+        "Patients", names, index, key=key, help=field["description"], format_func=for_terminal
     )
 
 

@@ -15,7 +15,7 @@ from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import formats, pickers, tables
 from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import token
 
 Run = dict[str, Any]
@@ -34,7 +34,7 @@ SAME_COHORT = {
 def monitor() -> None:
     """All runs in a table to search, the actions on those selected, and one of them in full."""
     for damaged, problem in api.damaged_runs().items():
-        st.warning(plain(problem), icon=":material/folder_off:")
+        st.warning(for_screen(problem), icon=":material/folder_off:")
         _removal([damaged], "Its files, which may hold text of records,")
     rows = {run["run"]: run for run in state.runs()}
     entry_of = {run: entry for entry in api.listed(rows.values()) for run in entry["runs"]}
@@ -168,7 +168,9 @@ def _resume(runs: Sequence[str]) -> None:
 
 def _name(run: Run) -> None:
     with st.popover("Rename", icon=":material/edit:"):
-        name = st.text_input("Name", visible(run["name"]), max_chars=200, key=f"name_{run['run']}")
+        name = st.text_input(
+            "Name", for_terminal(run["name"]), max_chars=200, key=f"name_{run['run']}"
+        )
         panel.button("Save", f"rename_{run['run']}", "label_run", api.label_run, run["run"], name)
 
 
@@ -193,7 +195,7 @@ def _removal(runs: Sequence[str], what: str) -> None:
     """The button that removes runs, after a confirmation."""
     key, title = runs[0] if len(runs) == 1 else f"{runs[0]}_{len(runs)}", "Delete"
     with st.popover(title, icon=":material/delete:"):
-        st.write(plain(", ".join(runs[:3])) + (f" and {len(runs) - 3} more" * (len(runs) > 3)))
+        st.write(for_screen(", ".join(runs[:3])) + (f" and {len(runs) - 3} more" * (len(runs) > 3)))
         sure = st.checkbox(
             f"{what} are deleted from this machine. This cannot be undone.",
             key=f"remove_run_sure_{key}",
@@ -215,13 +217,13 @@ def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
     """A group of runs: how many are in which state, and one of them in full."""
     counts = Counter(row["status"] for row in rows)
     statuses = ", ".join(f"{n} {status}" for status, n in counts.items())
-    st.markdown(f"**{plain(entry['name'])}** on {plain(_cohort(entry))}: {statuses}.")
+    st.markdown(f"**{for_screen(entry['name'])}** on {for_screen(_cohort(entry))}: {statuses}.")
     _origin(entry)
     titles = {row["run"]: f"{row['name']} · {row['status']}" for row in rows}
     step = st.selectbox(
         "Run of the group", list(titles),
         list(titles).index(opened) if opened in titles and opened != entry["run"] else None,
-        format_func=lambda run: visible(titles[run]),
+        format_func=lambda run: for_terminal(titles[run]),
         key=f"of_group_{entry['run']}", width=picker.WIDTH, placeholder="Open one of its runs",
     )  # fmt: skip
     if step:
@@ -230,7 +232,7 @@ def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
 
 def _one(run: Run) -> None:
     """One run: state and reason, failed items, log, folder."""
-    reason = f" {plain(run['reason'])}." if run["reason"] else ""
+    reason = f" {for_screen(run['reason'])}." if run["reason"] else ""
     counts = f"{run['done']:,} of {run['planned']:,} items done, {run['failed']:,} failed."
     if state.active(run):
         where = (
@@ -239,9 +241,9 @@ def _one(run: Run) -> None:
             else "progress is at the top of the page"
         )
         counts = f"{run['planned']:,} items planned; {where}."
-    st.markdown(f"**{plain(run['name'])}** is {run['status']}: {counts}{reason}")
+    st.markdown(f"**{for_screen(run['name'])}** is {run['status']}: {counts}{reason}")
     if changed := api.rows_warning(run["run"]):
-        st.warning(plain(changed), icon=":material/warning:")
+        st.warning(for_screen(changed), icon=":material/warning:")
     _origin(run)
     if run["failed"] and not state.active(run):
         st.caption(
@@ -259,7 +261,7 @@ def _one(run: Run) -> None:
         )
     with st.expander("Log and folder", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
-        st.caption(f"Run {run['run']} in {plain(run['folder'])}")
+        st.caption(f"Run {run['run']} in {for_screen(run['folder'])}")
 
 
 def _open_item(run: str, instruction: Any) -> None:

@@ -15,7 +15,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import formats, results, tables
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 DRAWN = "panel_runs"
 """The active runs when the page was drawn, in the session."""
@@ -53,7 +53,7 @@ def progress_text(now: dict[str, Any]) -> str:
     finished, names, queued = now["done"] + now["failed"], now["running"], now["queued"]
     parts: list[str] = []
     if names:
-        name = plain(names[0]) if len(names) == 1 else f"{len(names)} runs"
+        name = for_screen(names[0]) if len(names) == 1 else f"{len(names)} runs"
         parts.append(f"Running: {name}, {finished:,} of {now['planned']:,} items")
     if now["failed"]:
         parts.append(f"{now['failed']:,} failed")
@@ -61,7 +61,7 @@ def progress_text(now: dict[str, Any]) -> str:
         parts.append(f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute")
     texts = [", ".join(parts) + api.about_left(now["seconds_left"])] if parts else []
     texts += [f"{queued:,} queued"] if queued else []
-    texts += [plain(entry["note"]) for entry in now["active"] if entry["note"]]
+    texts += [for_screen(entry["note"]) for entry in now["active"] if entry["note"]]
     return " · ".join(texts)
 
 
@@ -70,7 +70,7 @@ def _cancel(entries: Sequence[dict[str, Any]]) -> None:
     for entry in entries:
         where = f", number {entry['queue_number']} in the queue" if entry["queue_number"] else ""
         button(
-            f"{plain(entry['name'])} ({entry['status']}{where})", f"cancel_{entry['run']}",
+            f"{for_screen(entry['name'])} ({entry['status']}{where})", f"cancel_{entry['run']}",
             "cancel_runs", api.cancel_runs, entry["runs"], icon=":material/stop:",
             disabled=entry["status"] == "cancelling", help="Cancel after the current item",
         )  # fmt: skip
@@ -84,7 +84,7 @@ def _cancel(entries: Sequence[dict[str, Any]]) -> None:
 def resume(run: dict[str, Any], key: str) -> None:
     """A run that stopped before its end: how much is missing, and the button that resumes it."""
     missing = run["planned"] - run["done"] - run["failed"]
-    reason = f" ({plain(run['reason'])})" if run["reason"] else ""
+    reason = f" ({for_screen(run['reason'])})" if run["reason"] else ""
     with st.container(border=True):
         st.write(
             f"This run is {run['status']}{reason}: {missing:,} of {run['planned']:,} items are "
@@ -99,7 +99,7 @@ def act(action: Callable[..., Any], *arguments: Any, title: str | None = None) -
     try:
         action(*arguments)
     except MidchartError as error:
-        st.error(plain(str(error)), title=title)
+        st.error(for_screen(str(error)), title=title)
     else:
         st.rerun()
 
@@ -120,7 +120,7 @@ def button(
     or there is a ``problem``. ``options`` are Streamlit's.
     """
     if problem := sign_in.lacking(needs) or problem:
-        options |= {"disabled": True, "help": plain(problem)}
+        options |= {"disabled": True, "help": for_screen(problem)}
     if st.button(label, key=key, **options):
         act(action, *arguments, title=refused)
 
@@ -134,11 +134,11 @@ def line(run: dict[str, Any], report: dict[str, Any]) -> None:
         run["status"],
         f"{items['done']:,} of {items['planned']:,} items",
         f"{items['failed']:,} failed",
-        f"protocol {plain(str(preset))}",
+        f"protocol {for_screen(str(preset))}",
     ]
     if report["position"]:
-        parts.append(f"position: {plain(report['position']['words'])}")
-    parts += filter(None, [plain(report["origin"]), example(run["run"])])
+        parts.append(f"position: {for_screen(report['position']['words'])}")
+    parts += filter(None, [for_screen(report["origin"]), example(run["run"])])
     st.caption(" · ".join(parts))
 
 
@@ -168,6 +168,6 @@ def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:
         results.with_titles("arm", labels, warning.partition("; a spec asks")[0])
         for warning in warnings
     ]
-    texts = [plain(formats.sentence(warning)) for warning in warnings]
+    texts = [for_screen(formats.sentence(warning)) for warning in warnings]
     if texts:
         st.caption(texts[0] if len(texts) == 1 else "\n".join(f"- {text}" for text in texts))

@@ -12,7 +12,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared.formats import duration
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"
@@ -40,7 +40,7 @@ def demo(cohort: str, key: str) -> None:
     preset = spec(FIRST, cohort, f"first comparison on {cohort}")
     questions = min(preset["limit"], len(api.open_data(cohort).instructions))
     reader = api.title("reader", preset["readers"][0])
-    about = f"{len(preset['arms'])} arms on {questions} questions, read by {plain(reader)}."
+    about = f"{len(preset['arms'])} arms on {questions} questions, read by {for_screen(reader)}."
     button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key, about)
 
 
@@ -95,7 +95,7 @@ def button(
         type="primary" if primary else "secondary", icon=":material/play_arrow:",
     )  # fmt: skip
     if problems:
-        st.caption(" ".join(plain(problem) for problem in problems))
+        st.caption(" ".join(for_screen(problem) for problem in problems))
     else:
         estimate = preflight["estimate"] or {"time": {"seconds": None}, "leaves": "unknown"}
         local = "Nothing leaves this machine." if estimate["leaves"] is None else ""
@@ -136,10 +136,10 @@ def measure(
             with st.spinner(f"Measuring {where}"):
                 time = api.probe(few)
         except MidchartError as error:
-            st.error(plain(str(error)), title="The time cannot be measured")
+            st.error(for_screen(str(error)), title="The time cannot be measured")
         else:
             if time["seconds"] is not None:
                 state.preflight.clear()
                 st.rerun()
-            st.info(f"The time stays unknown: {plain(time['basis'])}.")
+            st.info(f"The time stays unknown: {for_screen(time['basis'])}.")
     return True

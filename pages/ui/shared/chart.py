@@ -44,7 +44,6 @@ from midchart.core.figures import (
     percent_ticks,
     rgba,
     row_axis,
-    safe,
     series,
     series_look,
     shade_middle,
@@ -64,7 +63,7 @@ __all__ = [
     "caption", "category_axis", "controls", "dark", "diagonal", "distinct_looks", "dotted",
     "end_labels", "error_bars", "estimates", "forest", "forest_alt", "heatmap", "ink",
     "is_control", "key", "leading", "line", "look_of", "percent_ticks", "rgba", "row_axis",
-    "safe", "series", "series_look", "shade_middle", "shifts", "spread", "style",
+    "series", "series_look", "shade_middle", "shifts", "spread", "style",
     "symmetric_span",
 ]  # fmt: skip
 

@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from midchart.pages.ui.shared import formats, marks
-from midchart.pages.ui.shared.marks import safe
+from midchart.pages.ui.shared.marks import for_screen
 
 CSS = """
 .mc-headline{font-size:1.12rem;line-height:1.45;font-weight:600;margin:.1rem 0 .2rem;max-width:92ch}
@@ -21,8 +21,13 @@ def show(first: str, below: Iterable[str] = (), place: DeltaGenerator | None = N
     """Draw the sentence and the lines under it (plain text); nothing without a sentence."""
     if not first:
         return
-    inside = f'<p class="mc-headline">{safe(formats.unbroken(first))}</p>' + "".join(
-        f'<p class="mc-basis">{safe(formats.unbroken(line))}</p>' for line in below if line
+    inside = (
+        f'<p class="mc-headline">{for_screen(formats.unbroken(first), html=True)}</p>'
+        + "".join(
+            f'<p class="mc-basis">{for_screen(formats.unbroken(line), html=True)}</p>'
+            for line in below
+            if line
+        )
     )
     (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))
 
@@ -43,5 +48,5 @@ def of_run(
         f"Partial: {items['done']:,} of {items['planned']:,} items. A run has no conclusion "
         "before it has finished."
     )
-    inside = f'<p class="mc-basis">{safe(formats.unbroken(line))}</p>'
+    inside = f'<p class="mc-basis">{for_screen(formats.unbroken(line), html=True)}</p>'
     (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))

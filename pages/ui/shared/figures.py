@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui.shared.marks import safe, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.sign_in import later
 
 FORMATS = {"SVG": "image/svg+xml", "PDF": "application/pdf", "PNG": "image/png"}
@@ -45,7 +45,7 @@ def set_cohort(cohort: api.Cohort) -> None:
 
 def source() -> str:
     """What the page's figures and tables show, in a sentence; "" where it is not known."""
-    return visible(str(st.session_state.get(SOURCE, "")))
+    return for_terminal(str(st.session_state.get(SOURCE, "")))
 
 
 def forget_source() -> None:
@@ -77,7 +77,8 @@ def captioned(figure: go.Figure, caption: str, background: str) -> go.Figure:
         height=height + bottom,
         margin={"l": 60, "r": max(30, figure.layout.margin.r or 0), "t": 40, "b": bottom},
         title={
-            "text": "<br>".join(map(safe, lines)), "font": {"size": 11}, "xref": "container",
+            "text": "<br>".join(for_screen(line, html=True) for line in lines),
+            "font": {"size": 11}, "xref": "container",
             "x": 0.01, "xanchor": "left", "yref": "container", "yanchor": "top",
             "y": (LINE_HEIGHT * len(lines) + 8) / (height + bottom),
         },

@@ -1,15 +1,14 @@
 """Text of records and runs on a page: escaped, and marked by what an arm kept or dropped.
 
-Record text is hostile input. In HTML and figures it goes through :func:`safe`, in markdown
-(captions, messages, labels) through :func:`plain`; selectboxes, tables and ``st.text`` show text as
-it is. A mark says what it is by its border and by a word: solid "kept" (in the reader's prompt, or
-selected where there is no reader), dotted "cut" (selected, but cut from the prompt), dashed
-"dropped"; evidence has a thick border in another colour.
+Record text is hostile input. In HTML and figures it goes through ``for_screen(text, html=True)``,
+in markdown (captions, messages, labels) through ``for_screen(text)``; selectboxes, tables and
+``st.text`` show ``for_terminal(text)``. A mark says what it is by its border and by a word: solid
+"kept" (in the reader's prompt, or selected where there is no reader), dotted "cut" (selected, but
+cut from the prompt), dashed "dropped"; evidence has a thick border in another colour.
 """
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,10 +35,6 @@ _HEADING = re.compile(
     r"\s*(?:\*\*\s*(?P<stars>[^\s*][^*\n]{0,118}?)\s*\*\*:?|#{1,4}\s+(?P<hashes>\S[^\n]{0,118}?))\s*"
 )
 """A line that is a heading in the plain-text markup of notes."""
-
-_BREAK = re.compile(r"[\r\n]+")
-MARKDOWN = frozenset("\\`*_{}[]()#+-.!|~>$:<&")
-"""Characters that markdown, or what Streamlit adds to it, may interpret."""
 
 LONG_PROMPT = 20_000
 """Characters of a prompt shown."""
@@ -94,7 +89,7 @@ class Mark:
 
 _CHANGED = re.compile(f"\r\n|{api.HIDDEN.pattern}|[\U00010000-\U0010ffff]")
 """What has another length in a browser: replaced characters, and those of two UTF-16 units."""
-visible = api.visible
+for_screen, for_terminal = api.for_screen, api.for_terminal
 
 
 def for_browser(text: str) -> tuple[str, NDArray[np.int64] | None]:
@@ -105,22 +100,11 @@ def for_browser(text: str) -> tuple[str, NDArray[np.int64] | None]:
         return text, None
     widths = np.ones(len(text), np.int64)
     for match in matches:
-        shown = visible(match.group().replace("\r\n", "\n"))
+        shown = for_terminal(match.group().replace("\r\n", "\n"))
         widths[match.start() : match.end()] = 0
         widths[match.start()] = len(shown.encode("utf-16-le", "surrogatepass")) // 2
     places = np.concatenate([[0], np.cumsum(widths)])
-    return visible(text.replace("\r\n", "\n")), places
-
-
-def safe(text: str) -> str:
-    """Record text as HTML text: tags inert, control and invisible characters shown."""
-    return html.escape(visible(text.replace("\r\n", "\n")))
-
-
-def plain(text: str) -> str:
-    """A text as one line of plain text inside markdown."""
-    line = visible(_BREAK.sub(" ", text))
-    return "".join(f"\\{c}" if c in MARKDOWN else c for c in line)
+    return for_terminal(text.replace("\r\n", "\n")), places
 
 
 def shortened(text: str, most: int = 220) -> str:
@@ -163,17 +147,17 @@ def _underlined(text: str, low: int, high: int, exact: Sequence[tuple[int, int]]
         start, end = max(start, at), min(end, high)
         if start >= end:
             continue
-        out.append(safe(text[at:start]))
-        out.append(f"<u>{safe(text[start:end])}</u>")
+        out.append(for_screen(text[at:start], html=True))
+        out.append(f"<u>{for_screen(text[start:end], html=True)}</u>")
         at = end
-    out.append(safe(text[at:high]))
+    out.append(for_screen(text[at:high], html=True))
     return "".join(out)
 
 
 def tag(label: str, extra: str = "") -> str:
     """The word that a mark carries."""
-    more = f" <small>{safe(extra)}</small>" if extra else ""
-    return f'<span class="mc-tag">{safe(label)}{more}</span>'
+    more = f" <small>{for_screen(extra, html=True)}</small>" if extra else ""
+    return f'<span class="mc-tag">{for_screen(label, html=True)}{more}</span>'
 
 
 def marked(
@@ -263,7 +247,7 @@ def label(shown: bool, cut: bool, evidence: bool) -> str:
 
 def mark(label: str, words: str) -> str:
     """Words in the border of a label, as in the marked text."""
-    return f'<mark class="{STYLE[label]}">{safe(words)}</mark>'
+    return f'<mark class="{STYLE[label]}">{for_screen(words, html=True)}</mark>'
 
 
 def legend(unit: str = "sentence") -> str:
@@ -274,7 +258,10 @@ def legend(unit: str = "sentence") -> str:
         (CUT_EVIDENCE, "evidence that was selected, then cut from the prompt"),
         (DROPPED_EVIDENCE, "evidence that the arm did not select"),
     )
-    cells = "".join(f"<span>{mark(label, label)} {safe(words)}</span>" for label, words in items)
+    cells = "".join(
+        f"<span>{mark(label, label)} {for_screen(words, html=True)}</span>"
+        for label, words in items
+    )
     return f'<div class="mc-legend">{cells}<span><u>underlined</u> annotated evidence</span></div>'
 
 
@@ -284,12 +271,12 @@ def prompt_html(text: str) -> str:
     A prompt ends with the question, so its end is always shown.
     """
     if len(text) <= LONG_PROMPT:
-        return block(f'<div class="mc-prompt">{safe(text)}</div>')
+        return block(f'<div class="mc-prompt">{for_screen(text, html=True)}</div>')
     half = LONG_PROMPT // 2
     return block(
-        f'<div class="mc-prompt">{safe(text[:half])}</div>'
+        f'<div class="mc-prompt">{for_screen(text[:half], html=True)}</div>'
         f'<p class="mc-prompt-cut">… {len(text) - 2 * half:,} characters not shown …</p>'
-        f'<div class="mc-prompt">{safe(text[-half:])}</div>'
+        f'<div class="mc-prompt">{for_screen(text[-half:], html=True)}</div>'
     )
 
 
@@ -305,8 +292,9 @@ def document(title: str, body: str) -> str:
         '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
         "style-src 'unsafe-inline'\">"
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{safe(title)}</title><style>:root{{color-scheme:light dark}}"
+        f"<title>{for_screen(title, html=True)}</title><style>:root{{color-scheme:light dark}}"
         "body{font-family:system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
-        f'{CSS}</style></head><body><h1 style="font-size:1.3rem">{safe(title)}</h1>'
+        f"{CSS}</style></head><body>"
+        f'<h1 style="font-size:1.3rem">{for_screen(title, html=True)}</h1>'
         f'<div class="mc">{body}</div></body></html>'
     )

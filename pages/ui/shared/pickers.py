@@ -16,7 +16,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared import glossary
-from midchart.pages.ui.shared.marks import looks_marked, plain, visible
+from midchart.pages.ui.shared.marks import for_screen, for_terminal, looks_marked
 
 GONE = "The item in this link was not found; the first one is shown."
 SOME_GONE = "Some items in this link were not found."
@@ -77,10 +77,10 @@ def pick_listed(label: str, names: Sequence[str], key: str, **extra: Any) -> str
     """One of some names of folders in a list, the first by default; in the URL as ``key``, as the
     list shows it: with its invisible characters visible."""
     asked = st.query_params.get(key)
-    if asked in names and visible(asked) != asked:  # a link names it as it is
+    if asked in names and for_terminal(asked) != asked:  # a link names it as it is
         st.session_state[key] = asked
     return st.selectbox(
-        label, names, key=key, bind="query-params", format_func=visible, width=420, **extra
+        label, names, key=key, bind="query-params", format_func=for_terminal, width=420, **extra
     )
 
 
@@ -120,7 +120,7 @@ def pick_linked(
     chosen = draw(
         label,
         options,
-        format_func=lambda option: visible(title(option)),
+        format_func=lambda option: for_terminal(title(option)),
         key=key,
         persist_state="session",
         **extra,
@@ -184,7 +184,7 @@ def pick_several(
     chosen = st.multiselect(
         label,
         options,
-        format_func=lambda option: visible(title(option)),
+        format_func=lambda option: for_terminal(title(option)),
         key=key,
         persist_state="session",
         **extra,
@@ -197,10 +197,10 @@ def known_in_url(name: str, options: Collection[str], what: str, present: str) -
     """Stop the page with one line where the URL asks for an option that does not exist: ``what`` it
     would be, and what is ``present`` in its place."""
     wanted = new_in_url(name) or []
-    known = {*options, *map(visible, filter(None, options))}
+    known = {*options, *map(for_terminal, filter(None, options))}
     unknown = [value for value in wanted if value not in known]
     if unknown:
-        st.error(f"There is no {what} {plain(unknown[0])}: {plain(present)}")
+        st.error(f"There is no {what} {for_screen(unknown[0])}: {for_screen(present)}")
         st.stop()
 
 

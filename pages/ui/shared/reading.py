@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui.shared.marks import plain
+from midchart.pages.ui.shared.marks import for_screen
 
 
 def complete(cohort: str) -> bool:
@@ -25,7 +25,7 @@ def _progress(cohort: str) -> None:
     if progress is None:
         st.rerun(scope="app")
     elif progress.problem:
-        st.warning(plain(progress.problem), title="The records were not read completely")
+        st.warning(for_screen(progress.problem), title="The records were not read completely")
         st.button("Read them again", key="read_again", icon=":material/refresh:",
                   on_click=api.reading_progress, args=(cohort, True))  # fmt: skip
     else:

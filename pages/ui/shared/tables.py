@@ -28,17 +28,17 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     safe = frame.copy()
     for column in safe.columns:
         if not pd.api.types.is_numeric_dtype(safe[column]):
-            safe[column] = safe[column].map(api.inert)
-    safe.columns = [api.inert(name) for name in safe.columns]
+            safe[column] = safe[column].map(api.sheet_cell)
+    safe.columns = [api.sheet_cell(name) for name in safe.columns]
     return safe.to_csv(index=False, lineterminator="\r\n").encode()  # so that \r is quoted
 
 
 def _visible(value: Any) -> Any:
-    return marks.visible(value) if isinstance(value, str) else value
+    return marks.for_terminal(value) if isinstance(value, str) else value
 
 
 def visible_frame(frame: pd.DataFrame) -> pd.DataFrame:
-    """The frame with invisible characters of its texts shown (:func:`marks.visible`)."""
+    """The frame with invisible characters of its texts shown (``for_terminal``)."""
     shown = frame.copy()
     for column in shown.columns:
         if pd.api.types.is_object_dtype(shown[column]) or pd.api.types.is_string_dtype(

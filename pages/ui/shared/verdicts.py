@@ -31,9 +31,8 @@ _CLASS = {"correct": "", "incorrect": "mc-no"}
 def outcome_html(outcome: str, refusal: bool = False) -> str:
     """An outcome as a word in a border: solid correct, dashed incorrect, dotted not judged."""
     words = outcome + (", refusal" if refusal else "")
-    return (
-        f'<span class="mc-verdict {_CLASS.get(outcome, "mc-open-word")}">{marks.safe(words)}</span>'
-    )
+    text = marks.for_screen(words, html=True)
+    return f'<span class="mc-verdict {_CLASS.get(outcome, "mc-open-word")}">{text}</span>'
 
 
 def ended_html(ended: str | None) -> str:
@@ -44,7 +43,7 @@ def ended_html(ended: str | None) -> str:
 
 def verdict_html(judge: str, verdict: api.Verdict) -> str:
     """A verdict with its judge's name."""
-    name = marks.safe(api.title("judge", judge))
+    name = marks.for_screen(api.title("judge", judge), html=True)
     return f'{outcome_html(verdict.outcome, verdict.refusal)}<span class="mc-muted">{name}</span>'
 
 
@@ -61,4 +60,5 @@ def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
     words += (
         f"Deciding judge: {api.title('judge', judge)}" if judge in outcomes else "No deciding judge"
     )
-    return f'<div class="mc-muted">{marks.safe(words)}; compare with the reference answer.</div>'
+    text = marks.for_screen(words, html=True)
+    return f'<div class="mc-muted">{text}; compare with the reference answer.</div>'

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from midchart.core.errors import InputError
 from midchart.core.protocol import parse
-from midchart.core.text import OPENERS, count_tokens, neutralise
+from midchart.core.text import OPENERS, count_tokens, for_prompt
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from midchart.core.types import ContextLine, Kept, Selection, Sentence, Span
 
@@ -186,7 +186,7 @@ def test_every_character_that_folds_into_the_bracket_of_a_token_is_known():
 
 @pytest.mark.parametrize("token", TOKENS + LOOKALIKES)
 def test_a_chat_token_loses_only_its_first_character(token):
-    clean = neutralise(f"a {token} b")
+    clean = for_prompt(f"a {token} b")
     assert len(clean) == len(token) + 4
     changed = [i for i, (x, y) in enumerate(zip(f"a {token} b", clean, strict=True)) if x != y]
     assert len(changed) >= 1 and changed[0] == 2
@@ -212,12 +212,12 @@ def test_a_chat_token_loses_only_its_first_character(token):
     ],
 )
 def test_clinical_text_is_unchanged(text):
-    assert neutralise(text) == text
+    assert for_prompt(text) == text
 
 
 @pytest.mark.parametrize("code", [0x200B, 0x202E, 0x2060, 0x2066, 0xFEFF, 0xE0041, 0xE0100])
 def test_hidden_characters_are_replaced_in_prompts(code):
-    assert neutralise(f"a{chr(code)}b") == "a\ufffdb"
+    assert for_prompt(f"a{chr(code)}b") == "a\ufffdb"
 
 
 def test_halves_of_hidden_characters_are_joined_before_they_are_replaced():
@@ -232,15 +232,15 @@ def test_halves_of_hidden_characters_are_joined_before_they_are_replaced():
 
 def test_joiners_and_direction_marks_of_ordinary_text_are_unchanged():
     text = "می\u200cخواهم \u200fא\u200e क\u094d\u200dष 👩\u200d⚕️"
-    assert neutralise(text) == text
+    assert for_prompt(text) == text
 
 
 @settings(deadline=None)
 @given(HOSTILE)
 def test_neutralising_terminates_keeps_the_length_and_leaves_no_token(text):
-    once = neutralise(text)
+    once = for_prompt(text)
     assert len(once) == len(text)
-    assert neutralise(once) == once
+    assert for_prompt(once) == once
     assert not re.search(r"<\|[^|<>]{1,60}\|>|</?(?:s|think|bos)>|\[/?INST\]", folded(once))
 
 
