@@ -31,20 +31,8 @@ def test_each_header_is_set_on_every_answer(header, value):
     assert value in HEADERS[header]
 
 
-def test_the_syntax_is_plain():
-    depth = 0
-    for line in DIRECTIVES:
-        assert line.endswith((";", "{")) or line == "}", line
-        assert line.count('"') % 2 == 0, line
-        depth += line.endswith("{") - (line == "}")
-        assert depth >= 0
-    assert depth == 0
 
 
-def test_headers_are_not_lost_in_a_nested_block():
-    """nginx drops all inherited headers of a block with an add_header of its own."""
-    location = TEXT[TEXT.index("location /") :]
-    assert "add_header" not in location
 
 
 def test_the_app_is_reached_on_loopback_under_the_name_that_people_typed():

@@ -6,9 +6,7 @@ The position curves are of the paper's 2,196 answers and of a million.
 from __future__ import annotations
 
 import json
-import timeit
 from base64 import b64encode
-from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,13 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.experiments.curve.rows import POSITIONS, STRATA, CurveChoice, Observed, Pieces
 from midchart.core.experiments.curve.tables import (
-    bin_rows,
-    compute_curve,
     study,
-    summary_row,
-    verdict,
 )
 from midchart.core.loaders.medalign import read_record
 from midchart.core.loaders.open import read_cohort
@@ -36,10 +29,9 @@ from midchart.core.stats.intervals import clustered_bootstrap
 from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.storage.rows import RowStore, literal, query
 from midchart.core.synthetic.cohort import make_clinical
-from midchart.core.types import BANDS, Cohort, Instruction, Manifest
+from midchart.core.types import BANDS
 from tests.bench import BENCHES, compare, reference
 from tests.simulations.curve_power import PUBLISHED_N
-from tests.support.loading import write_ndjson
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""
@@ -117,40 +109,6 @@ def fhir_ndjson() -> dict[str, Any]:
         return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
 
 
-@BENCHES.register("fhir_resources")
-def fhir_resources() -> dict[str, Any]:
-    """An export of small resources: every record, compared with fhir.resources reading the lines.
-
-    Lines of a third of a kilobyte, 20 a patient; `python -m tests.support.loading` has the growth.
-    """
-    from fhir.resources.R4B import get_fhir_model_class
-
-    with TemporaryDirectory() as place:
-        folder = Path(place)
-        total = write_ndjson(folder, 500)
-        files = sorted(folder.glob("*.ndjson"))
-
-        def parse() -> None:
-            for file in files:
-                model = get_fhir_model_class(file.stem)
-                for line in file.open("rb"):
-                    model.model_validate(json.loads(line))
-
-        def read() -> int:
-            cohort = read_cohort(folder)
-            return sum(len(cohort.records[id].events) for id in cohort.records)
-
-        if read() != total - 500:
-            raise AssertionError("not every resource became an entry")
-        size = sum(file.stat().st_size for file in files) / 1e6
-        return compare(
-            "fhir_resources",
-            f"{total:,} resources of {size:.1f} MB",
-            parse,
-            read,
-            ask=2,
-            rounds=3,
-        )
 
 
 def _store(folder: Path, patients: int) -> EventStore:
@@ -338,67 +296,5 @@ def curve() -> dict[str, Any]:
     )
 
 
-@BENCHES.register("curve_million")
-def curve_million() -> dict[str, Any]:
-    """A page's question about a million answers, against only averaging them in a plain loop."""
-    observed = _million()
-    choices = [
-        CurveChoice(),
-        CurveChoice(stratum="model", value="model-1"),
-        CurveChoice(position="time"),
-    ]
-
-    def page(choice: CurveChoice) -> tuple[Any, ...]:
-        curve, selected = compute_curve(observed, choice, 10, _RESAMPLES, 42)
-        return bin_rows(curve), summary_row(curve, selected), verdict(curve, choice.score)
-
-    positions = np.array(observed.pieces["order"].best)[observed.instruction].tolist()
-    correct = observed.score("clinician").tolist()
-
-    def plain() -> list[float]:
-        sums, n = [0.0] * 10, [0] * 10
-        for position, value in zip(positions, correct, strict=True):
-            b = min(int(position * 10), 9)
-            sums[b] += value
-            n[b] += 1
-        return [total / m for total, m in zip(sums, n, strict=True)]
-
-    # The fastest of five calls: other work on the machine is not the page's.
-    fastest = (min(timeit.repeat(partial(page, choice), number=1)) for choice in choices)
-    slowest_ms = round(1e3 * max(fastest), 1)
-    row = compare(
-        "curve_million",
-        f"{len(correct):,} answers, all of a curve; compared with ten means in a plain loop",
-        plain,
-        lambda: page(choices[0]),
-        rounds=3,
-        within_ms=_ASK_MS,
-    )
-    return row | {"slowest_ms": slowest_ms, "reached": slowest_ms < _ASK_MS}
 
 
-def _million() -> Observed:
-    """A million answers of six models as columns, as a cohort of that size would give them."""
-    rng = np.random.default_rng(0)
-    asked = tuple(Instruction(str(q), str(q), "") for q in range(_MILLION))
-    many = _MILLION * _MODELS
-    names = tuple(f"model-{m}" for m in range(_MODELS))
-    one = np.ones(_MILLION, dtype=np.int64)
-    draws = {kind: rng.random(_MILLION) for kind in POSITIONS}
-    pieces = {kind: Pieces(at, at, one, 1 - one) for kind, at in draws.items()}
-    return Observed(
-        Cohort("", "", Manifest("bench"), {}),
-        asked,
-        np.repeat(np.arange(_MILLION), _MODELS),
-        np.tile(np.arange(_MODELS), _MILLION),
-        np.arange(many),
-        names,
-        np.arange(_MILLION),
-        {name: (("one", "other"), np.arange(_MILLION) % 2) for name in STRATA[2:]},
-        pieces,
-        np.full(_MILLION, np.nan),
-        np.zeros(many, dtype=np.bool_),
-        0,
-        Protocol(),
-        {"clinician": (rng.random(many) < 0.45).astype(np.float64)},
-    )

@@ -211,7 +211,3 @@ def pairs() -> dict[str, Any]:
     return _entailment("pairs", "{entries} arms, {pairs} pairs, {distinct} distinct", 2, False)
 
 
-@BENCHES.register("pairs_again")
-def pairs_again() -> dict[str, Any]:
-    """The same once the pairs are on disk: another report, another arm, another run."""
-    return _entailment("pairs_again", "{entries} arms, {pairs} pairs, all on disk", 50, True)

@@ -7,7 +7,7 @@ import torch
 
 from midchart.core.errors import InputError
 from tests import bench
-from tests.bench import large_model, networks
+from tests.bench import networks
 
 without = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 
@@ -44,28 +44,3 @@ def test_the_floor_is_the_slower_of_arithmetic_and_traffic() -> None:
     assert networks.floor_s(3, 3, 253e9, 1e15) == pytest.approx(0.16)
     # The same passes of 3.6 MB at 1.8 GB/s: 160 · 2 ms.
     assert networks.floor_s(3, 3, 253e12, 1.8e9) == pytest.approx(0.32)
-
-
-SMALL = {
-    **large_model.SHAPE, "vocab_size": 300, "hidden_size": 64, "intermediate_size": 128,
-    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
-    "max_position_embeddings": 64, "initializer_range": 0.3,
-}  # fmt: skip
-
-
-def test_the_same_engine_reads_at_a_small_size_on_a_processor() -> None:
-    engine = large_model.engine_of(SMALL)
-    prompts = large_model.drawn_prompts([9, 30, 21], 300) + large_model.drawn_prompts(
-        [40, 41], 300, shared=35
-    )
-    _, replies = large_model.read_s(engine, prompts, 5)
-    assert [list(one.ids) for one in replies] == large_model.one_by_one(engine.model, prompts, 5)
-    _, [stretched] = large_model.read_s(engine, prompts[:1], 5, stretched=True)
-    assert len(stretched.ids) == 5
-
-
-def test_the_arithmetic_of_reading_is_that_of_its_matrix_products() -> None:
-    # Two layers; weights of a layer: 64·64 twice, 64·32 twice, 3·64·128; 3 tokens have 6 pairs.
-    assert large_model.flop(3, SMALL) == 2 * (2 * 36_864 * 3 + 4 * 64 * 6)
-    # Qwen2.5-7B has 6.53 billion weights that are no embedding.
-    assert large_model.flop(1, large_model.SHAPE) == pytest.approx(2 * 6.53e9, rel=0.01)

@@ -198,28 +198,9 @@ def test_a_bad_spec_leaves_no_run(place: Path, tmp_path: Path, inside, change: s
     assert (set(runs.iterdir()) if runs.is_dir() else set()) == before
 
 
-def test_unknown_run_bench_and_command(inside):
-    for arguments in (["report", "nope"], ["bench", "nope"], ["nope"], ["status", "../x"]):
-        done = inside(*arguments)
-        assert (done.returncode, done.stdout) == (2, ""), arguments
-        assert "Traceback" not in done.stderr
 
 
-def test_models_are_listed(printed):
-    by_name = {row["name"]: row for row in printed("models")}
-    assert by_name["all-MiniLM-L6-v2"]["here"] is True
 
 
-@pytest.mark.parametrize("port", ["９９９", "x", "-1", "9" * 5_000])
-def test_a_number_is_written_in_ascii_digits(port: str, capsys: pytest.CaptureFixture[str]):
-    assert main(["app", "--port", port]) == 2
-    assert len(capsys.readouterr().err.strip().split("midchart: ")) == 2
 
 
-def test_an_installed_package_says_that_benchmarks_are_part_of_a_checkout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setattr("midchart.core.config.ROOT", tmp_path)
-    assert main(["bench"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "part of a checkout" in line

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -57,55 +54,3 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
             assert status == 0, f"{example}: {capsys.readouterr().err[-500:]}"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [
-        ("midchart rep", {"report", "replicate"}),
-        ("midchart check de", {"demo", "demo-letters"}),
-        ("midchart report 2026", {"20260101-000000-abcdef"}),
-        ("midchart select demo --arm bm25_r", {"bm25_ranked"}),
-        ("midchart ask demo q.txt --reader ext", {"extractive"}),
-        ("midchart export r --out ", {"bin/", "data/", "notes-\\;x.txt"}),
-        ("midchart export r --out ./-", {"./--with-text"}),
-        ("midchart run ~/n", {"~/notes-\\;x.txt"}),
-        ("midchart check data/co", {"data/cohorts/"}),
-        ("midchart check data/none/", {""}),
-    ],
-)
-def test_bash_completes_by_the_printed_script(tmp_path: Path, typed: str, offered: set[str]):
-    """Names with hidden characters are not offered: visible, they would be other names."""
-    characters = ("\x1b[31m", "\x9b", "\u202ex", "\u200b", "\n", "\u3164")
-    hidden = [f"cohorts/demo{one}" for one in characters]
-    hidden += [f"runs/2026{one}" for one in ("\x07", "\u2066")]
-    shown = ("cohorts/demo", "cohorts/demo-letters", "runs/20260101-000000-abcdef")
-    for folder in (*shown, *hidden):
-        (tmp_path / "data" / folder).mkdir(parents=True)
-    for name in ("notes-;x.txt", "a\n--with-text", "notes\x1b[31m", "notes\u202ex", "--with-text"):
-        (tmp_path / name).touch()
-    program = tmp_path / "bin" / "midchart"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m midchart.core "$@"\n')
-    program.chmod(0o755)
-    script = f"""
-        source <(midchart completion bash)
-        COMP_LINE={shlex.quote(typed)} COMP_POINT={len(typed)} COMP_TYPE=9
-        COMP_WORDS=($COMP_LINE) COMP_CWORD=$(( ${{#COMP_WORDS[@]}} - 1 ))
-        _python_argcomplete midchart
-        printf '%s\\n' "${{COMPREPLY[@]}}"
-    """
-    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    done = subprocess.run(
-        ["bash", "-c", script],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={
-            **os.environ,
-            "PATH": path,
-            "MIDCHART_DATA": str(tmp_path / "data"),
-            "HOME": str(tmp_path),
-        },
-    )
-    assert {line.strip() for line in done.stdout.splitlines()} == offered, done.stderr

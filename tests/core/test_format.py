@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
-from midchart.core.cli import cell
-from midchart.core.format import decimals, interval, p_number, p_value, percent, points, signed
+from midchart.core.format import interval, p_value, percent
 
 NAN = float("nan")
 
 
-@pytest.mark.parametrize("text", [cell, decimals, p_number, percent, points, signed])
-def test_a_number_that_is_nan_is_not_estimable(text: Callable[[float], str]) -> None:
-    assert text(NAN) == "not estimable"
-    assert text(0.25) != "not estimable"
 
 
 def test_a_p_that_is_nan_is_not_estimable_and_an_interval_of_nan_is_none() -> None:

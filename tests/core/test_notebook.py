@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import midchart
-from midchart.core.errors import InputError, UnknownName
+from midchart.core.errors import InputError
 from tests.support.run_helpers import ROOT
 
 DOCUMENT = (ROOT / "docs" / "notebook.md").read_text(encoding="utf-8")
@@ -50,23 +50,8 @@ def test_help_describes_every_function() -> None:
         assert len(getattr(midchart, name).__doc__.splitlines()[0]) > 20
 
 
-def test_names_are_refused_with_what_there_is() -> None:
-    with pytest.raises(UnknownName, match=r"Valid: .*stage1"):
-        midchart.run("stage9")
-    with pytest.raises(UnknownName):
-        midchart.open("no-such-cohort")
-    with pytest.raises(InputError, match="name a folder"):
-        midchart.demo(patients=5)
-    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        midchart.nothing  # noqa: B018
 
 
-def test_a_reader_takes_its_options_and_no_other(workspace: Path) -> None:
-    midchart.demo(1, workspace / "demo")
-    chart = midchart.open(workspace / "demo")
-    record = next(iter(chart.records))
-    with pytest.raises(InputError, match="nonsense"):
-        midchart.ask(chart, record, "Which drugs?", reader="extractive", nonsense=1)
 
 
 def test_a_notebook_shows_an_error_in_one_line() -> None:

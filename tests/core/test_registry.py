@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import subprocess
@@ -100,28 +99,5 @@ def test_an_unknown_name_is_refused_with_the_valid_ones() -> None:
     assert issubclass(UnknownName, InputError)
 
 
-def test_controls_are_a_property_of_the_arm() -> None:
-    from midchart.core import api
-
-    assert [card.name for card in api.members("arm") if card.control] == [
-        "random",
-        "recency",
-        "shortest",
-    ]
 
 
-def test_a_file_of_literal_and_computed_names_has_all_of_them(tmp_path, monkeypatch) -> None:
-    package = tmp_path / "mixed_family"
-    package.mkdir()
-    (package / "__init__.py").write_text(
-        'from midchart.core.registry import Registry\nITEMS = Registry("item", "mixed_family")\n'
-    )
-    (package / "some.py").write_text(
-        "from mixed_family import ITEMS\n"
-        '@ITEMS.register("literal")\ndef one(): ...\n'
-        'for name in ("first", "second"):\n    ITEMS.register(f"computed_{name}")(one)\n'
-    )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    items = importlib.import_module("mixed_family").ITEMS
-    assert items.get("computed_second") is items.get("literal")
-    assert items.names() == ("computed_first", "computed_second", "literal")

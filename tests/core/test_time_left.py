@@ -2,7 +2,6 @@
 
 import pytest
 
-from midchart.core.cli import meter
 from midchart.core.time_left import TimeLeft
 
 
@@ -30,10 +29,6 @@ def test_steps_of_a_round_may_differ_in_cost():
         assert left == pytest.approx(10.1 * (20 - patients), rel=0.05)
 
 
-def test_a_change_of_pace_is_followed_towards_the_end():
-    stated = estimates(1, [*[(1, 1.0)] * 50, *[(1, 4.0)] * 50], 100)
-    assert stated[49] == pytest.approx(50.0), "the mean so far"
-    assert stated[89] == pytest.approx(40.0), "the last half of the time was slow"
 
 
 def test_the_time_left_of_work_that_waits_grows():
@@ -44,15 +39,5 @@ def test_the_time_left_of_work_that_waits_grows():
     assert waiting == sorted(waiting) and waiting[0] > 20.0
 
 
-def test_many_steps_are_estimated_as_few_are():
-    stated = estimates(1, [(1, 0.5)] * 20_000, 20_000)
-    assert stated[2_000:] == [pytest.approx(0.5 * (20_000 - n)) for n in range(2_001, 20_001)]
 
 
-def test_a_meter_of_several_pieces_of_work_begins_again_with_each(capsys) -> None:
-    step = meter("demo")
-    for planned in (40, 10, 300):
-        for done in range(1, planned + 1):
-            step(done, planned)
-    shown = capsys.readouterr().err
-    assert [line for line in shown.splitlines() if "(100 %)" in line and " in " in line][2:]

@@ -19,7 +19,7 @@ from midchart.core.arms.certain import (
     split_coverage,
     withdrawn,
 )
-from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.types import Budget, Instruction
@@ -95,20 +95,8 @@ def test_a_sentence_is_kept_where_its_rank_is_within_the_largest_quantile_of_a_b
     assert 0 < len(expected) < len(TEXTS)
 
 
-@pytest.mark.parametrize(
-    ("patients", "kind"), [(400, "band"), (60, "middle or edge"), (10, "record")]
-)
-def test_few_patients_share_thresholds_of_wider_bands(patients, kind):
-    assert Threshold(drawn_questions(patients, each=1), 0.1).by_band[0] == kind
 
 
-def test_evidence_in_several_sentences_is_covered_where_19_patients_have_it():
-    questions = [{**q, "sentences": 1, "last_rank": 2.0} for q in drawn_questions(1000, each=1)]
-    for patients, covered in ((18, False), (19, True)):
-        several = [{**q, "sentences": 2, "last_rank": 9.0} for q in questions[:patients]]
-        threshold = Threshold([*several, *questions[patients:]], 0.1)
-        assert threshold.covers_several == covered
-        assert threshold.largest_rank == (9.0 if covered else 2.0)
 
 
 def test_the_threshold_of_a_patient_comes_from_all_others(tmp_path):
@@ -186,23 +174,6 @@ def test_all_pieces_of_a_new_patient_are_kept_as_often_as_promised_in_each_group
     assert np.mean(of_first) < 0.88
 
 
-def test_a_calibration_holds_the_ranks_of_the_pieces_that_rank_first_and_last(tmp_path):
-    """Two pieces: the sentence of the question, which both rankings put first, and another."""
-    folder = tmp_path / "two"
-    folder.mkdir()
-    notes = [
-        json.dumps({"patient_id": "p", "time": f"2015-01-{day + 1:02d}", "text": text})
-        for day, text in enumerate(TEXTS)
-    ]
-    (folder / "notes.jsonl").write_text("\n".join(notes), "utf-8")
-    (folder / "questions.tsv").write_text(
-        "instruction_id\tfilename\tquestion\tevidence\tclinician_response\n"
-        f"q\tp\tWas metformin stopped?\t{TEXTS[-1]}|||{TEXTS[7]}\tyes\n",
-        "utf-8",
-    )
-    (question,) = calibrate(open_cohort(str(folder)), PROTOCOL, tmp_path / "c.json")["questions"]
-    assert question["first_rank"] == 1.0 < question["last_rank"] and question["sentences"] == 2
-    assert 0.3 < question["position"] < 0.4, "of the eighth of 21 sentences, which ranks last"
 
 
 def test_a_cohort_is_calibrated_and_its_own_patients_are_not_refused(cohort, tmp_path):
@@ -263,13 +234,5 @@ def test_a_calibration_that_does_not_fit_is_refused(tmp_path, change, error, mes
         Certain(PROTOCOL, str(file)).select(RECORD, ASKED, Budget())
 
 
-@pytest.mark.parametrize("options", [{}, {"calibration": "nowhere.json"}])
-def test_a_missing_calibration_names_the_command(options):
-    with pytest.raises(MissingModel, match="midchart calibrate"):
-        Certain(PROTOCOL, **options)
 
 
-@pytest.mark.parametrize("alpha", [0.0, 1.0, 2.0, "0.1"])
-def test_alpha_is_a_probability(tmp_path, alpha):
-    with pytest.raises(InputError, match="between 0 and 1"):
-        Certain(PROTOCOL, calibration_file(tmp_path / "c.json", PROTOCOL), alpha=alpha)

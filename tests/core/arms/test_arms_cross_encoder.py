@@ -9,7 +9,7 @@ import torch
 from midchart.core.arms import ARMS
 from midchart.core.bm25 import BM25Index
 from midchart.core.embedding.pairs import RELEVANCE
-from midchart.core.errors import MissingModel, SpecError
+from midchart.core.errors import MissingModel
 from midchart.core.protocol import Protocol
 from midchart.core.runs.spec import parse_spec
 from midchart.core.text import words
@@ -83,11 +83,6 @@ def test_the_fifty_best_of_bm25_are_ranked_by_the_model(folder):
     assert [k.sentence.id for k in ranked] != [k.sentence.id for k in by_bm25]
 
 
-def test_sentences_outside_the_bm25_shortlist_are_never_selected(folder):
-    for shortlist, k, count in ((5, 20, 5), (50, 10**9, 50), (100, 10**9, 60), (5, 3, 3)):
-        ranked = select_lines(k, shortlist=shortlist)
-        wanted = [f"e{i}" for i, _ in expected(folder, shortlist)][:k]
-        assert [x.sentence.id for x in ranked] == wanted and len(ranked) == count
 
 
 def test_without_weights_the_arm_and_a_spec_that_names_it_are_refused(tmp_path, monkeypatch):
@@ -99,8 +94,3 @@ def test_without_weights_the_arm_and_a_spec_that_names_it_are_refused(tmp_path, 
             refused()
 
 
-@pytest.mark.parametrize("shortlist", [0, -1, 2.5, "50"])
-def test_an_invalid_shortlist_is_refused_before_a_run_is_made(shortlist):
-    entry = {"name": "cross_encoder", "shortlist": shortlist}
-    with pytest.raises(SpecError, match="shortlist"):
-        parse_spec({"kind": "selection", "data": "demo", "arms": [entry]})

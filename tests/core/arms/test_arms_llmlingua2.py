@@ -3,7 +3,6 @@ remains."""
 
 from __future__ import annotations
 
-import json
 import random
 from datetime import timedelta
 from functools import partial
@@ -14,12 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core import weights
 from midchart.core.arms import ARMS
 from midchart.core.arms.llmlingua2 import MODEL, Compressor, chunk_edges
-from midchart.core.errors import InputError, MissingModel
 from midchart.core.protocol import Protocol, parse
-from midchart.core.text import count_tokens
 from midchart.core.text.prompt import body
 from midchart.core.types import Budget, Instruction, Record
 from tests.reference import llmlingua2 as plain
@@ -93,12 +89,6 @@ def test_chunks_lose_nothing_and_end_with_sentences_where_they_can(shape, room):
                 assert word[begin] == word[end]
 
 
-def test_a_short_record_is_not_compressed():
-    texts = texts_of(10)
-    selection = compress(chart(*texts))
-    assert [body(line) for line in selection.lines] == [" ".join(t.split()) for t in texts]
-    assert all(len(line.shown) == 1 for line in selection.lines)
-    assert selection.tokens == sum(count_tokens(t) for t in texts)
 
 
 def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
@@ -124,16 +114,6 @@ def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
     assert one < other
 
 
-def test_digits_are_kept_first_where_asked_for():
-    texts = texts_of(120)
-    digits = sum(any(c.isdigit() for c in w) for t in texts for w in t.split())
-    selection = compress(chart(*texts), words=digits + 10, keep_digits=True)
-    left = [w for line in selection.lines for w in body(line).split()]
-    assert sum(any(c.isdigit() for c in w) for w in left) == digits
-    plain_left = [
-        w for line in compress(chart(*texts), words=digits + 10).lines for w in body(line).split()
-    ]
-    assert sum(any(c.isdigit() for c in w) for w in plain_left) < digits
 
 
 def test_the_published_variant_reads_only_the_first_characters():
@@ -170,51 +150,10 @@ def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
     assert abs(facts(by_chunk)["words kept"] - 300) <= words.chunk[-1] / 2
 
 
-def test_a_token_budget_covers_the_words_and_counts_lost_sentences():
-    record = chart(*texts_of(100))
-    unlimited = compress(record, words=200)
-    less = compress(record, words=200, budget=Budget(tokens=60))
-    assert 55 <= less.tokens <= 60
-    assert less.cut == len(unlimited.kept) - len(less.kept) > 0
-    none = compress(record, budget=Budget(tokens=0))
-    assert (none.kept, none.lines, none.tokens) == ((), (), 0) and none.cut > 0
 
 
-def test_probabilities_are_cached_on_disk(model, tmp_path, monkeypatch, caplog):
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path))
-    texts = [text.split() for text in texts_of(30, seed=5)]
-    first = Compressor()
-    probabilities = first.probabilities(texts)
-    again = Compressor()
-    again._predict = None  # not asked
-    assert np.array_equal(again.probabilities(texts).probability, probabilities.probability)
-    (path,) = tmp_path.rglob("*.npy")
-    path.write_bytes(path.read_bytes()[:-9])
-    third = Compressor()
-    assert np.array_equal(third.probabilities(texts).probability, probabilities.probability)
-    assert "corrupt" in caplog.text and "metformin" not in caplog.text
-    assert third._loaded is not None
 
 
-def test_missing_weights_and_wrong_ones_are_stated(model, tmp_path, monkeypatch):
-    for options in ({"words": 0}, {"words": 2.5}, {"keep_digits": 1}):
-        with pytest.raises(InputError, match="it takes"):
-            ARMS.build("llmlingua2", Protocol(), **options)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path))
-    with pytest.raises(MissingModel, match=r"2,240 MB.*hf download microsoft/llmlingua-2"):
-        ARMS.build("llmlingua2", Protocol())
-    xlm_roberta(tmp_path / MODEL)
-    config = tmp_path / MODEL / "config.json"
-    document = json.loads(config.read_text())
-    config.write_text(json.dumps({**document, "id2label": {"0": "a", "1": "b", "2": "c"}}))
-    with pytest.raises(MissingModel, match="id2label needs two classes"):
-        ARMS.build("llmlingua2", Protocol())
-    config.write_text(json.dumps(document))
-    (tmp_path / MODEL / "tokenizer.json").unlink()
-    with pytest.raises(MissingModel, match=r"tokenizer\.json"):
-        ARMS.build("llmlingua2", Protocol())
-    assert not weights.MODELS[MODEL].later
 
 
 class OneTokenAWord:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from datetime import timedelta
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,7 @@ from midchart.core.protocol import Protocol, parse
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import Budget, Instruction, Record
-from tests.support.charts import START, chart
+from tests.support.charts import chart
 from tests.support.writers import GroupWriter, Writer
 
 QUESTION = Instruction("i1", "p1", "What dose of metformin does the patient take?")
@@ -84,19 +83,6 @@ def test_no_word_of_a_chunk_too_long_for_the_window_is_lost(unit):
     assert all(not prompt.cut for prompt in reader.prompts)
 
 
-@pytest.mark.parametrize(("events", "folds"), [(30, 0), (900, 0), (3000, 1), (40_000, 2)])
-def test_the_question_survives_at_any_length(events, folds):
-    reader = Writer(window=1400, words=25)
-    selection = summarise(readings(events), reader)
-    prompt = prompt_of(selection, reader)
-    assert prompt.question_survived and not prompt.cut
-    assert facts(selection)["times folded"] == folds
-    assert prompt.context[0].sentence_id == "e0"
-    last = START + timedelta(days=events - 1)
-    assert f"to {last.date()}]" in prompt.context[-1].text
-    # No more is folded than need be: the prompt is not left mostly empty.
-    if folds:
-        assert prompt.tokens > 0.4 * (1400 - 128)
 
 
 def test_the_published_variant_loses_the_question_at_fifty_chunks_and_the_corrected_one_does_not():
@@ -134,16 +120,6 @@ def test_a_summary_is_generated_only_once():
         assert len(stranger.prompts) == 4
 
 
-def test_a_corrupt_cache_file_is_generated_again(place, caplog):
-    record = readings(40)
-    selection = summarise(record, Writer(identity="w"))
-    files = sorted((place / "cache" / "summaries").rglob("*.json"))
-    assert len(files) == 2
-    files[0].write_text('{"text": "half')
-    again = Writer(identity="w")
-    assert summarise(record, again).lines == selection.lines
-    assert len(again.prompts) == 1 and "corrupt" in caplog.text
-    assert "reading" not in caplog.text
 
 
 @pytest.mark.parametrize("make", [Writer, GroupWriter])
@@ -156,19 +132,8 @@ def test_failed_summaries_are_reported_and_the_others_used(make):
     assert len(after.prompts) == 1
 
 
-def test_batched_summaries_equal_single_ones():
-    record = readings(3000)
-    one, many = Writer(window=1400, words=25), GroupWriter(window=1400, words=25)
-    assert summarise(record, one).lines == summarise(record, many).lines
 
 
-def test_a_reader_that_omits_a_prompt_is_reported():
-    class Forgetful(GroupWriter):
-        def read_many(self, prompts):
-            yield from list(super().read_many(prompts))[1:]
-
-    with pytest.raises(WorkFailed, match="1 of 4 summaries failed: the reader gave none"):
-        summarise(readings(100), Forgetful())
 
 
 def test_summaries_are_folded_to_the_token_budget_and_the_excess_counted():
@@ -181,18 +146,8 @@ def test_summaries_are_folded_to_the_token_budget_and_the_excess_counted():
     assert any(p.question == FOLD for p in reader.prompts)
 
 
-def test_empty_summaries_leave_no_line():
-    selection = summarise(readings(70), Writer(words=0))
-    assert selection.lines == () and facts(selection)["empty summaries"] == 3
 
 
-def test_a_window_without_room_is_reported_in_one_line():
-    for window in (60, 210):
-        with pytest.raises(InputError) as error:
-            summarise(readings(100), Writer(window=window))
-        assert "window" in str(error.value) and "\n" not in str(error.value)
-    with pytest.raises(InputError, match="cannot hold two summaries"):
-        summarise(readings(100), Writer(window=500, words=300), tokens=40)
 
 
 def test_a_reader_that_cannot_write_is_refused():

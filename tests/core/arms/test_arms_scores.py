@@ -78,10 +78,6 @@ def test_scores_cover_the_record_up_to_the_cutoff():
     assert scores.times[2] == np.datetime64(START + timedelta(days=2))
 
 
-def test_filtered_sentences_have_no_score_and_are_not_selected():
-    plain, filtered = table("bm25", "bm25_filtered").arms
-    assert not np.isnan(plain.values).any()
-    assert np.flatnonzero(np.isnan(filtered.values)).tolist() == [TEXTS.index("PLAN")]
 
 
 def test_an_arm_that_cannot_score_gives_a_reason_and_hides_no_other():
@@ -93,11 +89,6 @@ def test_an_arm_that_cannot_score_gives_a_reason_and_hides_no_other():
         api.explain(RECORD, ASKED, "bm52", "e0", parse())
 
 
-def test_a_token_budget_drops_picks_without_moving_the_threshold():
-    (free,), (tight,) = table("bm25").arms, table("bm25", budget_tokens=6).arms
-    assert tight.threshold == free.threshold
-    assert tight.picked.tolist() == free.picked.tolist()
-    assert tight.kept.sum() < free.kept.sum()
 
 
 def test_only_arms_with_terms_explain():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core import api
 from midchart.core.errors import InputError
 from midchart.core.readers import READERS
 from midchart.core.runs.spec import parse_spec
@@ -58,18 +57,5 @@ def test_invalid_arms_are_refused_before_a_run_is_made(place: Path, arm, says):
         assert word in str(error.value)
 
 
-def test_full_contexts_of_several_windows_are_entries_of_their_own(place: Path):
-    windows = [16_384, 32_768, 131_072]
-    arms = ["full", *({"name": "full", "window": w} for w in windows)]
-    spec = parse_spec({**GOOD, "arms": arms})
-    assert [entry.label for entry in spec.arms] == [
-        "full", "full window=16384", "full window=32768", "full window=131072",
-    ]  # fmt: skip
 
 
-def test_an_arm_with_a_reader_is_offered_only_in_runs(place: Path):
-    cards = {card.name: card for card in api.members("arm")}
-    assert "used in a run" in cards["map_reduce"].problem
-    assert not cards["full"].problem
-    with pytest.raises(InputError, match="it is for runs"):
-        api.build_arm(None, "map_reduce", api.parse())

@@ -18,13 +18,11 @@ from midchart.core.embedding.pairs import (
     Entailment,
     PairModel,
     PairScorer,
-    hardware,
-    labels_of,
     relevance,
     require,
     shared,
 )
-from midchart.core.errors import MissingModel, WorkFailed
+from midchart.core.errors import MissingModel
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.rounding import bound
@@ -42,7 +40,6 @@ PAIRS = list(itertools.permutations(TEXTS, 2))
 TERMS = 2 * (4 * 32 + 2 * 32 + 64 + 64)
 """Summed up from input to output by a model of two layers, 32 wide (64 between), 64 tokens:
 queries, keys, values and output, scores and their softmax, and both halves of what follows."""
-HOSTILE = ["\ud800 lone", "\x00\x01", "[SEP] no fever [CLS]", "﷽ 𝟙", "x" * 200_000]
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +101,6 @@ def test_entailment_is_found_by_its_label_in_any_order(tiny_models, tmp_path, mo
     assert Entailment().probabilities(PAIRS) == pytest.approx(share[:, column], abs=1e-5)
 
 
-def test_either_way_is_the_larger_of_both_directions():
-    entailment = Entailment()
-    one = entailment.probabilities(PAIRS)
-    other = entailment.probabilities([(b, a) for a, b in PAIRS])
-    assert np.abs(one - other).max() > 0.01, "direction matters to the model"
-    assert (entailment.either_way(PAIRS) == np.maximum(one, other)).all()
-    assert entailment.either_way([]).shape == (0,)
 
 
 @pytest.mark.parametrize(
@@ -133,28 +123,8 @@ def test_without_one_entailment_label_the_model_is_refused(
             refused()
 
 
-def test_a_folder_that_lacks_a_part_is_reported(tiny_models, tmp_path, monkeypatch):
-    models = own_models(tiny_models, tmp_path, monkeypatch)
-    with pytest.raises(MissingModel, match="single output; this one has 3"):
-        relevance(PairScorer(NLI), "q", ["t"])
-    (models / NLI / "config.json").write_text('{"num_labels": 3}')
-    with pytest.raises(MissingModel, match="id2label is missing or invalid"):
-        labels_of(models / NLI)
-    (models / RELEVANCE / "tokenizer.json").rename(models / RELEVANCE / "spm.model")
-    with pytest.raises(MissingModel, match="pip install sentencepiece"):
-        PairScorer(RELEVANCE)
-    (models / RELEVANCE / "spm.model").unlink()
-    with pytest.raises(MissingModel, match="the tokenizer missing"):
-        PairScorer(RELEVANCE).outputs(PAIRS)
 
 
-def test_damaged_weights_are_a_failure_and_not_reported_as_missing(
-    tiny_models, tmp_path, monkeypatch
-):
-    models = own_models(tiny_models, tmp_path, monkeypatch)
-    (models / RELEVANCE / "model.safetensors").write_bytes(b"no weights")
-    with pytest.raises(WorkFailed, match=r"cannot be loaded \(SafetensorError\)"):
-        PairScorer(RELEVANCE).outputs(PAIRS)
 
 
 def test_a_pair_is_scored_once_and_its_order_counts(place):
@@ -191,36 +161,7 @@ def test_batching_changes_scores_only_by_rounding(tiny_models, name, precision):
         assert most < 1e-3 * expected.std(axis=0).min()
 
 
-def test_scores_of_different_precisions_are_cached_separately(monkeypatch):
-    exact = PairScorer(RELEVANCE)
-    exact.outputs(PAIRS[:2])
-    monkeypatch.setattr("midchart.core.embedding.pairs.hardware", lambda: ("cpu", "bfloat16"))
-    coarse = PairScorer(RELEVANCE)
-    coarse.outputs(PAIRS[:2])
-    assert coarse.scored == 2 and exact.id.endswith("/float32") and coarse.id.endswith("/bfloat16")
 
 
-@pytest.mark.parametrize(
-    ("flags", "cuda", "native", "expected"),
-    [
-        ({"avx2": True}, False, False, ("cpu", "float32")),
-        ({"avx512_bf16": True}, False, False, ("cpu", "bfloat16")),
-        ({"amx_bf16": True, "avx512_bf16": False}, False, False, ("cpu", "bfloat16")),
-        ({"avx512_bf16": True}, True, False, ("cuda", "float32")),
-        ({}, True, True, ("cuda", "bfloat16")),
-    ],
-)
-def test_precision_follows_the_hardware_flags(monkeypatch, flags, cuda, native, expected):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: cuda)
-    monkeypatch.setattr("torch.cuda.is_bf16_supported", lambda including_emulation: native)
-    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: flags)
-    assert hardware() == expected
 
 
-def test_hostile_texts_have_scores_and_progress_counts_to_the_end():
-    progress: list[tuple[int, int]] = []
-    pairs = [(a, b) for a in HOSTILE for b in TEXTS]
-    assert np.isfinite(
-        PairScorer(RELEVANCE).outputs(pairs, lambda d, n: progress.append((d, n)))
-    ).all()
-    assert progress[-1] == (35, 35) and progress == sorted(progress) and len(progress) > 4

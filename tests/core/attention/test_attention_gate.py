@@ -6,8 +6,6 @@ import pytest
 import torch
 
 from midchart.core.attention.code_gate import CodeGate, gate_loss
-from midchart.core.gate.checkpoint import GateConfig
-from tests.reference.gate import bag
 
 QUESTION = "potassium hyperkalemia elevated potassium"
 TEXTS = ["", "LOINC/2823-3", "Potassium [Moles/volume] in Serum", "x", "SNOMED/1"]
@@ -19,12 +17,6 @@ def gate(joint=False, config=None):
         return CodeGate(QUESTION, TEXTS, config, joint)
 
 
-@pytest.mark.parametrize("query", [True, False])
-def test_logits_are_the_gates_own_text_by_text(query):
-    gate_module = gate(config=GateConfig(query=query)).eval()
-    hashing = gate_module.model.config.hashing
-    expected = [gate_module.model(bag(hashing, QUESTION), bag(hashing, text)) for text in TEXTS]
-    torch.testing.assert_close(gate_module.logits(torch.arange(5)), torch.cat(expected))
 
 
 def test_a_frozen_gate_takes_no_gradient_and_padding_is_0():

@@ -82,30 +82,10 @@ def test_differential_with_lambda_0_and_no_norm_is_softmax_of_the_first_halves()
     torch.testing.assert_close(call(module, tensors)[0], halves(tensors))
 
 
-def test_the_norm_with_lambda_0_is_softmax_of_root_mean_square_1():
-    tensors, module = inputs(), build("differential", lambda_init=0.0)
-    torch.nn.init.zeros_(module.lambda_vectors)
-    softmax = halves(tensors)
-    expected = softmax / (softmax.square().mean(-1, keepdim=True) + 1e-5).sqrt()
-    torch.testing.assert_close(call(module, tensors)[0], expected)
 
 
-def test_equal_halves_cancel_to_1_minus_lambda():
-    tensors, module = inputs(), build("differential", norm=False)
-    alike = tensors | {n: torch.cat([tensors[n][..., :4]] * 2, -1) for n in ("q", "k")}
-    expected = (1 - module.strength()) * halves(tensors)
-    torch.testing.assert_close(call(module, alike)[0], expected)
 
 
-def test_lambda_starts_as_published_by_layer():
-    # .8 − .6·e⁰ = .2; .8 − .6·e^−.3 = .8 − .6·.740818 = .355509
-    assert start_of(0) == pytest.approx(0.2)
-    assert start_of(1) == pytest.approx(0.355509, abs=1e-6)
-    assert build("differential").lambda_init == start_of(1)
-    assert build("differential").strength().shape == (1, 1, 1)
-    assert build("differential", per_head=True).strength().shape == (2, 1, 1)
-    with pytest.raises(ValueError, match="odd"):
-        ATTENTIONS.build("differential", Shape(2, 7))
 
 
 @pytest.mark.parametrize("sign", ["g", "1-g"])
@@ -161,12 +141,6 @@ def test_h2o_rounds_up_keeps_cls_and_breaks_ties_to_the_earlier():
     assert selection.mask.tolist() == [[True, True, True, True, False]]
 
 
-def test_h2o_as_published_keeps_padding_where_events_are_few():
-    sizes = torch.tensor([[0.0, 0, 0, 0, 0, 3, 4]])
-    there = torch.tensor([[True, False, False, False, False, True, True]])
-    selection = heaviest(sizes, there, 0.5, 1, padding=True)
-    # ⌊6/2⌋ = 3 of all six places: both events, and the first padding.
-    assert selection.index[selection.mask].tolist() == [0, 1, 5, 6]
 
 
 @pytest.mark.parametrize("tensors", [inputs(), inputs(queries=1)])

@@ -12,13 +12,11 @@ import pytest
 from midchart.core import api
 from midchart.core.errors import SpecError
 from midchart.core.experiments.answers.experiment import CANNOT, task_cohort
-from midchart.core.judges import JUDGES
 from midchart.core.loaders.open import open_cohort
-from midchart.core.protocol import Protocol, parse
+from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.text.choices import chosen_option, correct_option
-from midchart.core.text.prompt import ANSWER_FORMAT, TAIL, build_prompt
-from midchart.core.types import Answer, Gold, Instruction, Selection
+from midchart.core.text.choices import correct_option
+from midchart.core.types import Answer
 from tests.support.run_helpers import contents, finished_run, workspace_at
 
 LETTERS = "abcde"
@@ -157,64 +155,9 @@ def test_the_notes_of_each_task(place: Path) -> None:
         task_cohort(opened, 3, 1, 21, 42)
 
 
-@pytest.mark.parametrize(
-    ("text", "chosen"),
-    [
-        ("The correct answer is B: both lungs.", 1),
-        ("the correct answer is (c).", 2),
-        ("B", 1),
-        ("C) none of them", 2),
-        ("Answer: A.", 0),
-        ("none of them", 2),
-        ("A cough is described", None),
-        ("The correct answer is B and C", None),
-        ("The correct answer is E: neither", None),
-        ("", None),
-    ],
-)
-def test_the_option_that_a_text_chooses(text: str, chosen: int | None) -> None:
-    assert chosen_option(text, ("left lung", "both lungs", "None of them.")) == chosen
 
 
-def test_the_judge_names_letters_and_refuses_what_it_cannot_judge() -> None:
-    judge = JUDGES.build("choice", Protocol())
-    asked = Instruction("i", "r", "Which?", options=("left lung", CANNOT))
-    verdict = judge.judge(asked, Gold("i", CANNOT), Answer(f"B: {CANNOT}"))
-    assert (verdict.outcome, verdict.refusal) == ("correct", True)
-    assert verdict.raw == "B chosen, B is correct"
-    verdict = judge.judge(asked, Gold("i", "left lung"), Answer("left"))
-    assert (verdict.outcome, verdict.raw) == ("unparsed", "none chosen, A is correct")
-    for gold, options in (("left lung", ()), ("right lung", ("left lung",))):
-        asked = Instruction("i", "r", "Which?", options=options)
-        assert judge.judge(asked, Gold("i", gold), Answer("A")).outcome == "failed"
 
 
-def test_a_prompt_lists_the_options_after_its_question_and_one_line_each() -> None:
-    options = ("left\nlung", "<|im_end|> right")
-    prompt = build_prompt(
-        "Which?", Selection("", "", "full", (), 0, lines=()), parse(), 900, len, options=options
-    )
-    expected = f"QUESTION: Which?\nA: left lung\nB: ‹|im_end|> right\n{ANSWER_FORMAT}{TAIL}"
-    assert prompt.text.endswith(expected)
-    assert (prompt.question, prompt.options) == ("Which?", options)
 
 
-def test_the_baseline_chooses_the_option_nearest_to_a_line(place: Path) -> None:
-    cohort = open_cohort(place)
-    reader = READERS.build("extractive", Protocol())
-    right = 0
-    for asked in cohort.instructions:
-        selection = api.select(cohort, cohort.records[asked.record_id], asked, "oracle", Protocol())
-        prompt = build_prompt(
-            asked.question,
-            selection,
-            Protocol(),
-            32_000,
-            reader.count_tokens,
-            options=asked.options,
-        )
-        answer = reader.read(prompt)
-        right += chosen_option(answer.text, asked.options) == correct_option(
-            cohort.gold[asked.id].answer, asked.options
-        )
-    assert right >= 15  # 17; guessing has 5

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,6 @@ from midchart.core.errors import DataError
 from midchart.core.loaders.open import read_cohort
 from midchart.core.types import Cohort
 from tests.support.fhir import bundle, patient, reading, texts, write
-from tests.support.loading import FORMATS
 
 PEOPLE = [f"p{number}" for number in range(30)]
 
@@ -147,13 +144,3 @@ def test_lines_and_bundles_give_one_record(tmp_path: Path) -> None:
     assert len(digests) == 1
 
 
-@pytest.mark.slow
-def test_loading_of_every_format_is_measured() -> None:
-    """`python -m tests.support.loading`: a row for each size, and one of exponents."""
-    command = [sys.executable, "-m", "tests.support.loading", "--patients", "2", "5"]
-    root = Path(__file__).parents[3]
-    printed = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True).stdout
-    rows = [line.split()[:2] for line in printed.splitlines()]
-    assert [row for row in rows if row[1:] in (["2"], ["5"])] == [
-        [name, size] for name in FORMATS for size in ("2", "5")
-    ]

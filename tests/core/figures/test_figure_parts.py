@@ -8,14 +8,11 @@ import pytest
 
 from midchart.core.experiments.answers.views import EVIDENCE, EVIDENCE_BY_POSITION, KEPT, OVERALL
 from midchart.core.figures import (
-    ForestRow,
     controls,
     distinct_looks,
-    forest,
     look_of,
-    spread,
 )
-from midchart.core.figures.views import MOST_LINES, alt, figure
+from midchart.core.figures.views import alt, figure
 from midchart.core.results.values import rows_of, values
 
 
@@ -37,19 +34,8 @@ def test_four_arms_in_one_chart_share_neither_colour_nor_marker(labels):
     assert looks[labels[0]] == look_of(labels[0]), "the first keeps its own"
 
 
-def test_a_forest_holds_hostile_labels_as_text():
-    line = ForestRow("<img src=x onerror=1>", 1.0, 0.0, 2.0, "<b>words</b>")
-    figure = forest([line], "x")
-    assert "<img" not in str(figure.layout.yaxis.ticktext)
-    assert "<img" not in str(figure.data[0].text)
 
 
-def test_names_at_line_ends_never_collide():
-    assert spread([0.0, 1.0, 30.0], 6.0) == [0.0, 6.0, 30.0]
-    # 100, 106 and 112 would stand above the axis, where Plotly draws no name: down from 102.
-    assert spread([50.0, 100.0, 100.0, 100.0], 6.0) == [50.0, 90.0, 96.0, 102.0]
-    # 27 names 6 apart need 156 of the span's 104: they share it, 4 apart.
-    assert spread([100.0] * 27, 6.0) == [-2.0 + 4 * i for i in range(27)]
 
 
 def shares(labels: list[str], chance: float | None, bands: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -97,27 +83,8 @@ def test_a_share_of_kept_evidence_has_its_chance_level_in_every_figure() -> None
     assert [12.5, 12.5] in [list(trace.y) for trace in lines.data]
 
 
-def test_a_chance_level_that_is_unknown_is_not_drawn() -> None:
-    """Semantic hits have no chance level."""
-    shown = drawn(shares(["bm25"], None, ("overall",)), EVIDENCE, KEPT)
-    assert all(trace.name != "chance" for trace in shown.data)
-    assert "chance" not in str(shown.layout.yaxis.ticktext)
-    lines = drawn(shares(["bm25"], None, ("0-10", "90-100")), EVIDENCE_BY_POSITION, KEPT)
-    assert len([trace for trace in lines.data if trace.y is not None and len(trace.y) == 2]) == 1
 
 
-def test_a_marker_holds_the_number_of_its_value_where_not_all_lines_are_drawn() -> None:
-    labels = ["bm25 k=1", "bm25 k=3", "recency", "mmr", "full", "oracle"]
-    rows = shares(labels, None, ("0-10", "90-100"))
-    estimates = values(rows, EVIDENCE_BY_POSITION, KEPT)
-    shown = figure(estimates, EVIDENCE_BY_POSITION, KEPT)
-    assert shown is not None
-    lines = [trace for trace in shown.data if trace.customdata is not None]
-    assert len(lines) == MOST_LINES < len(labels)
-    for trace in lines:
-        for (number,), height in zip(trace.customdata, trace.y, strict=True):
-            assert 100 * estimates[int(number)].value == pytest.approx(height)
-            assert estimates[int(number)].row == trace.name
 
 
 def test_names_of_rows_and_lines_are_text() -> None:

@@ -3,8 +3,6 @@ unwritable folders."""
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,19 +10,10 @@ import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
-from midchart.core.cli import main
-from midchart.core.errors import InputError
-from midchart.core.gate import cohort_training as training
 from midchart.core.gate.checkpoint import GateEpoch, GateRecipe, PlusRecipe, Split
 from midchart.core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.results.report import report
-from midchart.core.runs.directory import make_run
-from midchart.core.runs.planner import plan
-from midchart.core.runs.process import status
-from midchart.core.runs.spec import read_spec
-from midchart.core.runs.worker import do_run
 from midchart.core.services import training as services
 from midchart.core.training import Aborted
 from midchart.core.training_experiments.gate.evaluation import Evaluation
@@ -68,35 +57,8 @@ def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_
     assert evaluation.unread == {split.test[0]}
 
 
-def test_a_run_leaves_out_unreadable_records_and_reports_it(folder: Path):
-    split = split_of(open_cohort(str(folder)), Protocol())
-    broken(folder, split.train[0], split.test[0])
-    spec = {"kind": "gate", "data": "odd", "epochs": 1, "variants": ["loss"]}
-    run = make_run(plan(read_spec(spec)))
-    assert do_run(run) == "done"
-    assert (status(run.id)["done"], status(run.id)["failed"]) == (2, 0)
-    counted = {row["part"]: row["patients"] for row in report(run.id)["tables"]["split"]}
-    assert counted == {
-        part: len(getattr(split, part)) - (part in ("train", "test"))
-        for part in ("train", "validation", "test")
-    }
-    events = map(json.loads, run.events.read_text().splitlines())
-    noted = [event["text"] for event in events if event["event"] == "note"]
-    assert ["2 records could not be read" in text for text in noted] == [True]
 
 
-def test_a_cohort_without_a_readable_record_is_refused(folder: Path, tmp_path: Path):
-    split = split_of(open_cohort(str(folder)), Protocol())
-    broken(folder, *split.train, *split.validation, *split.test)
-    cohort = open_cohort(str(folder))
-    for refused in (
-        lambda: train_gate(cohort, Protocol(), tmp_path / "g"),
-        lambda: train_plus_gate(cohort, Protocol(), tmp_path / "g"),
-        lambda: Evaluation(cohort, split, Protocol()),
-    ):
-        with pytest.raises(InputError, match="records could not be read") as error:
-            refused()
-        assert "\n" not in str(error.value)
 
 
 def reworded(folder: Path) -> None:
@@ -131,50 +93,8 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
     assert not list(gate.glob("training-*"))
 
 
-@pytest.mark.slow
-def test_a_question_without_a_word_is_left_out_of_qccs_plus(folder: Path, tmp_path: Path):
-    cohort = open_cohort(str(folder))
-    asked = next(
-        i
-        for i in cohort.instructions
-        if i.record_id in split_of(cohort, Protocol()).train and cohort.gold[i.id].spans
-    )
-    odd = dataclasses.replace(asked, question="???")
-    instructions = tuple(odd if i is asked else i for i in cohort.instructions)
-    split = split_of(cohort, Protocol())
-    held = {*split.train, *split.validation}
-    with_evidence = training.questions_with_evidence(cohort, held, Protocol(), set(), {})
-    plus = train_plus_gate(
-        dataclasses.replace(cohort, instructions=instructions),
-        Protocol(),
-        tmp_path,
-        recipe=PlusRecipe(epochs=1, dim=8),
-    )
-    assert plus.facts["questions"] == len(with_evidence) - 1
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
-        ["demo", "--patients", "2", "--events-per-patient", "30"],
-        ["demo", "--laboratory", "meds", "--patients", "3"],
-        ["train-gate", "odd"],
-        ["train-gate", "odd", "--plus"],
-    ],
-)
-def test_an_unwritable_folder_is_reported_in_one_line_before_any_work(
-    folder: Path,
-    call: list[str],
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-):
-    monkeypatch.setattr(training, "split_pairs", None)  # calling either would be a TypeError
-    monkeypatch.setattr(training, "questions_with_evidence", None)
-    assert main([*call, "--out", "/dev/null/x"]) == 2
-    printed = capsys.readouterr()
-    lines = [line for line in printed.err.splitlines() if "cannot be written" in line]
-    assert printed.out == "" and len(lines) == 1 and "/dev/null/x: cannot be written (" in lines[0]
-    assert "Traceback" not in printed.err
 
 
 @pytest.mark.parametrize(

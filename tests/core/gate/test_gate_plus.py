@@ -93,11 +93,6 @@ def test_equal_texts_score_alike_and_parts_add_up(texts: list[str], question: st
                 assert text[start:end].lower() == term.text
 
 
-def test_a_question_without_words_scores_nothing():
-    plus = random_plus()
-    record = ready(plus.weights, TEXTS)
-    assert not scores(plus.weights, record, "?!", COSINE).any()
-    assert explain(plus.weights, record, "?!", COSINE, 0, TEXTS[0]).terms == ()
 
 
 def test_an_exact_match_is_nearer_than_any_other_word():

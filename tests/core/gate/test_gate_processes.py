@@ -13,16 +13,14 @@ import numpy as np
 import pytest
 
 from midchart.core.cli import main
-from midchart.core.errors import DataUseError
 from midchart.core.gate import cohort_training as gates
 from midchart.core.gate.checkpoint import CARD, load_gate
-from midchart.core.gate.cohort_training import split_pairs
 from midchart.core.gate.measures import auroc
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort, gate_other
-from tests.support.run_helpers import ROOT, allow, workspace_at
+from tests.support.run_helpers import ROOT, workspace_at
 
 
 @pytest.fixture(scope="module")
@@ -135,19 +133,6 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return printed.err
 
 
-def test_training_is_refused_where_the_manifest_forbids_it(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    gate_cohort.make(tmp_path / "c")
-    tag = tmp_path / "c" / "midchart.toml"
-    tag.write_text(tag.read_text().replace("training_allowed = true", "training_allowed = false"))
-    call = ["train-gate", str(tmp_path / "c"), "--out", str(tmp_path / "g")]
-    assert "training_allowed" in refused(call, capsys)
-    assert not (tmp_path / "g").exists()
-    with pytest.raises(DataUseError):
-        split_pairs(open_cohort(str(tmp_path / "c")), Protocol())
-    tag.unlink()  # data without a tag may not be trained on either
-    assert "training_allowed" in refused(call, capsys)
 
 
 @pytest.mark.parametrize("patients", [3, 4])
@@ -165,12 +150,3 @@ def test_few_patients_are_refused_or_make_a_gate_that_can_be_saved(
         json.loads(capsys.readouterr().out)
 
 
-def test_a_cohort_without_reference_answers_is_refused(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    notes = tmp_path / "notes.csv"
-    notes.write_text("patient_id,time,text\n1,2020-01-01,Chest pain.\n2,2020-01-01,Well.\n")
-    tag = tmp_path / "midchart.toml"
-    tag.write_text('name = "n"\n')
-    allow(tmp_path, "training_allowed")
-    assert "at least 4 patients with questions" in refused(["train-gate", str(tmp_path)], capsys)

@@ -12,18 +12,14 @@ import pytest
 from midchart.core import api
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.gate.checkpoint import save_gate
-from midchart.core.gate.cohort_training import default_gate_folder
 from midchart.core.gate.plus import save_plus
 from midchart.core.loaders.open import content_digest, open_cohort
-from midchart.core.protocol import Protocol
-from midchart.core.results.items import rows
 from midchart.core.runs import gate_checkpoints as pinned
 from midchart.core.runs import process as control
 from midchart.core.runs.directory import RunDirectory, make_run
 from midchart.core.runs.planner import plan
-from midchart.core.runs.process import resume, status
+from midchart.core.runs.process import resume
 from midchart.core.runs.spec import read_spec
-from midchart.core.runs.worker import do_run
 from tests.support import gate_cohort
 from tests.support.gates import random_gate, random_plus
 from tests.support.run_helpers import finished_run
@@ -73,37 +69,6 @@ def test_a_resume_refuses_another_gate_and_accepts_the_same_one_retrained(
     assert not begun
 
 
-def test_items_fail_if_the_default_gate_is_retrained_to_other_weights(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-):
-    spec = {"kind": "selection", "data": "demo", "arms": ["qccs"], "limit": 4}
-    folder = make_run(plan(read_spec(spec)))
-    seeds = [0, 0, 1]
-
-    def trained(protocol: Protocol) -> Path:
-        gate = default_gate_folder("qccs", protocol)
-        save_gate(gate, random_gate(seed=seeds.pop(0)))
-        if seeds:
-            folder.cancel.touch()  # the pass ends after the item that it is at
-        return gate
-
-    monkeypatch.setattr(pinned, "DEFAULT_GATES", {**pinned.DEFAULT_GATES, "qccs": trained})
-    for done in (1, 2):  # the cache was emptied in between; what is made again is the same
-        assert do_run(folder) == "cancelled"
-        assert (status(folder.id)["done"], status(folder.id)["failed"]) == (done, 0)
-        (default_gate_folder("qccs", Protocol()) / "gate.json").unlink()
-        pinned.refuse_others(folder.path, folder.plan().arms, Protocol())
-        for note in (folder.cancel, folder.cancelled):
-            note.unlink()
-    assert do_run(folder) == "done"
-    assert (status(folder.id)["done"], status(folder.id)["failed"]) == (2, 2)
-    reasons = {row["reason"] for row in rows(folder.id, "selections") if row["status"] == "failed"}
-    assert (
-        len(reasons) == 1
-        and "started with another gate checkpoint for its arm 'qccs'" in reasons.pop()
-    )
-    with pytest.raises(InputError, match="another gate"):
-        resume(folder.id)
 
 
 @pytest.mark.slow

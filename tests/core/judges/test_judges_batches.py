@@ -12,7 +12,6 @@ from midchart.core.storage.jsonl import read_lines
 from midchart.core.types import Answer, Gold, Instruction
 from tests.support.claude_server import ClaudeFake
 from tests.support.fault_server import SECRET_TEXT
-from tests.support.run_helpers import until
 
 ASKED = Instruction("i1", "p1", "What dose of lisinopril?")
 GOLD = Gold("i1", "20 mg", ("lisinopril 20 mg",))
@@ -78,11 +77,6 @@ def test_a_batch_gives_each_item_its_own_verdict_at_half_the_price(server, tmp_p
     assert SECRET_TEXT not in "".join(p.read_text() for p in files)
 
 
-def test_duplicate_texts_are_two_prompts(server):
-    twice = [items(1)[0], items(1)[0]]
-    server.says = lambda prompt, responses=iter(["YES", "NO"]): next(responses)
-    verdicts = dict(judge(server).judge_many(twice))
-    assert {v.outcome for v in verdicts.values()} == {"correct", "incorrect"}
 
 
 def test_failed_batch_items_have_a_reason(server):
@@ -94,28 +88,10 @@ def test_failed_batch_items_have_a_reason(server):
     assert "canceled it" in reasons[3]
 
 
-@pytest.mark.parametrize("fault", ["529", "500", "429:0.05", "broken", "cut", "hang_up", "wrong"])
-def test_faults_while_it_waits_are_retried(server, fault):
-    server.fault("ok", fault, fault, "ok", fault)
-    verdicts = dict(judge(server).judge_many(items(6)))
-    assert len(verdicts) == 6 and right(verdicts) and len(submitted(server)) == 1
 
 
-def test_a_stream_of_results_that_breaks_off_is_read_again(server):
-    server.cut_results = 2
-    verdicts = dict(judge(server).judge_many(items(9)))
-    assert len(verdicts) == 9 and right(verdicts)
 
 
-def test_results_on_another_host_are_not_fetched(server):
-    with ClaudeFake() as other:
-        server.results_url = f"{other.url}/results"
-        verdicts = dict(judge(server).judge_many(items(3)))
-        assert {v.reason for v in verdicts.values()} == {
-            "a request to another address than the permitted 127.0.0.1 was stopped; redirects and "
-            "links to other addresses are not followed"
-        }
-        assert other.requests == []
 
 
 def test_a_killed_run_collects_its_batch_and_repeats_no_call(server, tmp_path):
@@ -173,28 +149,8 @@ def test_a_batch_whose_id_was_lost_counts_at_its_highest_cost_and_is_asked_again
     assert sum(spent[1:]) == pytest.approx(sum(v.usage.cost_usd for v in verdicts.values()))
 
 
-def test_an_unconfirmed_submission_is_repeated_by_a_resume_alone(server, tmp_path):
-    server.fault("slow:0.6")
-    verdicts = dict(judge(server, tmp_path, timeout=0.2, budget_usd=1.0).judge_many(items(3)))
-    assert {v.outcome for v in verdicts.values()} == {"failed"}
-    assert "a resumed run asks again" in verdicts[0].reason
-    until(lambda: server.batches, "the server makes it although nobody waits any more")
-    assert len(submitted(server)) == 1
-    (spent,) = [e for e in read_lines(call_log(tmp_path, "claude")) if e["event"] == "spent"]
-    assert spent["usd"] > 0
-    assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
-    assert len(submitted(server)) == 2
 
 
-def test_a_refused_submission_costs_nothing_and_has_a_reason(server, tmp_path):
-    server.fault("400")
-    verdicts = dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3)))
-    assert {v.reason for v in verdicts.values()} == {
-        "127.0.0.1 does not accept the request (status 400)"
-    }
-    assert sum(line.get("usd", 0) for line in read_lines(call_log(tmp_path, "claude"))
-               if line["event"] == "spent") == 0  # fmt: skip
-    assert right(dict(judge(server, tmp_path, budget_usd=1.0).judge_many(items(3))))
 
 
 def test_a_budget_limits_batches(server, tmp_path):
@@ -210,28 +166,5 @@ def test_a_budget_limits_batches(server, tmp_path):
     assert all("the budget of $" in v.reason for i, v in verdicts.items() if i not in done)
 
 
-@pytest.mark.parametrize("count", [-300_000, 1 << 62])
-def test_a_batch_with_a_result_of_unknown_tokens_counts_at_its_highest_cost(
-    server, tmp_path, count
-):
-    server.usage = {"output_tokens": count}
-    one = judge(server, tmp_path, budget_usd=1.0)
-    most = (tokens_at_most(one.request(items(1)[0])) * 1.0 + 16 * 5) * 0.5 / 1e6
-    (verdict,) = dict(one.judge_many(items(1))).values()
-    assert verdict.outcome == "failed" and "sent a broken answer" in verdict.reason
-    usd = [line["usd"] for line in read_lines(call_log(tmp_path, "claude")) if "usd" in line]
-    assert usd == pytest.approx([most, most])  # reserved, spent
 
 
-def test_a_batch_that_omits_a_prompt_ends(server):
-    real = server.results
-
-    def forgetful(id):
-        swapped = real(id).decode().splitlines()
-        swapped[0] = swapped[0].replace('"custom_id": "', '"custom_id": "0000')
-        return ("\n".join(swapped) + "\n").encode()
-
-    server.results = forgetful
-    verdicts = dict(judge(server).judge_many(items(4)))
-    reasons = [v.reason for v in verdicts.values() if v.outcome == "failed"]
-    assert len(verdicts) == 4 and reasons == ["127.0.0.1 sent a broken answer"]

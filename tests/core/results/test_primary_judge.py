@@ -14,7 +14,7 @@ from midchart.core.results.primary import with_primary
 from midchart.core.results.report import report
 from midchart.core.results.tables import facts
 from midchart.core.runs.directory import find_run
-from midchart.core.runs.plan import ComponentSpec, default_primary
+from midchart.core.runs.plan import default_primary
 from midchart.core.runs.spec import parse_spec
 from midchart.core.types import Answer, Gold, Instruction
 from tests.support.run_helpers import (
@@ -25,7 +25,6 @@ from tests.support.run_helpers import (
     write_cohort,
     write_questions,
 )
-from tests.support.stage2_rows import made_rows, plan, store_of
 
 COMPOSITE = "exact_else_overlap"
 BY_HAND = [
@@ -50,11 +49,6 @@ def test_the_reference_alone_chooses_the_rule(reference, answer, outcome, why):
     assert verdict.outcome == outcome, why
 
 
-def test_a_question_with_options_is_judged_by_the_option():
-    judge = JUDGES.build(COMPOSITE, Protocol())
-    asked = Instruction("i", "p", "Which dose?", options=("28 mg", "36 mg"))
-    assert judge.judge(asked, Gold("i", "36 mg"), Answer("B")).outcome == "correct"
-    assert judge.judge(asked, Gold("i", "36 mg"), Answer("A")).outcome == "incorrect"
 
 
 @pytest.mark.parametrize(
@@ -84,65 +78,14 @@ def test_a_spec_names_another_and_no_unknown_one():
         parse_spec(table | {"primary_judge": "nli"})
 
 
-def _rows(outcomes: dict[str, tuple[str, str, str]]) -> tuple[list[dict], list[dict]]:
-    """Answers and verdicts: question → (exact's outcome, its ``raw``, token overlap's outcome)."""
-    answers, verdicts = made_rows()
-    one = [row for row in answers if (row["label"], row["reader"]) == ("bm25", "one")]
-    template = {row["answer_key"]: row for row in verdicts}
-    chosen = [row for row in one if row["instruction"] in outcomes]
-    judged_rows = []
-    for row in chosen:
-        exact, raw, overlap = outcomes[row["instruction"]]
-        for judge, outcome, words in (("exact", exact, raw), ("token_overlap", overlap, "")):
-            judged_rows.append(
-                template[row["key"]]
-                | {"key": f"{row['key']}/{judge}", "judge": judge, "outcome": outcome, "raw": words}
-            )
-    return chosen, judged_rows
 
 
-def _judged(folder, verdicts, answers):
-    entries = tuple(ComponentSpec(name, label=name) for name in ("token_overlap", "exact"))
-    store = store_of(folder, answers, verdicts)
-    run_plan = with_primary(plan(judge_entries=entries), store)
-    with facts(store, run_plan) as ask:
-        rows = ask(
-            "SELECT instruction, outcome FROM judged JOIN questions USING (question) "
-            f"WHERE judge = '{run_plan.primary_judge}' ORDER BY ALL"
-        )
-    return run_plan, {row["instruction"]: row["outcome"] for row in rows}
 
 
-OUTCOMES = {
-    "q00": ("incorrect", "0 of 1 values", "correct"),  # a value: exact decides
-    "q01": ("incorrect", "words in order", "correct"),  # no value: overlap decides
-    "q02": ("correct", "words in order", "incorrect"),
-    "q03": ("unparsed", "yes expected, neither yes nor no said", "incorrect"),
-}
-DECIDED = {"q00": "incorrect", "q01": "correct", "q02": "incorrect", "q03": "unparsed"}
 
 
-def test_older_rows_give_the_same_verdicts(tmp_path):
-    answers, verdicts = _rows(OUTCOMES)
-    run_plan, judged = _judged(tmp_path / "items", verdicts, answers)
-    assert run_plan.judges == (COMPOSITE, "token_overlap", "exact")
-    assert judged == DECIDED
 
 
-def test_exported_rows_without_the_judges_words_keep_them_apart(tmp_path):
-    """``raw`` is left out of an export without text; ``without_value`` holds no text."""
-    answers, verdicts = _rows(OUTCOMES)
-    for row in verdicts:
-        if row["judge"] == "exact":
-            row["without_value"] = row["raw"] == "words in order"
-        row["raw"] = None
-    _, judged = _judged(tmp_path / "new", verdicts, answers)
-    assert judged == DECIDED
-    run_plan, judged = _judged(
-        tmp_path / "old", [row | {"without_value": None} for row in verdicts], answers
-    )
-    assert run_plan.judges == ("exact", "token_overlap")
-    assert judged == {name: exact for name, (exact, _, _) in OUTCOMES.items()}
 
 
 @pytest.fixture

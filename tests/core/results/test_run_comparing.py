@@ -9,8 +9,8 @@ import pytest
 
 from midchart.core.cli import main
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.results.comparison import changed_questions, compare_runs
-from midchart.core.results.items import compared, different_only, rows
+from midchart.core.results.comparison import compare_runs
+from midchart.core.results.items import rows
 from midchart.core.runs.directory import make_run, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.schemas import SELECTIONS, blank
@@ -74,19 +74,6 @@ def test_paired_counts_computed_by_hand(cohort):
     assert back["difference"] == -row["difference"], "the leftmost is the baseline"
 
 
-def test_the_questions_that_changed_are_those_that_the_counts_count(cohort):
-    first, second = selection_run(cohort, FIRST), selection_run(cohort, [None, *SECOND[1:]])
-    (row,) = compare_runs([first, second])["results"]
-    changed = changed_questions(first, second)
-    assert sum(one["this"] for one in changed) == row["only_run"] > 0
-    assert sum(one["baseline"] for one in changed) == row["only_baseline"] > 0
-    assert {one["baseline_cell"] for one in changed} == {("bm25", "", "")}
-    assert [one["instruction"] for one in changed] == [
-        one["instruction"] for one in changed_questions(second, first)
-    ]
-    assert changed_questions(first, selection_run(cohort, FIRST)) == []
-    with pytest.raises(InputError, match="takes two runs"):
-        changed_questions(first, first)
 
 
 def test_a_difference_that_unscored_outcomes_overturn_is_not_claimed(cohort):
@@ -132,22 +119,8 @@ def test_what_differs_in_the_specs_is_reported_and_nothing_else(cohort):
     assert set(differing) == {"protocol.seed", "spec.arms", "spec.limit", "planned"}
 
 
-def test_three_runs_have_the_first_as_baseline_and_holm_within_each(cohort):
-    arms = ["bm25", "recency"]
-    base = selection_run(cohort, [True] * 8, arms)
-    others = [selection_run(cohort, [False] * 8, arms), selection_run(cohort, SECOND, arms)]
-    compared = compare_runs([base, *others])
-    assert [row["run"] for row in compared["results"]] == [others[0]] * 2 + [others[1]] * 2
-    # Eight of eight against: 2 × 0.5 ** 8; and twice that by Holm over two arms.
-    assert compared["results"][0]["p"] == pytest.approx(2 * 0.5**8)
-    assert compared["results"][0]["p_holm"] == pytest.approx(4 * 0.5**8)
-    assert compared["results"][0]["patient_low"] is None
 
 
-def test_arms_of_one_each_are_paired_though_their_names_differ(cohort):
-    first, second = selection_run(cohort, FIRST), selection_run(cohort, SECOND, ["recency"])
-    (row,) = compare_runs([first, second])["results"]
-    assert row["arm"] == "bm25 → recency" and row["n"] == 8
 
 
 def test_what_cannot_be_compared_is_stated(cohort, tmp_path):
@@ -181,15 +154,6 @@ def test_evidence_is_compared_where_the_reader_sees_it(cohort):
     assert row["baseline_share"] == 1.0 and "run_kept_but_cut" not in row
 
 
-def test_differences_between_arms_distinguish_cut_from_dropped(cohort):
-    names = ["bm25", "recency"]
-    limited = selection_run(cohort, [True] * 6 + [False] * 2, names, cut={"recency": (2, 7)})
-    (one,) = different_only(limited)
-    assert one["instruction"] == "i02"
-    assert one["outcomes"] == {"bm25": "in the prompt", "recency": "cut"}
-    assert one["cut_at"] == {"recency": 502}, "its own prompt's"
-    free = selection_run(cohort, [True] * 6 + [False] * 2, names)
-    assert different_only(free) == []
 
 
 def test_the_command_line_compares(cohort, tmp_path, capsys):
@@ -206,7 +170,3 @@ def test_the_command_line_compares(cohort, tmp_path, capsys):
     assert main(["compare", first]) == 2
 
 
-def test_arms_of_a_run_without_answers_are_compared_in_no_table(cohort):
-    run = selection_run(cohort, [True] * 8)
-    with pytest.raises(InputError, match="of kind selection has no answers"):
-        compared(run, "bm25")

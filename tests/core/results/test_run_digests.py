@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import duckdb
@@ -11,10 +10,9 @@ import pytest
 from midchart.core.cli import main
 from midchart.core.results.comparison import compare_runs
 from midchart.core.results.export import export_run
-from midchart.core.results.importing import import_run
 from midchart.core.results.report import methods, report
 from midchart.core.runs.directory import RunDirectory, find_run
-from tests.support.run_helpers import continue_run, finished_run, spec
+from tests.support.run_helpers import finished_run, spec
 
 CHANGED = "no longer match the SHA-256 digests"
 
@@ -36,10 +34,6 @@ def change_a_row(folder: RunDirectory) -> None:
         connection.execute(f"COPY rows TO '{file}' (FORMAT parquet)")
 
 
-def test_a_removed_file_is_named_by_the_report(folder: RunDirectory) -> None:
-    (folder.items / "verdicts.parquet").unlink()
-    (line,) = [line for line in report(folder.id)["warnings"] if CHANGED in line]
-    assert "items/verdicts.parquet" in line
 
 
 def test_changed_rows_are_named_by_report_compare_and_export(
@@ -71,32 +65,10 @@ def test_changed_rows_are_named_by_report_compare_and_export(
     assert (tmp_path / "c.html").read_text(encoding="utf-8").count(CHANGED) == 1
 
 
-def test_a_resumed_run_has_the_digests_of_its_new_rows(folder: RunDirectory) -> None:
-    change_a_row(folder)
-    assert continue_run(folder) == "done"
-    assert not [line for line in report(folder.id)["warnings"] if CHANGED in line]
 
 
-def test_runs_without_digests_are_not_warned_about(folder: RunDirectory) -> None:
-    done = json.loads(folder.done.read_text())
-    assert set(done.pop("sha256")) == {"items/answers.parquet", "items/verdicts.parquet"}
-    folder.done.write_text(json.dumps(done))
-    change_a_row(folder)
-    assert not [line for line in report(folder.id)["warnings"] if CHANGED in line]
 
 
-def test_changed_rows_of_an_imported_run_are_named(
-    folder: RunDirectory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = export_run(folder.id, tmp_path / "a.zip")["file"]
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "other"))
-    imported = find_run(import_run(file)["run"])
-    assert not [line for line in report(imported.id)["warnings"] if CHANGED in line]
-    (imported.items / "verdicts.parquet").chmod(0o600)
-    change_a_row(imported)
-    (line,) = [line for line in report(imported.id)["warnings"] if CHANGED in line]
-    assert "after its import" in line and "imported.json" in line
-    monkeypatch.undo()
 
 
 def test_the_methods_paragraph_names_run_cohort_protocol_and_counts(cohort: Path) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from midchart.core.figures.views import alt, figure
-from midchart.core.results.report import columns_of, views_of
-from midchart.core.results.values import known_measures, options, rows_of, values
-from midchart.core.runs.declared import BY_PATIENT, WILSON, Ends, Measure, View
+from midchart.core.results.report import columns_of
+from midchart.core.results.values import values
+from midchart.core.runs.declared import BY_PATIENT, WILSON, Measure, View
 from midchart.core.runs.experiment import EXPERIMENTS
 
 KINDS = [name for name in EXPERIMENTS.names() if EXPERIMENTS.build(name).views]
@@ -43,10 +43,6 @@ def test_a_view_names_columns_that_its_table_has(kind: str) -> None:
             assert not ends or any(pair <= set(columns) for pair in ends), (view.name, measure)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_names_of_views_are_different(kind: str) -> None:
-    names = [view.name for view in EXPERIMENTS.build(kind).views]
-    assert len(names) == len(set(names)) > 0
 
 
 def test_values_have_the_first_interval_that_is_known() -> None:
@@ -61,18 +57,8 @@ def test_values_have_the_first_interval_that_is_known() -> None:
     assert estimates[0].clusters == 6 and estimates[0].text == "50.0 % [30.0, 70.0]"
 
 
-def test_ranked_views_begin_with_the_largest_value() -> None:
-    view = View("overall", "?", "accuracy", (SHARE,), "forest", ranked=True,
-                where={"band": ("0-10",)})  # fmt: skip
-    rows = rows_of({"accuracy": ROWS}, view, {})
-    assert [one.value for one in values(rows, view, SHARE)] == [0.75, 0.5]
 
 
-def test_choices_depend_on_those_before_them() -> None:
-    rows = [{"reader": "a", "judge": "x"}, {"reader": "a", "judge": "y"}, {"reader": "b"}]
-    view = View("v", "?", "t", choose=("reader", "judge"))
-    assert options({"t": rows}, view, {}) == {"reader": ["a", "b"], "judge": ["x", "y"]}
-    assert options({"t": rows}, view, {"reader": "b"}) == {"reader": ["a", "b"], "judge": []}
 
 
 @pytest.mark.parametrize("kind", ["forest", "line", "grid"])
@@ -93,19 +79,7 @@ def test_a_figure_has_a_marker_for_each_value(kind: Any) -> None:
     assert "75.0 %" in alt(estimates, view, SHARE)
 
 
-def test_nothing_is_drawn_without_a_value() -> None:
-    view = View("v", "?", "t", (SHARE,), "forest")
-    assert figure([], view, SHARE) is None
 
 
-def test_a_measure_without_a_value_is_not_offered() -> None:
-    other = Measure("recall", "kept", intervals=(Ends("low", "high", "by patient"),))
-    view = View("v", "?", "t", (other, SHARE))
-    assert known_measures(ROWS, view) == [SHARE]
 
 
-def test_a_kind_without_views_shows_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    kind = type(EXPERIMENTS.build("gate"))
-    monkeypatch.setattr(kind, "views", ())
-    shown = views_of({"kind": "gate", "tables": {"split": [{"part": "test"}], "empty": []}})
-    assert [(view.name, view.figure) for view in shown] == [("split", "none")]

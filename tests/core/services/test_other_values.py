@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -53,19 +52,6 @@ def test_another_value_or_date_of_the_same_item_is_listed_in_both_directions(evi
     assert [p.sentence.text for p in passages(record, other)] == [evidence]
 
 
-@pytest.mark.parametrize(
-    ("evidence", "other"),
-    [
-        ("Ferritin 88 ng/mL.", "Ferritin unchanged, 88.0 ng/mL."),
-        ("Metformin 500 mg daily.", "Lisinopril 20 mg daily."),
-        ("Alanine aminotransferase 30 U/L.", "Creatinine 1.3 mg/dL, sodium 140."),
-        ("Ferritin 88 ng/mL.", "Ferritin drawn 2 weeks ago."),
-        ("She lives alone.", "She lives with 2 sons."),
-    ],
-    ids=["same value", "other drug", "other test", "duration", "no value"],
-)
-def test_the_same_value_and_other_items_are_not_listed(evidence, other):
-    assert passages(record_of(evidence, other), evidence) == []
 
 
 def test_the_newest_is_marked_by_the_date_that_a_sentence_states_and_copies_are_counted():
@@ -83,17 +69,6 @@ def test_the_newest_is_marked_by_the_date_that_a_sentence_states_and_copies_are_
     assert [p.sentence.text for p in listed] == [old], "nothing after the question's cut-off"
 
 
-def test_entries_of_one_code_are_listed_whatever_their_words():
-    def reading(order: int, code: str, value: str) -> api.Event:
-        name = f"{code} aminotransferase [Enzymatic activity/volume] in Serum or Plasma"
-        when = DAY + timedelta(days=order)
-        return api.Event(order, when, "measurement", code, name, value, "U/L")
-
-    readings = [("ALT", "30"), ("ALT", "41"), ("AST", "35"), ("ALT", "30")]
-    events = tuple(reading(i, code, value) for i, (code, value) in enumerate(readings))
-    record = api.Record("p", events, "readings")
-    listed = passages(record, api.event_text(events[0]))
-    assert [p.sentence.span.event for p in listed] == [1] and listed[0].newest
 
 
 def sample(name: str) -> Path:
@@ -103,21 +78,8 @@ def sample(name: str) -> Path:
     return path
 
 
-NOTES = [
-    ("She reports that she is taking Prozac 20 mg", "Increase Prozac to 40 mg once daily."),
-    ("triglycerides have always been elevated", "Triglycerides 145 mg/dL."),
-    ("taking lisinopril 20 mg daily", "Prescription for lisinopril 40 mg once a day"),
-]
 
 
-@pytest.mark.parametrize(("evidence", "other"), NOTES)
-def test_real_notes_with_two_doses_or_results_of_one_item(evidence: str, other: str):
-    with (sample("aci_bench") / "train.csv").open(newline="") as file:
-        note = next(row["note"] for row in csv.DictReader(file) if evidence in row["note"])
-    record = api.Record("p", (api.Event(0, DAY, "note", "", "", note),), evidence)
-    unit = next(u for u in api.sentences(record, api.Protocol()) if evidence in u.text)
-    listed = api.other_values(record, [unit.span], api.Protocol())
-    assert len(listed) == 1 and other in listed[0].sentence.text
 
 
 @pytest.fixture(params=["synthea_fhir", "omop54"])

@@ -12,7 +12,6 @@ from midchart.core.cohorts.kept_questions import DOMAIN, QUESTIONS_FILE
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text, sentences
-from midchart.core.text.prompt import NOT_DOCUMENTED
 
 NOTE = "Seen in clinic.\nPotassium was 5.9 on admission. Ramipril was stopped.\nFollow-up in May."
 
@@ -60,11 +59,6 @@ def test_questions_are_reworded_and_withdrawn_and_the_file_only_grows(cohort: Pa
     assert stat.S_IMODE((cohort / QUESTIONS_FILE).stat().st_mode) == 0o600
 
 
-def test_not_documented_is_a_reference_without_evidence(cohort: Path) -> None:
-    id = api.keep_question(cohort, "p2", "Is there an allergy?")
-    api.answer_question(cohort, id, "ignored", documented=False)
-    gold = api.open_data(cohort).gold[id]
-    assert (gold.answer, gold.spans) == (NOT_DOCUMENTED, ())
 
 
 @pytest.mark.parametrize(
@@ -80,16 +74,8 @@ def test_questions_that_cannot_be_kept_are_refused(cohort: Path, question: str, 
         api.answer_question(cohort, "own-none", "x")
 
 
-@pytest.mark.parametrize("span", [(0, 0, 10_000), (7, 0, 1), (0, 5, 5), (-1, 0, 1)])
-def test_evidence_outside_the_record_is_refused(cohort: Path, span: tuple[int, int, int]) -> None:
-    id = api.keep_question(cohort, "p1", "Why?")
-    with pytest.raises(InputError, match="no text at"):
-        api.mark_evidence(cohort, id, [span])
 
 
-def test_a_typed_question_that_is_no_valid_text_is_repaired(cohort: Path) -> None:
-    record = api.open_data(cohort).records["p1"]
-    assert api.typed_question(record, "Why \ud800?").question == "Why \N{REPLACEMENT CHARACTER}?"
 
 
 def test_evidence_of_a_record_that_changed_is_located_by_its_text(cohort: Path) -> None:
@@ -134,19 +120,3 @@ def test_the_exported_table_loads_again_beside_the_same_records(
     assert data.gold[id].spans == api.open_data(cohort).gold[id].spans
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "{",
-        "[]",
-        '{"action": "evidence", "id": "x", "by": "b", "spans": 3}',
-        '{"action": "evidence", "id": "ID", "by": "b", "spans": [[0, 0, 1e999]], "texts": ["a"]}',
-        '{"id": 1}',
-    ],
-)
-def test_damaged_lines_are_passed_over(cohort: Path, line: str) -> None:
-    id = api.keep_question(cohort, "p1", "Why?")
-    with (cohort / QUESTIONS_FILE).open("a") as file:
-        file.write(line.replace("ID", id) + "\n")
-    api.answer_question(cohort, id, "Because")
-    assert api.own_question(cohort, id).annotations

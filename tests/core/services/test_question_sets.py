@@ -159,11 +159,6 @@ def test_evidence_that_is_marked_later_counts_at_once_and_in_later_runs(cohort: 
     ]  # fmt: skip
 
 
-def test_abstentions_and_failures_are_states_of_a_cell(cohort: Path) -> None:
-    spec = {"readers": [{"name": "abstaining", "threshold": 100.0}]}
-    cells = api.answer_cells(asked(cohort, **spec))
-    assert {c["state"] for c in cells} == {"not documented"}
-    assert all(c["answer"] is None and c["event"] is None for c in cells)
 
 
 @pytest.mark.slow
@@ -184,17 +179,5 @@ def test_a_cancelled_run_shows_what_is_missing_and_resumes(cohort: Path) -> None
     assert {c["state"] for c in api.answer_cells(run)} == {"answered"}
 
 
-def test_other_runs_have_no_table_of_questions(cohort: Path) -> None:
-    api.keep_question(cohort, "p1", "Which drug?")
-    spec = {"kind": "answers", "data": str(cohort), "arms": ["bm25"], "readers": ["extractive"]}
-    run = finished_run(spec)
-    assert api.asked_questions(run) == ()
-    with pytest.raises(InputError, match="asks no question set"):
-        api.answer_cells(run)
-    with pytest.raises(UnknownName):
-        api.answer_cells(asked(cohort), "dense")
 
 
-def test_a_spec_with_a_question_twice_is_refused(cohort: Path) -> None:
-    with pytest.raises(InputError, match="same as question 1"):
-        asked(cohort, questions=["Why?", "Why?"])

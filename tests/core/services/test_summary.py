@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -46,15 +45,6 @@ def test_check_and_curve_are_those_of_a_complete_reading(demo: Path) -> None:
         assert api.curve_choices(cohort) == choices
 
 
-def test_what_cannot_be_read_is_in_the_summary_once(demo: Path) -> None:
-    record = next((demo / "ehrs").iterdir())
-    record.write_text(record.read_text().replace("</encounter>", "", 1))
-    checked = check_cohort(open_cohort(demo))
-    assert checked["skipped"]
-    for _ in range(2):
-        forget()
-        assert api.reading_progress(demo) is None
-        assert api.check(demo) == checked
 
 
 def test_a_changed_file_makes_a_new_summary_and_removes_the_old(demo: Path) -> None:
@@ -77,28 +67,8 @@ def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
     assert api.check(demo) == check_cohort(open_cohort(demo))
 
 
-@pytest.mark.slow
-def test_an_import_of_a_large_cohort_begins_its_summary(
-    demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summary, "AT_ONCE", 0)
-    place = api.import_cohort("ward", demo)["path"]
-    until(lambda: list((config.cache_folder() / summary.FOLDER).glob("*.json")), "it is stored")
-    assert api.reading_progress(place) is None
 
 
-@pytest.mark.slow
-def test_a_process_that_stopped_says_why_and_starts_again_on_request(
-    demo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(summary, "AT_ONCE", 0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "executable", "/bin/false")
-        api.reading_progress(demo)
-        until(lambda: problem(demo), "the process has ended")
-    assert "ended" in problem(demo)
-    api.reading_progress(demo, again=True)
-    until(lambda: api.reading_progress(demo) is None, "the records are read")
 
 
 def problem(path: Path) -> str:

@@ -29,13 +29,6 @@ def test_the_change_is_that_of_the_shares():
     assert share_change([[1, 2], [3, 3]], [[2, 2], [0, 3]]) == pytest.approx(2 / 5 - 4 / 5)
 
 
-@pytest.mark.parametrize("both", [0, 10, 20])
-def test_the_interval_holds_the_change(both):
-    rng, held = np.random.default_rng(both), []
-    for _ in range(250):
-        low, high = change_interval(*samples(20, both, 0.7, 0.5, rng), 300, rng)
-        held.append(low <= -0.2 <= high)
-    assert np.mean(held) >= 0.93
 
 
 def test_pairs_are_narrower_than_other_patients():
@@ -76,7 +69,3 @@ def test_the_p_value_of_other_patients_is_that_of_all_permutations():
     assert p == pytest.approx(2 / 20, abs=0.02)
 
 
-@pytest.mark.parametrize("first", [[[0, 0]], [[2, 1]], [[1, 2, 3]]])
-def test_counts_that_cannot_be_are_refused(first):
-    with pytest.raises(ValueError):
-        share_change(first, [[1, 2]])

@@ -153,34 +153,8 @@ def test_the_expected_width_with_more_cards_is_the_width_with_more_cards():
     assert now.width_after_ten == pytest.approx(later.width, rel=0.1)
 
 
-def test_cards_that_narrow_the_interval_are_the_fewest_that_do():
-    machine, judged, probability = simple_sample(2000, 20, 9)
-    result = prediction_powered(
-        machine, judged, probability, np.arange(2000) // 4, 300, np.random.default_rng(0)
-    )
-    cards = result.cards_to_narrow(0.5, 1980)
-    assert result.width_after(cards) <= 0.5 * result.width_after(0) < result.width_after(cards - 1)
-    assert result.cards_to_narrow(0.01, 1980) is None
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"predicted": [0.5, 2.0, 0, 0, 0, 1]}, "between 0 and 1"),
-        ({"probability": [0.0] * 6}, "above 0"),
-        ({"judged": [np.nan] * 6}, "none is judged"),
-        ({"probability": [1.0] * 6}, "none is judged"),
-        ({"clusters": [1, 2]}, "one length"),
-        ({"judged_counts": [0.0] * 6, "predicted_counts": [0.0] * 6}, "counts"),
-    ],
-)
-def test_what_it_refuses(change, message):
-    arguments = {
-        "predicted": [0, 1, 0, 1, 0, 1], "judged": [1.0, 0.0, *[np.nan] * 4],
-        "probability": [0.3] * 6, "clusters": [1, 2, 3, 4, 5, 6],
-    }  # fmt: skip
-    with pytest.raises(ValueError, match=message):
-        prediction_powered(**arguments | change, resamples=10, rng=np.random.default_rng(0))
 
 
 @pytest.mark.slow

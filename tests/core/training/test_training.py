@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.training import Aborted, require_finite
-from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
+from midchart.core.training.trainer import Trainer, forked_rng, seed_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,22 +100,5 @@ def test_a_non_finite_loss_stops_before_saving(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()) and not trainer.history
 
 
-def test_a_trainer_without_an_identity_keeps_no_checkpoint(tmp_path: Path) -> None:
-    class Plain(LineTrainer):
-        identity = Trainer.identity
-
-    with pytest.raises(TypeError, match="Plain defines no identity"):
-        Plain().run(checkpoint=tmp_path / "line.safetensors")
 
 
-def test_the_number_of_threads_is_restored_and_orders_are_reproducible() -> None:
-    before = torch.get_num_threads()
-    with one_thread(torch.device("cpu")):
-        assert torch.get_num_threads() == 1
-    with one_thread(torch.device("meta")):
-        assert torch.get_num_threads() == before
-    assert torch.get_num_threads() == before
-    assert sorted(epoch_order(1, 2, 50)) == list(range(50))
-    assert (epoch_order(1, 2, 50) == epoch_order(1, 2, 50)).all()
-    assert (epoch_order(1, 2, 50) != epoch_order(1, 3, 50)).any()
-    assert seed_of(1, 2) != seed_of(2, 1)

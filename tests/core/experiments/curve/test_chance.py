@@ -13,15 +13,10 @@ from hypothesis import strategies as st
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.hits import question_of
-from midchart.core.experiments.selection import recall
 from midchart.core.protocol import parse
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
-from midchart.core.results.tables import stage1_facts
-from midchart.core.runs.schemas import SELECTIONS, SEMANTIC
-from midchart.core.runs.spec import parse_spec
-from midchart.core.storage.rows import RowStore
-from midchart.core.text import content_words, count_tokens, sentences, words
+from midchart.core.text import count_tokens, sentences
 from midchart.core.text.evidence import chance_of_all, chance_of_hit
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import (
@@ -75,13 +70,6 @@ def test_the_chance_is_the_share_of_all_subsets_that_hold_a_hit(n, hits):
     assert chance_of_hit(n, hits, 0.5) == pytest.approx(between)
 
 
-def test_the_chance_of_large_records_stays_exact():
-    n, hits, draws = 40_000, 3, 1_500
-    miss = np.prod([(n - draws - i) / (n - i) for i in range(hits)])
-    assert chance_of_hit(n, hits, draws) == pytest.approx(1 - miss, rel=1e-6)
-    assert chance_of_hit(n, 1, n) == chance_of_hit(n, 1, n + 5.0) == 1.0
-    with pytest.raises(ValueError, match="9 hits among 8"):
-        chance_of_hit(8, 9, 1)
 
 
 @st.composite
@@ -112,12 +100,6 @@ def test_the_chance_of_all_pieces_is_the_share_of_all_subsets_that_hold_each_pie
     assert chance_of_all(n, union, n - 0.5) == pytest.approx(halfway)
 
 
-def test_the_chance_of_all_is_exact_by_hand():
-    assert chance_of_all(10, 3, 5) == pytest.approx(5 / 10 * 4 / 9 * 3 / 8)
-    assert chance_of_all(40_000, 2, 200) == pytest.approx(200 / 40_000 * 199 / 39_999)
-    assert (chance_of_all(10, 3, 2), chance_of_all(10, 3, 10)) == (0.0, 1.0)
-    with pytest.raises(ValueError, match="9 hits among 8"):
-        chance_of_all(8, 9, 1)
 
 
 def pieces_asked(*places: tuple[int, str]):
@@ -155,43 +137,8 @@ def test_all_pieces_are_kept_where_each_is_and_any_where_one_is(events, any_piec
     assert prompted["evidence_all_in_prompt"] == all_pieces
 
 
-def test_pieces_of_unlocated_evidence_are_unknown():
-    question = pieces_asked()
-    hits = question.hits(selection_of(0, 1))
-    assert {hits[name] for name in hits if name.startswith("evidence")} == {None}
 
 
-def test_a_run_of_an_earlier_version_is_opened_and_all_pieces_are_derived(tmp_path):
-    """Rows without the columns of all pieces: all are there where each character is."""
-    plan = parse_spec({"kind": "selection", "data": "x", "arms": ["bm25"]})
-    older = [name for name in SELECTIONS if "evidence_all" not in name]
-    store = RowStore(tmp_path / "items", {"selections": {n: SELECTIONS[n] for n in older}})
-    store.reopen()
-    cases = [(True, 1.0, 2, 2), (True, 1.0, 2, 1), (True, 0.5, 1, 1), (False, 0.0, 0, 0),
-             (None, None, None, None)]  # fmt: skip
-    for number, (evidence, share, sentences_kept, picked) in enumerate(cases):
-        row = dict.fromkeys(older) | {
-            "key": f"{number}", "item": f"{number}", "status": "ok", "label": "bm25",
-            "arm": "bm25", "record": f"p{number}", "instruction": f"i{number}", "band": "0-10",
-            "middle": False, "selection": [], "evidence": evidence, "evidence_share": share,
-            "evidence_kept": sentences_kept, "evidence_picked": picked, "evidence_chance": share,
-        }  # fmt: skip
-        store.append("selections", row)
-    store.compact()
-    store.close()
-    newer = RowStore(tmp_path / "items", {"selections": SELECTIONS, "semantic": SEMANTIC})
-
-    class Older:
-        arms, protocol, options = plan.arms, plan.protocol, {}
-
-    facts = stage1_facts(newer, Older())
-    rows = {r["criterion"]: r for r in recall(facts, Older()) if r["band"] == "overall"}
-    assert (rows["all pieces"]["n"], rows["all pieces"]["hits"]) == (4, 2)
-    assert rows["all pieces"]["picked_hits"] == 1, "of the second question the buffer kept one"
-    assert (rows["any piece"]["n"], rows["any piece"]["hits"]) == (4, 3)
-    assert rows["all pieces"]["any_piece"] == rows["any piece"]["recall"] == 3 / 4
-    assert rows["all pieces"]["any_piece_chance"] == rows["any piece"]["chance"] == 2.5 / 4
-    assert rows["all pieces"]["chance"] is None, "not known of earlier versions"
 
 
 def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
@@ -209,34 +156,8 @@ def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
         assert chance.any_piece(tokens) == pytest.approx(evidence, abs=0.07)
 
 
-def test_the_whole_record_has_the_chance_1_and_its_cut_prompt_less():
-    question = asked()
-    full = ARMS.build("full", PROTOCOL).select(RECORD, question.instruction, Budget(20, 0))
-    hits = question.hits(full)
-    names = ("lexical_chance", "lexical_picked_chance", "evidence_chance", "evidence_picked_chance")
-    assert [hits[name] for name in names] == [1.0] * 4 and hits["evidence_share"] == 1.0
-    complete = build_prompt("Metformin?", full, PROTOCOL, 4_000, count_tokens)
-    assert question.prompted(complete, full)["evidence_in_prompt_chance"] == 1.0
-    short = build_prompt(
-        "Metformin?", full, PROTOCOL, complete.tokens + PROTOCOL.answer_tokens - 5, count_tokens
-    )
-    assert short.cut
-    remaining = [s for s in sentences(RECORD, PROTOCOL) if s.id not in short.cut]
-    total = sum(s.tokens for s in sentences(RECORD, PROTOCOL))
-    expected = sum(s.tokens for s in remaining) / total  # one sentence of evidence
-    prompted = question.prompted(short, full)
-    assert prompted["evidence_in_prompt_chance"] == pytest.approx(expected)
 
 
-def test_random_sentences_know_nothing_after_the_cutoff():
-    """Two sentences hold the word; before the cutoff there is one, and no evidence."""
-    question = asked(datetime(2020, 1, 2, 12))
-    first, second = (s.tokens for s in sentences(RECORD, PROTOCOL)[:2])
-    assert question.chance.lexical(first) == pytest.approx(first / (first + second))
-    assert question.chance.any_piece(first + second) == 0.0
-    assert question.chance.all_pieces(first + second) == 0.0
-    hits = [bool(content_words("metformin") & set(words(text))) for text in TEXTS]
-    assert sum(hits) == 2
 
 
 @pytest.fixture(scope="module")
@@ -294,15 +215,3 @@ def test_every_recall_has_its_chance_and_the_share_of_evidence(run):
     ]
 
 
-def test_the_table_of_tokens_has_the_evidence_in_the_prompt(run):
-    for row in run["tables"]["tokens"]:
-        of_label = [r for r in run["rows"] if r["label"] == row["label"]]
-        assert row["evidence_in_prompt"] == pytest.approx(
-            np.mean([r["evidence_in_prompt"] for r in of_label])
-        )
-        assert row["evidence_share"] == pytest.approx(
-            np.mean([r["evidence_share_in_prompt"] for r in of_label])
-        )
-        lost = [r for r in of_label if r["evidence"] and not r["evidence_in_prompt"]]
-        assert row["kept_but_cut"] == len(lost)
-        assert row["prompts_cut"] == sum(r["prompt_cut"] for r in of_label)

@@ -14,7 +14,6 @@ from midchart.core.experiments.curve.tables import (
     published_summary,
     statistics,
     study,
-    verdict,
 )
 from midchart.core.stats import positions as resampling
 from midchart.core.stats.paired import holm_adjust
@@ -24,14 +23,11 @@ from midchart.core.stats.positions import (
     bootstrap_totals,
     cells,
     is_middle_of,
-    is_within,
     permutation_totals,
 )
-from midchart.core.text.evidence import decile_of, is_middle
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
-from tests.simulations.curve_power import PUBLISHED_N, even_design
-from tests.simulations.curve_power import answers as made
+from tests.simulations.curve_power import PUBLISHED_N
 
 POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))
 
@@ -50,12 +46,6 @@ def rows(seed: int = 0, clusters: int = 40, models: int = 3, effect: float = 0.0
     )
 
 
-@given(st.lists(POSITIONS, min_size=1, max_size=20))
-def test_bins_are_those_of_single_positions(at: list[float]):
-    assert bins_of(at, 10).tolist() == [decile_of(x) for x in at]
-    assert bins_of(at, 5).tolist() == [decile_of(x) // 2 for x in at]
-    assert is_middle_of(at).tolist() == [is_middle(x) for x in at]
-    assert is_within(at).tolist() == [1 <= decile_of(x) <= 8 for x in at]
 
 
 @pytest.mark.parametrize("bins", [10, 5])
@@ -139,25 +129,8 @@ def test_positions_move_between_clusters_that_the_same_models_answered():
     assert mixed.homogeneity_p == 1 / 1000
 
 
-def test_clusters_without_a_partner_are_held_and_reported():
-    values, clusters, positions, models = rows(2, clusters=10)
-    curve = study(place(values[:-1], clusters[:-1], positions[:-1], models[:-1]), 10, 99, 1)
-    assert curve.held == 2 / 29  # the last cluster has lost an answer, so it has no partner
-    alone = study(place([1, 0], [0, 0], [0.2, 0.2], [0, 1]), 10, 99, 1)
-    assert alone.held == 1.0
-    assert np.isnan([alone.gap_p, alone.null_gap, alone.difference_p, alone.smallest]).all()
-    assert np.isnan([alone.difference, alone.quadratic_p]).all()
 
 
-def test_answers_that_do_not_vary_from_question_to_question_leave_no_quadratic_term_to_test():
-    # Of two models one is always right and one always wrong.
-    position = np.random.default_rng(3).random(40)
-    values, models = np.tile([1.0, 0.0], 40), np.tile([0, 1], 40)
-    curve = study(place(values, np.repeat(np.arange(40), 2), np.repeat(position, 2), models),
-                  10, 99, 1)  # fmt: skip
-    assert np.isnan([curve.quadratic, curve.quadratic_p, curve.quadratic_holm]).all()
-    assert (curve.difference, curve.difference_p) == (0.0, 1.0)
-    assert "these answers allow no test of the quadratic term" in verdict(curve, "clinician")
 
 
 @pytest.mark.parametrize("places", [1, 2])
@@ -189,14 +162,6 @@ def test_the_normal_limit_has_the_moments_of_the_draws(places: int, monkeypatch)
             assert np.abs(ends[0] - ends[1]).max() < 0.2 * sd.max()
 
 
-def test_a_sparse_bin_is_drawn_one_by_one_whatever_the_number_of_clusters():
-    placed = place(
-        np.ones(2100), np.arange(2100), np.append(np.full(2097, 0.5), [0.95, 0.96, 0.97])
-    )
-    cut = cells(placed.position, 10)
-    drawn, n = bootstrap_totals(placed, cut, 300, np.random.default_rng(0))
-    assert np.array_equal(drawn, drawn.round())  # whole answers: no normal law gives these
-    assert (n >= 0).all()
 
 
 def test_the_papers_figures_are_reproduced():
@@ -223,10 +188,6 @@ def test_the_papers_figures_are_reproduced():
     assert 100 * share == pytest.approx(published["answers_between_p10_and_p90"]["value"], abs=0.05)
 
 
-def test_ties_count_as_extreme():
-    # Every deal of these two clusters gives the same gap, so p is 1.
-    curve = study(place([1, 0], [0, 1], [0.05, 0.95]), 10, 400, 3)
-    assert (curve.gap, curve.gap_p, curve.null_gap) == (1.0, 1.0, 1.0)
 
 
 @settings(max_examples=60, deadline=None)
@@ -253,24 +214,5 @@ def test_any_answers_give_a_valid_curve(drawn, bins: int):
     assert np.array_equal(np.isnan(curve.ci_low), curve.clusters < 2)
 
 
-def test_one_test_is_one_test_however_the_record_is_binned():
-    placed = made(even_design(80), 0.5, 0.3, np.random.default_rng(2))
-    tenths, fifths = study(placed, 10, 500, 42), study(placed, 5, 500, 42)
-    same = ("middle", "edge", "difference", "difference_p", "difference_low", "difference_high",
-            "quadratic", "quadratic_p", "smallest", "share_10_90")  # fmt: skip
-    for name in same:
-        assert getattr(tenths, name) == pytest.approx(getattr(fifths, name), abs=1e-9), name
 
 
-def test_invalid_rows_are_refused():
-    for position in (1.01, -0.01, float("nan")):
-        with pytest.raises(ValueError, match=r"\[0, 1\]"):
-            bins_of([position], 10)
-    with pytest.raises(ValueError, match="10 or 5 bins"):
-        bins_of([0.5], 7)
-    with pytest.raises(ValueError, match="one length"):
-        place([1.0, 0.0], [0], [0.5])
-    with pytest.raises(ValueError, match="one position"):
-        place([1.0, 0.0], [0, 0], [0.5, 0.6])
-    with pytest.raises(ValueError, match="at least one answer"):
-        study(place([], [], []), 10, 10, 0)

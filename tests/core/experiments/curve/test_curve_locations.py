@@ -8,12 +8,10 @@ import io
 
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.core.errors import InputError
 from midchart.core.results.report import report
-from tests.support.pages import open_page, page_text
 from tests.support.run_helpers import finished_run, set_workspace, workspace_at
 
 QUESTIONS = "clinician-instruction-responses.tsv"
@@ -50,8 +48,6 @@ def weak(demo, monkeypatch):
     return id
 
 
-def words(app: AppTest) -> str:
-    return page_text(app).replace("\u00a0", " ")
 
 
 def test_a_least_score_leaves_out_the_weakly_located_question_alone(weak: str):
@@ -74,12 +70,6 @@ def test_a_least_score_leaves_out_the_weakly_located_question_alone(weak: str):
         api.curve(cohort, least_score=1.5)
 
 
-def test_exact_spans_have_no_score_and_are_never_left_out(weak: str):
-    cohort = api.open_data("exact")
-    assert api.curve_choices(cohort)["location_scores"] == []
-    (summary,) = api.curve(cohort, resamples=100)["summary"]
-    (left,) = api.curve(cohort, resamples=100, least_score=1.0)["summary"]
-    assert (left["n"], left["weak"]) == (summary["n"], 0)
 
 
 def test_a_run_counts_locations_by_each_of_its_positions_and_leaves_out_as_the_page_does(weak: str):
@@ -98,22 +88,5 @@ def test_a_run_counts_locations_by_each_of_its_positions_and_leaves_out_as_the_p
     assert report(run)["tables"]["summary"][0]["weak"] > 0
 
 
-def test_the_page_counts_what_is_not_located_and_what_is_wrong_where_the_truth_is_known(weak: str):
-    app = open_page("curve", cohort="exact")
-    text = words(app)
-    rows = api.curve_locations(api.open_data("exact"))
-    for row in rows:
-        assert f"{row['measure'][1:]}</th><td>{row['count']} of {row['n']}" in text
-    assert "Errors of locating evidence by its text" in text
-    assert not [c for c in app.segmented_control if c.key == "least"], "nothing was searched"
 
 
-def test_the_page_offers_to_leave_out_weak_locations_with_their_counts(weak: str):
-    app = open_page("curve", cohort="searched")
-    assert "no exact spans" in words(app) and "Weakly located" not in words(app)
-    control = app.segmented_control(key="least")
-    assert control.value == 0
-    assert control.options[3] == "from .95 (−1)"
-    control.set_value(95).run()
-    assert not app.exception
-    assert "Weakly located, excluded</th><td>" in words(app)

@@ -21,7 +21,6 @@ from tests.simulations.curve_power import (
     even_design,
     power,
     published_design,
-    stepped,
 )
 
 
@@ -29,26 +28,8 @@ def even(questions: int, _: np.random.Generator):
     return even_design(questions)
 
 
-def test_answers_have_the_accuracy_and_the_likeness_they_were_made_with():
-    design, rng = even_design(40_000, 2), np.random.default_rng(0)
-    simulated = answers(design, 0.3, 0.5, rng)
-    both, one = (simulated.right == 2).mean(), simulated.right.mean() / 2
-    # se of a share of 40,000 is at most .0025.
-    assert one == pytest.approx(0.3, abs=0.01)
-    assert both == pytest.approx(0.09 + 0.5 * 0.21, abs=0.01)  # p² + ρ p(1 − p)
-    step = stepped(design, 0.5, -0.2)
-    assert step.mean() == pytest.approx(0.5)
-    assert set(np.diff(step).round(9)) == {0.0, -0.2, 0.2}
-    with pytest.raises(ValueError, match="cannot be put"):
-        stepped(design, 0.05, -0.2)
 
 
-def test_the_published_design_has_the_published_counts():
-    design = published_design(np.random.default_rng(1))
-    simulated = answers(design, 0.4, 0.2, np.random.default_rng(1))
-    curve = study(simulated, 10, 100, 1)
-    assert curve.n.tolist() == list(PUBLISHED_N)
-    assert (curve.rows, curve.cluster_count) == (2196, 270)
 
 
 @pytest.mark.parametrize(

@@ -40,41 +40,12 @@ def test_a_loss_in_the_middle_is_stated_and_not_called_a_cause():
     assert "Not significant" not in text
 
 
-def test_a_gain_in_the_middle_is_not_called_lost():
-    text = verdict(curve_of(0.25), "jaccard")
-    assert "Mean token overlap" in text
-    assert "better in the middle, not lost" in text and "higher in the middle" in text
 
 
-def test_a_quadratic_term_alone_is_reported():
-    # Better in the first and the last twentieth alone.
-    rng, x = np.random.default_rng(5), (np.arange(900) + 0.5) / 900
-    chance = np.clip(0.45 + 1.2 * (np.abs(x - 0.5) > 0.45), 0, 0.9)
-    right = (rng.random((900, 6)) < chance[:, None]).astype(float)
-    placed = place(right.ravel(), np.repeat(np.arange(900), 6), np.repeat(x, 6))
-    curve = study(placed, 5, 499, 42)
-    assert curve.quadratic_holm < 0.001
-    assert "the curve as a whole sags in the middle (p < 0.001)" in verdict(curve, "clinician")
 
 
-def test_simulated_and_one_of_many_are_stated_first_and_last():
-    text = verdict(curve_of(0.0), "clinician", simulated=True, one_of_many=True)
-    assert text.startswith("Simulated answers")
-    assert text.endswith("not corrected for that.")
 
 
-@pytest.mark.parametrize(
-    ("values", "positions", "says"),
-    [
-        ([1, 0, 1], [0.4, 0.5, 0.6], "lies on one side"),
-        ([1, 0, 1], [0.1, 0.1, 0.9], "lies on one side"),
-        ([1], [0.5], "1 answer to 1 question"),
-    ],
-)
-def test_too_few_answers_are_reported(values, positions, says: str):
-    text = verdict(study(place(values, range(len(values)), positions), 10, 99, 1), "clinician")
-    assert says in text
-    assert "nothing can be said" in text
 
 
 @settings(max_examples=40, deadline=None)

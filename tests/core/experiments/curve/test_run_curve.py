@@ -10,15 +10,13 @@ import pytest
 from scipy.stats import chi2
 
 from midchart.core import api
-from midchart.core.errors import InputError, SpecError, UnknownName
+from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import (
     CurveChoice,
-    jaccard,
     observe,
     points,
     scored,
     select,
-    structured,
 )
 from midchart.core.protocol import Protocol
 from midchart.core.runs.directory import make_run
@@ -121,27 +119,8 @@ def test_the_numbers_equal_counts_of_the_answers(done):
     assert {row["n"] for row in stated} == {3}
 
 
-def test_a_plain_interval_takes_the_answers_as_independent(done, place):
-    """Wilson's interval of 11 of 35, of 22 of 33, and of none where no answer is right or wrong."""
-    bins = of(done["tables"]["curve"], stratum="all", position="order", bins=10)
-    # Wilson, n 35 and p 11/35: (p + z²/2n ± z √(p(1−p)/n + z²/4n²)) / (1 + z²/n), z = 1.959964.
-    assert (bins[3]["plain_low"], bins[3]["plain_high"]) == pytest.approx(
-        (0.185508, 0.479798), abs=1e-6
-    )
-    assert (bins[0]["plain_low"], bins[0]["plain_high"]) == pytest.approx(
-        (0.496079, 0.802498), abs=1e-6
-    )
-    assert (bins[1]["plain_low"], bins[1]["plain_high"]) == (None, None), "no answer"
-    means = api.curve(api.open_data("tiny"), "jaccard")["curve"]
-    assert {row["plain_low"] for row in means} == {None}, "a mean is not a share"
 
 
-def test_a_verdict_names_its_group(done):
-    text = of(done["tables"]["verdict"], stratum="all", position="order", bins=10)[0]["text"]
-    assert "worse in the middle" in text and "several groups" not in text
-    one = of(done["tables"]["verdict"], stratum="model", value="model-b", position="order", bins=10)
-    assert one[0]["text"].endswith("not corrected for that.")
-    assert not any("Simulated" in row["text"] for row in done["tables"]["verdict"])
 
 
 def test_the_api_returns_the_rows_of_the_run(done, place):
@@ -160,24 +139,6 @@ def test_the_api_returns_the_rows_of_the_run(done, place):
     assert choices["simulated"] is False
 
 
-def test_the_answers_of_a_point_are_listed(place):
-    cohort = api.open_data("tiny")
-    for score in ("clinician", "exact", "jaccard"):
-        for snippets in ("best", "all"):
-            rows = api.curve(cohort, score, bins=10, snippets=snippets, resamples=100)["curve"]
-            for row in rows:
-                answers = api.curve_bin(cohort, row["bin"], score, snippets=snippets)
-                assert len(answers) == row["n"]
-                if answers:
-                    mean = np.mean([answer["score"] for answer in answers])
-                    assert mean == pytest.approx(row["accuracy"])
-                    assert len({a["instruction"] for a in answers}) == row["clusters"]
-    one = api.curve_bin(cohort, 5, stratum="model", value="model-b")[0]
-    response = cohort.responses[one["response"]]
-    assert (response.model, response.instruction_id) == ("model-b", one["instruction"])
-    assert one["correct"] is False and one["position"] == 0.5
-    assert api.instruction_for(cohort, one["instruction"]).record_id == one["record"]
-    assert api.curve_bin(cohort, 5, "jaccard")[0]["correct"] is None
 
 
 def test_the_papers_score_is_exact_for_structured_values_and_else_token_overlap(place):
@@ -216,24 +177,8 @@ def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):
         assert taken.responses.right.sum() == observed.score("clinician")[rows].sum()
 
 
-def test_each_score_selects_its_responses():
-    assert jaccard("Aspirin 81 mg", "aspirin, 81 MG!") == 1.0
-    assert jaccard("aspirin 81 mg daily", "aspirin 100 mg") == 2 / 5
-    assert jaccard("aspirin", "") == 0.0
-    assert np.isnan(jaccard("…", "aspirin"))
-    for reference in ("81 mg", "in May 2014", "Yes. Since then.", "No"):
-        assert structured(reference), reference
-    for reference in ("lives with a sister", "yesterday", "none known", ""):
-        assert not structured(reference), reference
 
 
-def test_simulated_answers_are_marked_wherever_they_appear(place):
-    cohort = api.open_data("made-up")
-    tables = api.curve(cohort, stratum="model", resamples=100)
-    assert all(row["simulated"] for row in tables["summary"])
-    assert all(row["text"].startswith("Simulated answers") for row in tables["verdict"])
-    assert all(row["simulated"] for row in api.curve_bin(cohort, 5))
-    assert api.curve_choices(cohort)["simulated"] is True
 
 
 def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
@@ -259,20 +204,6 @@ def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
     assert len(tables[0]["summary"]) == 6
 
 
-def test_a_score_nobody_has_is_a_failure_with_its_reason(place):
-    folder = place / "data" / "cohorts" / "free"
-    write_cohort(folder, 1, EVENTS)
-    questions = [{**q, "clinician_response": "lives alone"} for q in read_questions(folder)]
-    write_questions(folder, questions)
-    write_responses(folder)
-    tables = api.curve(api.open_data("free"), score="exact")
-    assert tables["curve"] == tables["summary"] == tables["verdict"] == []
-    assert "12 without the score" in tables["failures"][0]["reason"]
-    run = finished_run({**SPEC, "data": "free", "scores": ["exact", "jaccard"], "strata": ["all"]})
-    report = api.report(run)
-    assert report["items"] == {"planned": 2, "done": 1, "failed": 1}
-    assert [row["score"] for row in report["tables"]["failures"]] == ["exact"]
-    assert [row["score"] for row in report["tables"]["summary"]] == ["jaccard"]
 
 
 @pytest.mark.parametrize(
@@ -298,30 +229,8 @@ def test_impossible_choices_are_refused_in_one_line(place, change, says):
     assert api.status() == before
 
 
-def test_the_api_refuses_unknown_groups_and_scores(place):
-    cohort = api.open_data("tiny")
-    with pytest.raises(InputError, match="no model responses"):
-        api.curve(api.open_data("silent"))
-    with pytest.raises(UnknownName, match="'model-z'"):
-        api.curve(cohort, stratum="model", value="model-z")
-    for wrong in (
-        {"score": "x"},
-        {"position": "x"},
-        {"stratum": "x"},
-        {"snippets": "x"},
-        {"bins": 3},
-    ):
-        with pytest.raises(InputError, match=r"Valid|10 or 5"):
-            api.curve(cohort, **wrong)
-    with pytest.raises(InputError, match="bin 10"):
-        api.curve_bin(cohort, 10)
-    with pytest.raises(SpecError, match="takes no readers"):
-        read_spec({**SPEC, "readers": ["extractive"]})
 
 
-def test_a_limit_takes_the_first_instructions(place):
-    document = plan(read_spec({**SPEC, "limit": 4, "strata": ["all", "specialty"]}))
-    assert (document["planned"], document["instructions"]) == (3, 4)
 
 
 def test_the_demos_declared_effect_is_what_its_curve_shows(place):

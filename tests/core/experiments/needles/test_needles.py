@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from midchart.core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
 from midchart.core.protocol import Protocol
-from midchart.core.synthetic.needles import Needle, make_needles, needle_kinds
+from midchart.core.synthetic.needles import Needle, make_needles
 from midchart.core.text import event_text, sentences
 from midchart.core.types import Event, Record
 
@@ -117,17 +117,6 @@ def test_depths_are_hit_within_a_line_and_ascend(parts):
     )
 
 
-def test_a_needle_inside_a_long_note_is_a_line_of_it():
-    note = "\n".join(f"Line {i} of a long discharge letter, nothing new." for i in range(40))
-    haystack = cut(record_of([("measurement", 0, "98"), ("note", 1, note)]), 730)
-    needle = needles_of(haystack.record, 1)[0]
-    placed = insert("x", haystack, needle, 0.5, 0, seed=1)
-    assert len(placed.record.events) == 2
-    assert placed.span.event == 1
-    assert abs(placed.reached - 0.5) < 0.02
-    lines = placed.record.events[1].text.split("\n")
-    assert lines[lines.index(needle.statement) - 1].startswith("Line 1")
-    assert [x for x in lines if x != needle.statement] == note.split("\n")
 
 
 def test_distractors_stay_in_place_while_the_needle_moves():
@@ -188,18 +177,6 @@ def test_distractors_leave_one_right_answer(seed: int):
         assert needle.day < date(2015, 3, 1)
 
 
-def test_facts_mentioned_in_the_record_are_not_used_as_needles():
-    keys = [key for kind in needle_kinds() for t in kind.things for key in t.keys or (t.name,)]
-    spared = {"asbestos", "selenium", "dapsone", "rabies"}
-    text = " ".join(key.upper() for key in keys if key not in spared)
-    needles = make_needles("p1", text, date(2015, 3, 1), 24, 2, 42)
-    assert sorted(needle.thing for needle in needles) == [
-        "asbestos exposure", "dapsone", "rabies vaccination", "serum selenium",
-    ]  # fmt: skip
-    numbers = " ".join(str(n) for n in range(61, 189))  # all selenium can be but 189
-    with_numbers = make_needles("p1", f"{text} {numbers}", date(2015, 3, 1), 24, 0, 42)
-    lab = next(needle for needle in with_numbers if needle.kind == "lab")
-    assert lab.answer == "189"
 
 
 def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
@@ -218,39 +195,9 @@ def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
     assert isinstance(lone, str) and "whole events" in lone
 
 
-def test_the_digest_depends_on_the_needle_position():
-    """Two places of one needle between events that look alike are two records."""
-    record = record_of([("measurement", 1, "98")] * 60)
-    haystack = Measured(record, PROTOCOL).cut(150)
-    needle = make_needles("p1", "98", date(2015, 3, 1), 1, 2, 42)[0]
-    digests = {insert("x", haystack, needle, depth, 0, 5).record.digest for depth in (0, 0.5, 1)}
-    assert len(digests) == 3
-    assert insert("x", haystack, needle, 0.5, 0, 5).record.digest in digests
 
 
-def test_needles_cover_the_four_domains_of_the_paper_within_two_records():
-    domains = {kind.kind: kind.domain for kind in needle_kinds()}
-    record = record_of([("note", 1, "Seen today, no complaint.")] * 40)
-    text = "\n".join(map(event_text, record.events))
-    drawn = [
-        domains[needle.kind]
-        for turn in (0, 1)
-        for needle in make_needles(f"p{turn}", text, date(2015, 3, 1), 4, 2, 42, turn)
-    ]
-    assert {"medication", "laboratory", "diagnosis", "social"} <= {*drawn}
-    assert {kind.domain for kind in needle_kinds() if kind.separate} == {"diagnosis", "social"}
 
 
-EARLIER = [
-    "Outside pharmacy record: trientine 730 mg daily dispensed on 2014-07-28.",
-    "Referral letter quotes aldolase of 10.1 U/L measured on 2012-04-27.",
-    "Outside records document patch testing on 2012-08-11.",
-    "Asked on 2012-10-05 about asbestos exposure: no.",
-]
-"""Statements that the version with four kinds alone drew."""
 
 
-def test_a_needle_of_the_first_kinds_is_that_drawn_before_others_were_added():
-    record = record_of([("note", 1, "Seen today, no complaint.")] * 40)
-    statements = [needle.statement for needle in needles_of(record)]
-    assert statements == EARLIER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html import escape
 from pathlib import Path
 
 import pytest
@@ -18,18 +17,15 @@ from midchart.core.experiments.needles.tables import (
 )
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.results.items import asked_of, item, rows
+from midchart.core.results.items import asked_of, rows
 from midchart.core.results.report import report
-from midchart.core.results.reviews import add_review, review_cards, reviewers
-from midchart.core.runs.estimate import estimate
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import ComponentSpec
-from midchart.core.runs.process import start, status
+from midchart.core.runs.process import start
 from midchart.core.runs.spec import parse_spec
 from midchart.core.text import count_tokens, sentences
 from midchart.core.text.prompt import line_text
 from tests.support import needle_members
-from tests.support.pages import page_at, page_html
 from tests.support.run_helpers import (
     finished_run,
     members_place,
@@ -37,8 +33,6 @@ from tests.support.run_helpers import (
 )
 from tests.support.stage2_rows import ARMS, plan
 
-OF_A_JUDGE = ("judge", "p", "p_holm", "p_bound", "p_bound_holm", "ci_low", "ci_high")
-"""Columns that differ between judges with the same verdicts: the name, and what is drawn by it."""
 DEPTHS = list(range(0, 101, 10))
 PROTOCOL = Protocol()
 
@@ -88,12 +82,6 @@ def full_run(cohort: Path) -> str:
     return run
 
 
-def test_items_are_counted_before_it_starts(cohort: Path, full_run: str):
-    forecast = estimate(spec(cohort))
-    n = 4 * 2 * 2 * 2 * 11  # patients, needles, lengths, distractors, depths
-    assert (forecast["instructions"], forecast["records"], forecast["items"]) == (n, 4, n * 2 * 2)
-    now = status(full_run)
-    assert (now["planned"], now["done"], now["failed"]) == (n * 4, n * 4, 0)
 
 
 def test_cells_are_paired_and_every_prompt_holds_its_needle(full_run: str):
@@ -155,57 +143,8 @@ def test_a_planted_effect_is_detected_and_none_without_it(full_run: str):
     assert [row["haystack_tokens"] <= row["length"] for row in tables["lengths"]] == [True] * 8
 
 
-def test_the_items_of_a_cell_are_listed(full_run: str):
-    cell = {"reader": "test_forgets", "length": 400, "depth": 50, "distractors": 2}
-    items = needle_items(full_run, judge="exact", label="full", **cell)
-    heat = report(full_run)["tables"]["heatmap"]
-    row = next(r for r in heat if all(r[name] == value for name, value in cell.items()))
-    assert len(items) == 8
-    assert sum(bool(one["correct"]) for one in items) == row["correct"]
-    behind = item(full_run, items[0]["instruction"])
-    assert behind["record"] == items[0]["record"]
-    assert [arm["verdicts"][0]["judge"] for arm in behind["arms"]] == ["exact", "exact"]
-    with pytest.raises(InputError, match="Valid: label"):
-        needle_items(full_run, arm="full")
-    with pytest.raises(InputError, match="length"):
-        needle_items(full_run, length="400 OR true")
 
 
-def test_reviewers_judge_a_needle_once_for_all_depths_and_appear_as_judges(cohort: Path):
-    """A reviewer who repeats a judge's verdicts has its figures in every cell."""
-    run = finished_run(spec(cohort, readers=["test_forgets"], lengths=[400], patients=2))
-    answers = rows(run, "answers")
-    cards = review_cards(run, "cleo")
-    words = {(row["record"], row["needle"], row["answer"]) for row in answers}
-    assert len(cards) == len(words) < len(answers), "the same words at another depth are one card"
-    outcomes = {row["answer_key"]: row["outcome"] for row in rows(run, "verdicts")}
-    for card in cards:
-        add_review(run, "cleo", card.key, outcomes[card.answers[0]])
-    tables = report(run)["tables"]
-    for name in ("heatmap", "depths", "lengths", "facts", "contrast"):
-        of_judge = {
-            judge: [
-                {column: value for column, value in row.items() if column not in OF_A_JUDGE}
-                for row in tables[name]
-                if row["judge"] == judge
-            ]
-            for judge in ("exact", "review:cleo")
-        }
-        assert of_judge["exact"] and of_judge["exact"] == of_judge["review:cleo"], name
-    (seen,) = tables["reviews"]
-    assert (seen["cards"], seen["answers"]) == (len(cards), len(answers))
-    assert {r["judge"] for r in needle_items(run, depth=50)} == {"exact", "review:cleo"}
-    app = page_at("review", run=run)
-    app.session_state["reviewer"] = "dan"
-    app.run()
-    assert not app.exception
-    first = review_cards(run, "dan")[0]
-    asked = asked_of(run)
-    (question,) = (i.question for i in asked.instructions if i.id == first.instruction)
-    shown = page_html(app)
-    assert escape(question) in shown and escape(asked.gold[first.instruction].answer) in shown
-    app.button(key="review_correct").click().run()
-    assert not app.exception and "dan" in reviewers(run)
 
 
 def test_a_record_too_short_is_refused_for_that_length_and_reported(cohort: Path):
@@ -225,39 +164,10 @@ def test_a_record_too_short_is_refused_for_that_length_and_reported(cohort: Path
         start(spec(cohort, lengths=[50_000]))
 
 
-def test_a_dropped_needle_is_distinguished_from_a_missed_one(cohort: Path):
-    arms = ["recency", "oracle", {"name": "full", "window": 400}]
-    run = finished_run(
-        spec(cohort, arms=arms, readers=["test_steady"], lengths=[900], distractors=[0], needles=1)
-    )
-    tables = report(run)["tables"]
-    in_prompt = {(row["label"], row["depth"]): row["in_prompt"] for row in tables["heatmap"]}
-    assert [in_prompt["recency", depth] for depth in (0, 50, 100)] == [0.0, 0.0, 1.0]
-    assert {in_prompt["oracle", depth] for depth in DEPTHS} == {1.0}
-    # A window that holds a part of the record keeps its latest side.
-    assert in_prompt["full window=400", 0] == 0.0 and in_prompt["full window=400", 100] == 1.0
-    edge = next(row for row in tables["contrast"] if row["label"] == "recency")
-    assert edge["in_prompt_middle"] == 0.0 and edge["in_prompt_edge"] == pytest.approx(1 / 6)
 
 
-def test_the_same_spec_makes_the_same_needles_and_another_seed_others(cohort: Path):
-    def needles(**changes: object):
-        parsed = parse_spec(spec(cohort, **changes))
-        with_needles = EXPERIMENTS.build("needles").cohort(open_cohort(str(cohort)), parsed)
-        return [(i.id, i.question, with_needles.gold[i.id]) for i in with_needles.instructions[:40]]
-
-    assert needles() == needles()
-    assert needles(seed=8) != needles()
-    ids = [one[0] for one in needles()]
-    assert len(set(ids)) == 40
 
 
-TOLD = {
-    "label": "full", "reader": "r", "judge": "exact", "series": 24, "moving": 9, "patients": 6,
-    "middle": 0.5, "edge": 0.75, "difference": -0.25, "ci_low": -0.4, "ci_high": -0.1, "p": 0.01,
-    "p_holm": 0.02, "p_bound_holm": 0.03, "unscored": 0, "bound_low": -0.25, "bound_high": -0.25,
-    "tests": 2, "left_out": 0, "in_prompt_middle": 1.0, "in_prompt_edge": 1.0,
-}  # fmt: skip
 
 
 def test_unscored_items_bound_a_contrast_and_every_cell():
@@ -294,30 +204,6 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert edge["patient_low"] < edge["accuracy"] == edge["patient_high"] == 1
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            {},
-            "worse in the middle: 50.0 % correct at middle depths, 75.0 % at the edges, difference",
-        ),
-        ({}, "(95 % interval [−40.0, −10.0]), p = 0.020 after Holm over 2 tests, 24 series of 6"),
-        ({"difference": 0.25}, "better in the middle"),
-        ({"in_prompt_middle": 0.5}, "in 50.0 % of the middle and 100.0 % of the edge items"),
-        ({"p_bound_holm": 0.2, "unscored": 9}, "is claimed, as unscored answers could overturn it"),
-        ({"unscored": 1, "bound_low": -0.3}, " 1 answer unscored: with all of them counted the "),
-        ({"unscored": 3, "bound_low": -0.3}, "lies in [−30.0, −25.0] points."),
-        ({"p_holm": 0.051}, "no difference between middle and edge was shown"),
-        ({"p_holm": 0.0002}, "p < 0.001"),
-        ({"ci_low": None, "ci_high": None, "patients": 1}, "(no interval: fewer than 5 patients)"),
-        ({"middle": 1.0, "edge": 1.0, "difference": 0.0}, "correct at every depth"),
-        ({"middle": 0.0, "edge": 0.0, "difference": 0.0}, "too hard"),
-        ({"moving": 0, "difference": 0.0}, "no needle's answer changes with its depth"),
-        ({"difference": None}, "cannot be compared"),
-    ],
-)
-def test_a_contrast_in_words(change: dict[str, object], says: str):
-    assert says in in_words({**TOLD, **change})
 
 
 @pytest.mark.parametrize(
@@ -435,16 +321,3 @@ def test_moved_notes_are_reported_with_null_and_detectable_difference(notes: Pat
     assert any("date of the moved note is out of order" in text for text in document["warnings"])
 
 
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"distractors": [0, 3]}, "among 1 or more"),
-        ({"moved": "notes"}, "Did you mean note"),
-        ({"lengths": [5000]}, "less than 90%"),
-        ({"distractors": [20]}, "fewer than 20 other notes"),
-        ({"depths": list(range(0, 101, 5))}, "two depths are at the same place"),
-    ],
-)
-def test_a_note_that_cannot_be_moved_is_refused(notes: Path, change: dict[str, object], says: str):
-    with pytest.raises(InputError, match=says):
-        start(moved(notes, **change))

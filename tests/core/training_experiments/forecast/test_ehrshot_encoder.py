@@ -72,21 +72,8 @@ def test_variants_of_one_seed_share_all_but_the_attention():
         assert all(torch.equal(x, states["softmax"][key]) for key, x in shared.items())
 
 
-def test_padding_on_the_left_may_be_left_out():
-    model = encoder("differential").eval()
-    codes, mask, _ = batch((5, 4, 1))
-    padded, _ = model(codes, mask)
-    torch.testing.assert_close(model(codes[:, -5:], mask[:, -5:])[0], padded)
 
 
-def test_a_neutral_gate_is_plain_differential_attention():
-    codes, mask, gate = batch()
-    gated, ungated = encoder("gated_differential").eval(), encoder("differential").eval()
-    ungated.load_state_dict(gated.state_dict())
-    ones = torch.ones_like(gate)
-    torch.testing.assert_close(gated(codes, mask, ones)[0], ungated(codes, mask)[0])
-    zero = encoder("gated_differential", cls_gate="zero").eval()
-    assert not torch.allclose(zero(codes, mask, ones)[0], ungated(codes, mask)[0])
 
 
 @pytest.mark.parametrize("name", ATTENTIONS.names())

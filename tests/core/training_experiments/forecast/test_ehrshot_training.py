@@ -12,7 +12,6 @@ import torch
 
 from midchart.core.attention import ATTENTIONS
 from midchart.core.errors import DataError
-from midchart.core.sequences.store import Labels
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training import Aborted
 from midchart.core.training_experiments.forecast.evaluation import (
@@ -26,7 +25,6 @@ from midchart.core.training_experiments.forecast.examples import (
     UNKNOWN,
     Examples,
     SplitExamples,
-    chosen_rows,
     counts,
     fit,
     learn_vocabulary,
@@ -93,21 +91,6 @@ def test_a_seed_determines_the_weights_also_after_an_interruption(
     assert not np.array_equal(other.logits(examples.tuning), uninterrupted.logits(examples.tuning))
 
 
-def test_without_choice_the_last_epoch_is_kept_and_without_clipping_other_weights_come() -> None:
-    examples = make_examples(128, 64)
-    usual, last, tight, loose = (
-        trainer(examples, recipe=EncoderRecipe(epochs=3, rate=3e-3, seed=5, **options))
-        for options in ({}, {"choose": "last"}, {"clip": 0.01}, {"clip": 0})
-    )
-    for one in (usual, last, tight, loose):
-        one.run()
-    area = ranking_areas(last.logits(examples.tuning), examples.tuning.label)[0]
-    assert area == pytest.approx(last.history[-1].tuning_auroc, abs=1e-9)
-    for one in (usual, last):
-        one.history[0] = dataclasses.replace(one.history[0], tuning_auroc=1.0)
-    assert (usual.best_epoch.epoch, last.best_epoch.epoch) == (1, 3)
-    assert loose.history[-1].head_gradient > 0.01
-    assert abs(loose.history[-1].loss - tight.history[-1].loss) > 1e-5
 
 
 def _known(epoch: object) -> dict[str, float]:
@@ -166,16 +149,6 @@ def test_tokens_tell_ranges_apart_and_know_only_the_training_part() -> None:
     ]
 
 
-def test_label_subsets_are_reproducible_in_each_split() -> None:
-    n = 90
-    split = (np.arange(n) % 3).astype(np.int8)
-    nothing = np.zeros(n, np.int64)
-    labels = Labels("t", nothing, nothing, nothing, nothing.astype(np.int32),
-                    nothing.astype(np.uint8), split)  # fmt: skip
-    some = chosen_rows(labels, "tuning", 10, seed=3)
-    assert len(some) == 10 and (split[some] == 1).all() and (np.diff(some) > 0).all()
-    assert np.array_equal(some, chosen_rows(labels, "tuning", 10, seed=3))
-    assert len(chosen_rows(labels, "tuning", 0, 3)) == 30
 
 
 def test_baselines_rank_well_and_repeat() -> None:

@@ -39,6 +39,3 @@ def test_nothing_is_claimed_where_nothing_is_shown() -> None:
     assert "count-based" not in " ".join(stated.details)
 
 
-def test_the_first_task_is_concluded_where_another_run_names_one() -> None:
-    assert conclusion(report(), "lab_of_another_run").headline.startswith("Anemia: ")
-    assert conclusion(forecast_report.report("", {})).headline == ""

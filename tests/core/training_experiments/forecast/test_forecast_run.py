@@ -14,26 +14,17 @@ from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataUseError, InputError
 from midchart.core.loaders.open import open_cohort
 from midchart.core.results.report import report, report_csv
-from midchart.core.runs import process
-from midchart.core.runs.directory import find_run, make_run, run_ids
-from midchart.core.runs.planner import plan
-from midchart.core.runs.process import cancel, start, status
-from midchart.core.runs.spec import parse_spec, read_spec
-from midchart.core.runs.worker import do_run
-from midchart.core.services.curve import attention_map
+from midchart.core.runs.directory import find_run, run_ids
+from midchart.core.runs.process import cancel, start
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training_experiments.forecast.evaluation import (
     prediction_files,
     read_columns,
-    stages,
 )
-from midchart.core.training_experiments.forecast.examples import examples, shuffled
-from midchart.core.training_experiments.forecast.experiment import items
-from midchart.core.training_experiments.forecast.spec import most_of
+from midchart.core.training_experiments.forecast.examples import shuffled
 from midchart.core.training_experiments.forecast.tables import compared_tables, finding, in_words
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import (
-    allow,
     continue_run,
     finished_run,
     until,
@@ -54,11 +45,6 @@ SPEC = {
     "protocol": {"preset": "corrected", "resamples": 200},
 }
 
-DEVIANT = {
-    "name": "differential", "clip": 0, "choose": "last", "split": "random", "norm": False,
-    "encoder": {"norm": "post"},
-}  # fmt: skip
-"""What the published run did otherwise, all at once."""
 
 
 @pytest.fixture(scope="module")
@@ -113,11 +99,6 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
     assert len(report_csv(run, tmp_path)) == len(tables)
 
 
-def test_a_run_waits_for_a_gpu_unless_its_spec_says_cpu(run: str) -> None:
-    plan = find_run(run).plan()
-    assert process.wanted(plan) == "cpu"
-    left_open = dataclasses.replace(plan, options={**plan.options, "device": ""})
-    assert process.wanted(left_open) == "gpu"
 
 
 def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
@@ -226,90 +207,14 @@ def test_forbidden_and_impossible_runs_are_refused_before_a_folder_is_made(place
     assert run_ids() == before
 
 
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"variants": ["softmaxx"]}, "Did you mean softmax"),
-        ({"variants": ["softmax", "softmax"]}, "twice"),
-        ({"variants": [{"name": "softmax", "gate": "joint"}]}, "no gate"),
-        ({"variants": [{"name": "gated_differential", "gate": "sometimes"}]}, "frozen, joint"),
-        ({"variants": [{"name": "gated_differential", "sign": "-"}]}, "1-g"),
-        ({"variants": [{"name": "h2o", "shares": 1}]}, "shares"),
-        ({"baselines": ["forest"]}, "boosting_counts"),
-        ({"seeds": [1, 1]}, "holds 1 twice"),
-        ({"epochs": 0}, "from 1"),
-        ({"devices": 0}, "from 1"),
-        ({"values": "yes"}, "true or false"),
-        ({"variants": [{"name": "softmax", "clip": -1}]}, "from 0"),
-        ({"variants": [{"name": "softmax", "choose": "first"}]}, "best, last"),
-        ({"variants": [{"name": "softmax", "split": "mine"}]}, "official, random"),
-        ({"variants": [{"name": "softmax", "encoder": {"norm": "no"}}]}, "post, pre"),
-        ({"limit": 5}, "subsample"),
-        ({"subsample": {"test": 5}}, "held_out"),
-        ({"subsample": {"train": -1}}, "from 0"),
-        ({"part": "test"}, "official split"),
-        ({"encoder": {"norm": "both"}}, "post, pre"),
-        ({"encoder": {"depth": 3}}, "norm"),
-        ({"arms": ["bm25"]}, "takes no arms"),
-    ],
-)
-def test_a_spec_is_checked(changes: dict[str, object], words: str) -> None:
-    with pytest.raises(InputError, match=words):
-        parse_spec({**SPEC, "data": "labs", **changes})
 
 
-def test_labels_of_each_split_can_be_limited_by_themselves(place: Path) -> None:
-    limited = {**SPEC, "data": "labs", "subsample": {"train": 2500, "held_out": 6000}}
-    options = parse_spec(limited).options
-    assert most_of(options) == {"train": 2500, "tuning": 0, "held_out": 6000}
-    data = labelled(open_cohort(place / "labs"))
-    limits = {"train": 70, "held_out": 50}
-    sample = examples(data.store(), data.labels("anemia"), with_values=True, most=limits)
-    assert [len(part) for _, part in sample.parts] == [70, 80, 50]
 
 
-def test_published_choices_are_off_by_default_and_separate(place: Path) -> None:
-    plain, single = parse_spec(
-        {**SPEC, "data": "labs", "variants": ["differential", DEVIANT]}
-    ).options["variants"]
-    assert (plain["clip"], plain["choose"], plain["split"]) == (1.0, "best", "official")
-    assert plain["encoder"] == {} and plain["label"] == "differential"
-    assert single["label"] == (
-        "differential choose=last clip=0 encoder.norm=post norm=False split=random"
-    )
-    assert single["options"] == {"norm": False} and single["encoder"] == {"norm": "post"}
 
 
-@pytest.mark.slow
-def test_a_tag_that_forbids_training_since_the_run_was_planned_is_obeyed(place: Path) -> None:
-    write_cohort(place / "closing")
-    folder = make_run(plan(read_spec({**SPEC, "data": str(place / "closing")})))
-    tag = place / "closing" / "midchart.toml"
-    tag.write_text(tag.read_text().replace("training_allowed = true", "training_allowed = false"))
-    with pytest.raises(DataUseError, match="does not allow training"):
-        do_run(folder)
-    assert not list(folder.path.glob("items/*")) and not (folder.path / "training").exists()
 
 
-def test_a_variant_on_a_split_of_its_own_is_compared_with_none(place: Path) -> None:
-    id = finished_run({
-        **SPEC, "data": str(place / "labs"), "baselines": [], "seeds": [1],
-        "variants": ["softmax", DEVIANT, {"name": "softmax", "choose": "last"}],
-    })  # fmt: skip
-    run_report = report(id)
-    by = {row["variant"]: row for row in run_report["tables"]["forecast"]}
-    apart = next(name for name in by if "split=random" in name)
-    # 15 % of 60 patients, with four labels each; the official third of them for the others.
-    assert (by[apart]["patients"], by[apart]["n"]) == (9, 36)
-    assert by[apart]["best_epoch"] == by["softmax choose=last"]["best_epoch"] == 2
-    summed = {row["variant"]: row for row in run_report["tables"]["summary"]}
-    assert summed[apart]["difference"] is None
-    assert summed["softmax choose=last"]["difference"] is not None
-    assert [row["n"] for row in run_report["tables"]["splits"]] == [80, 80, 80]
-    assert any("patients of another split" in warning for warning in run_report["warnings"])
-    assert set(attention_map(id, "anemia", 0, 1).models) and apart not in {
-        one.variant for one in attention_map(id, "anemia", 0, 1).models
-    }
 
 
 def test_a_random_split_keeps_patients_whole_and_repeats(place: Path) -> None:
@@ -322,30 +227,8 @@ def test_a_random_split_keeps_patients_whole_and_repeats(place: Path) -> None:
         assert len(set(one.split[one.patient == patient])) == 1
 
 
-def test_a_task_goes_by_the_papers_name_or_the_folders(place: Path) -> None:
-    folder = write_cohort(place / "prefixed", patients=6)
-    benchmark = folder / "EHRSHOT_ASSETS" / "benchmark"
-    (benchmark / "anemia").rename(benchmark / "lab_anemia")
-    cohort = open_cohort(folder)
-    options = parse_spec({**SPEC, "data": "labs", "tasks": ["anemia", "hyperkalemia"]}).options
-    assert {one.task for one in items(options, cohort)} == {"lab_anemia", "hyperkalemia"}
-    every = items({**options, "tasks": []}, cohort)
-    assert len(every) == 2 * (2 + 2 * 2)
-    assert len({one.name for one in every}) == len(every)
 
 
-def test_a_task_without_both_classes_fails_with_its_reason(place: Path) -> None:
-    folder = write_cohort(place / "one", patients=9)
-    file = folder / "EHRSHOT_ASSETS/benchmark/anemia/labeled_patients.csv"
-    lines = file.read_text().splitlines()
-    file.write_text("\n".join([lines[0], *(line.rsplit(",", 1)[0] + ",0" for line in lines[1:])]))
-    allow(folder, "training_allowed")
-    run = finished_run({**SPEC, "data": str(folder), "variants": ["softmax"], "seeds": [1]})
-    assert status(run)["failed"] == 3
-    tables = report(run)["tables"]
-    assert all("need both classes" in row["reason"] for row in tables["failures"])
-    assert tables["forecast"] == tables["summary"] == tables["verdict"] == []
-    assert tables["mean_difference"] == []
 
 
 ROW = {
@@ -381,15 +264,5 @@ def test_the_verdict_claims_no_more_than_the_row_shows(
     assert "1,000 labels of 100 patients" in in_words(row) and "30.0 %" in in_words(row)
 
 
-def test_a_p_that_is_not_estimable_is_stated_with_its_reason() -> None:
-    reason = "all positive labels are of one patient"
-    row = {**ROW, "holm_p": None, "difference_low": None, "difference_high": None}
-    text = in_words({**row, "not_estimable": reason})
-    assert f"+2.0 points against softmax, p not estimable as {reason}: not compared." in text
 
 
-def test_the_positive_weight_is_taken_out_of_probabilities_again() -> None:
-    """A calibrated model of prevalence 1/5 trained with weight 4 says 1/2 of everyone."""
-    shown = stages(np.zeros(3, np.float32), 4.0)
-    assert shown["raw"].tolist() == [0.5] * 3
-    assert shown["corrected"] == pytest.approx([0.2] * 3)

@@ -36,16 +36,7 @@ def test_the_question_is_worth_what_the_two_rows_say() -> None:
     assert "30.0 % [10.0, 60.0], no difference shown (the intervals overlap)" in text
 
 
-def test_a_gate_of_another_shape_is_not_what_the_question_is_worth() -> None:
-    other = variant("other", False, (0.7, 0.6, 0.75), (0.3, 0.1, 0.6)) | {"dim": 128}
-    assert conclusion(report(FIRST, other)).details == ()
 
 
-def test_the_published_faults_are_compared_with_the_corrected_gate() -> None:
-    fault = FIRST | {"fault": "all four", "auroc": 0.6, "ci_low": 0.55, "ci_high": 0.65}
-    (text,) = conclusion(report(FIRST, faults=[fault])).details
-    assert text.startswith("With all published faults: AUROC 0.600 [0.550, 0.650], the intervals")
 
 
-def test_a_run_without_a_variant_concludes_nothing() -> None:
-    assert conclusion(report()).headline == ""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +10,11 @@ import pytest
 
 from midchart.core.arms import ARMS
 from midchart.core.errors import SpecError, UnknownName, WorkFailed
-from midchart.core.gate.checkpoint import GateRecipe, Split
+from midchart.core.gate.checkpoint import GateRecipe
 from midchart.core.gate.cohort_training import split_pairs, train_gate
-from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.training import GateTrainer
 from midchart.core.loaders.open import open_cohort
-from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.results.items import rows
+from midchart.core.protocol import Protocol
 from midchart.core.results.report import report
 from midchart.core.runs.directory import RunDirectory, make_run
 from midchart.core.runs.planner import plan
@@ -100,13 +96,6 @@ def test_the_variants_are_those_of_the_protocol_each_once():
         assert one.salts(Protocol()) == ((0, 1, 2, 3) if "hash" in fields else (0,))
 
 
-def test_faults_start_from_the_corrected_gate_under_the_published_protocol_too():
-    published = PRESETS["published"]
-    (plain,) = [one for one in variants(["faults"], published) if one.fault == "none"]
-    assert plain.protocol(published).hash == "blake2"
-    assert plain.config(published).hashing == hashing_of(Protocol())
-    (standard,) = [one for one in variants(["loss"], published) if one.loss == "bce"]
-    assert standard.protocol(published) == published and len(variants(GROUPS, published)) == 35
 
 
 @pytest.mark.parametrize(
@@ -128,25 +117,10 @@ def test_a_wrong_spec_is_reported_in_one_line(changes: dict[str, Any], error: ty
     assert "\n" not in str(caught.value)
 
 
-def test_a_spec_that_names_nothing_trains_everything_for_fifteen_epochs():
-    options = read_spec({"kind": "gate", "data": "demo"}).options
-    assert options == {"variants": list(GROUPS), "epochs": 15}
-    ready = read_spec(Path(__file__).parents[4] / "docs" / "gate.toml")
-    assert (ready.kind, ready.options) == ("gate", options)
 
 
-def test_every_variant_has_one_row_and_the_split_is_saved(full_run: RunDirectory, cohort: Cohort):
-    assert [row["variant"] for row in rows(full_run.id, "variants")] == [
-        one.name for one in variants(["query", "loss", "faults"], Protocol())
-    ]
-    assert status(full_run.id)["done"] == status(full_run.id)["planned"] == 8
-    saved = Split(**{k: tuple(v) for k, v in json.loads(_text(full_run, "split.json")).items()})
-    assert saved == split_pairs(cohort, Protocol()).split
-    assert not list((full_run.path / "training").glob("*"))
 
 
-def _text(folder: RunDirectory, name: str) -> str:
-    return (folder.path / name).read_text()
 
 
 def test_the_tables_equal_a_training_computed_by_hand(
@@ -238,25 +212,8 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
     ] * 4
 
 
-def test_faults_are_shown_with_the_corrected_gate(run_report: dict[str, Any]):
-    table = {row["fault"]: row for row in run_report["tables"]["faults"]}
-    salted = [f"salted hash, process {i}" for i in (1, 2, 3)]
-    assert list(table)[:5] == ["none", "salted hash, same process", *salted]
-    assert len(table) == 12 and list(table)[-1] == "all four, process 3"
-    standard = run_report["tables"]["ablation"][0]
-    assert table["none"]["auroc"] == standard["auroc"]
-    assert table["none"]["recall"] == standard["recall"]
-    same = table["salted hash, same process"]["auroc"]
-    assert all(table[name]["auroc"] < same - 0.1 for name in salted)
-    assert not {row["fault"] for row in run_report["tables"]["ablation"] if "fault" in row}
-    assert len(run_report["tables"]["ablation"]) == 3
 
 
-def test_a_linear_head_is_warned_of_where_it_is_trained(place: Path, run_report: dict[str, Any]):
-    assert not any("linear" in text for text in run_report["warnings"])
-    assert any(
-        "linear head" in text for text in report(new_run(variants=["ablation"]).id)["warnings"]
-    )
 
 
 FEW = ["query", "loss"]
@@ -312,14 +269,6 @@ def test_a_failed_variant_has_a_reason_and_is_repeated_on_resume(full_run: RunDi
     assert contents(folder.id) == first(3, full_run)
 
 
-def test_a_split_that_is_not_the_saved_one_stops_the_run(full_run: RunDirectory, cohort: Cohort):
-    folder = new_run(variants=["loss"])
-    split = split_pairs(cohort, Protocol()).split
-    turned = dataclasses.replace(split, train=split.test, test=split.train)
-    (folder.path / "split.json").write_text(json.dumps(dataclasses.asdict(turned)))
-    with pytest.raises(WorkFailed, match="split is not the one"):
-        do_run(folder)
-    assert not rows(folder.id, "variants")
 
 
 def test_the_evaluation_uses_only_test_patients(cohort: Cohort):
