@@ -31,10 +31,6 @@ def test_each_header_is_set_on_every_answer(header, value):
     assert value in HEADERS[header]
 
 
-
-
-
-
 def test_the_app_is_reached_on_loopback_under_the_name_that_people_typed():
     assert "proxy_pass http://127.0.0.1:8501;" in DIRECTIVES
     assert "proxy_set_header Host $host;" in DIRECTIVES

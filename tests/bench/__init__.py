@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any
 
-from midchart.core import config as settings
 from midchart.core.registry import Registry
 
 Bench = Callable[[], dict[str, Any]]
@@ -69,14 +68,8 @@ def compare(
 
 
 def bench(names: Sequence[str], say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """Run the named benchmarks, or all that this machine can run.
-
-    ``say`` is called with a line at the start of each.
-
-    Those of a GPU (``_gpu_`` in their names) are left out without one, unless named.
-    """
-    runnable = [name for name in BENCHES.names() if "_gpu_" not in name or settings.gpus()]
-    chosen = list(names) or runnable
+    """Run the named benchmarks, or all; ``say`` is called with a line at the start of each."""
+    chosen = list(names) or BENCHES.names()
     functions = [BENCHES.get(name) for name in chosen]
     rows: list[dict[str, Any]] = []
     for name, run in zip(chosen, functions, strict=True):

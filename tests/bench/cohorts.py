@@ -109,8 +109,6 @@ def fhir_ndjson() -> dict[str, Any]:
         return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
 
 
-
-
 def _store(folder: Path, patients: int) -> EventStore:
     file = folder / "rows.parquet"
     draw = "hash(i, {0}) % {1}"
@@ -294,7 +292,3 @@ def curve() -> dict[str, Any]:
         fast_calls=5,
         within_ms=_ASK_MS,
     )
-
-
-
-

@@ -1,17 +1,9 @@
-"""Networks: attentions, a training on a GPU, the QCCS gate, and readers.
+"""Networks: attentions, the QCCS gate, and readers.
 
 Attentions of the EHRSHOT encoder: a training step compared with the plain one, on a CPU. A step is
 forward and backward of 64 sequences of 256 events, three quarters of them filled on average, on one
 thread. The plain side makes every n×n map and every row of the last layer; both have the same
 weights and no dropout.
-
-A whole EHRSHOT-sized training on a GPU, each attention, as a share of its computed floor: ``python
--m tests.bench ehrshot_gpu_softmax`` (and the other attentions) on a machine with a GPU; without one
-it says so in one line. Events are drawn; labels, lengths and vocabulary are of the size of
-EHRSHOT's anemia. Two epochs are trained and evaluated on tuning; the second, with everything warm,
-is the time of each of forty. The floor is what the card cannot beat: the arithmetic of all
-sequences at its matrix rate, or their traffic at its bandwidth, whichever takes longer, both
-measured in the same process.
 
 The QCCS gate: a record of 2,000 sentences scored for a question, and steps of its training, on a
 synthetic record of notes and readings, in which many short sentences come again, as they do in real
@@ -22,10 +14,8 @@ from __future__ import annotations
 
 import importlib
 import tempfile
-import time
-from collections.abc import Callable
 from contextlib import redirect_stderr
-from functools import cache, partial
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.errors import InputError, WorkFailed
+from midchart.core.errors import WorkFailed
 from midchart.core.gate.checkpoint import Gate, GateConfig, GateRecipe, Split
 from midchart.core.gate.examples import Pairs
 from midchart.core.gate.scoring import Scorer
@@ -51,7 +41,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from midchart.core.gate.training import GateModel
-    from midchart.core.training_experiments.forecast.examples import Examples
     from midchart.core.training_experiments.forecast.training import Encoder
 
 
@@ -122,7 +111,6 @@ def _map(name: str) -> dict[str, Any]:
     """One attention, forward and backward, by the exact solution and by bisection."""
     import torch
 
-    from midchart.core.attention import ATTENTIONS
     from midchart.core.attention.base import Shape
     from midchart.core.training.trainer import one_thread
 
@@ -157,116 +145,7 @@ def sparsemax() -> dict[str, Any]:
     return _map("sparsemax")
 
 
-_LABELS = {"train": 70_501, "tuning": 56_224}
-"""EHRSHOT's anemia."""
 _EVENTS, _VOCABULARY, _EPOCHS = 256, 20_000, 40
-_FLOP = 253e6
-"""Multiplications and additions of one sequence, forward and backward."""
-_BYTES = 3.6e6
-"""What the activations of one sequence move, forward and backward, in bfloat16."""
-_FORWARD = 1 / 3
-"""The share of either that examining alone takes."""
-_ASK_S = 60.0
-
-
-def drawn(
-    train: int, tuning: int, events: int = _EVENTS, vocabulary: int = _VOCABULARY
-) -> Examples:
-    """Examples of drawn tokens, half of which fill the window; labels hang on a token's count."""
-    import numpy as np
-
-    from midchart.core.training_experiments.forecast.examples import (
-        Examples,
-        SplitExamples,
-        Vocabulary,
-    )
-
-    rng = np.random.default_rng(0)
-    parts: list[SplitExamples] = []
-    at = 0
-    for n in (train, tuning, 256):
-        tokens = (vocabulary * rng.random((n, events)) ** 3).astype(np.int32).clip(2)
-        lengths = rng.integers(1, 2 * events, n).clip(max=events)
-        tokens[np.arange(events) < (events - lengths)[:, None]] = 0
-        often = (tokens == 2).sum(1)
-        label = (often > np.median(often)).astype(np.uint8)
-        label[:2] = (0, 1)
-        index = at + np.arange(n)
-        parts.append(SplitExamples(tokens, label, index, index))
-        at += n
-    first = np.arange(vocabulary, dtype=np.int32)
-    return Examples("anemia", Vocabulary(first, {}, vocabulary), *parts)
-
-
-def seconds_of(name: str, examples: Examples, device: str, **shape: Any) -> float:
-    """Seconds of the second of two epochs of training and examining on tuning."""
-    from midchart.core.training_experiments.forecast.spec import EncoderRecipe
-    from midchart.core.training_experiments.forecast.training import EncoderConfig, ForecastTrainer
-
-    size, events = examples.vocabulary.size, examples.train.tokens.shape[1]
-    config = EncoderConfig(size, name, {}, events, **shape)
-    texts = tuple(f"code {i}" if i else "" for i in range(size))
-    trainer = ForecastTrainer(examples, config, EncoderRecipe(epochs=2), "anemia?", texts, device)
-    trainer.run()
-    return trainer.history[-1].seconds
-
-
-def card() -> tuple[float, float]:
-    """Matrix rate in FLOP/s (bfloat16) and bandwidth in bytes/s of this machine's GPU."""
-    import torch
-
-    side = 8192
-    a = torch.randn(side, side, device="cuda", dtype=torch.bfloat16)
-    b = torch.empty(1 << 30, device="cuda", dtype=torch.uint8)
-    c = torch.empty_like(b)
-    return 2 * side**3 / _seconds(lambda: a @ a), 2 * len(b) / _seconds(lambda: c.copy_(b))
-
-
-def _seconds(work: Callable[[], Any], rounds: int = 20) -> float:
-    """Seconds of one call on the GPU, once warm."""
-    import torch
-
-    for _ in range(3):
-        work()
-    torch.cuda.synchronize()
-    begun = time.perf_counter()
-    for _ in range(rounds):
-        work()
-    torch.cuda.synchronize()
-    return (time.perf_counter() - begun) / rounds
-
-
-def floor_s(train: int, tuning: int, rate: float, bandwidth: float) -> float:
-    """Seconds that a training of so many labels a pass takes at least on such a card."""
-    passes = _EPOCHS * (train + _FORWARD * tuning)
-    return passes * max(_FLOP / rate, _BYTES / bandwidth)
-
-
-def _full_training(name: str) -> dict[str, Any]:
-    """An attention's training and its floor, measured; raises InputError without a GPU."""
-    import torch
-
-    if not torch.cuda.is_available():
-        raise InputError(
-            f"bench ehrshot_gpu_{name} measures a GPU, and none can be used here; run it on a "
-            "machine with one (torch.cuda.is_available() must be true)"
-        )
-    taken = _EPOCHS * seconds_of(name, drawn(_LABELS["train"], _LABELS["tuning"]), "cuda")
-    floor = floor_s(_LABELS["train"], _LABELS["tuning"], *card())
-    return {
-        "name": f"ehrshot_gpu_{name}",
-        "size": f"{_EPOCHS} epochs of {_LABELS['train']:,} × {_EVENTS} events on "
-        f"{torch.cuda.get_device_name()}; reference: the computed floor, ratio: its share",
-        "reference_ms": round(1e3 * floor, 1),
-        "fast_ms": round(1e3 * taken, 1),
-        "ratio": round(floor / taken, 4),
-        "ask": round(floor / _ASK_S, 4),
-        "reached": taken <= _ASK_S,
-    }
-
-
-for _name in ATTENTIONS.names():
-    BENCHES.register(f"ehrshot_gpu_{_name}")(partial(_full_training, _name))
 
 
 _SENTENCES, _GATE_STEPS = 2000, 100

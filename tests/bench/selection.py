@@ -209,5 +209,3 @@ def _entailment(name: str, size: str, ask: float, again: bool) -> dict[str, Any]
 def pairs() -> dict[str, Any]:
     """Every arm's pairs in batches of 32 as they come, and distinct pairs, sorted, none on disk."""
     return _entailment("pairs", "{entries} arms, {pairs} pairs, {distinct} distinct", 2, False)
-
-

@@ -196,11 +196,3 @@ def test_a_bad_spec_leaves_no_run(place: Path, tmp_path: Path, inside, change: s
     assert says in done.stderr
     assert len(done.stderr.strip().splitlines()) <= 3
     assert (set(runs.iterdir()) if runs.is_dir() else set()) == before
-
-
-
-
-
-
-
-

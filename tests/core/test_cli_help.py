@@ -52,5 +52,3 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
             words = words_of(example.replace("/tmp/", f"{tmp_path}/"))
             status = main(words)
             assert status == 0, f"{example}: {capsys.readouterr().err[-500:]}"
-
-

@@ -7,8 +7,6 @@ from midchart.core.format import interval, p_value, percent
 NAN = float("nan")
 
 
-
-
 def test_a_p_that_is_nan_is_not_estimable_and_an_interval_of_nan_is_none() -> None:
     assert (p_value(NAN), p_value(0.25), p_value(0.0001)) == (
         "p not estimable",

@@ -50,10 +50,6 @@ def test_help_describes_every_function() -> None:
         assert len(getattr(midchart, name).__doc__.splitlines()[0]) > 20
 
 
-
-
-
-
 def test_a_notebook_shows_an_error_in_one_line() -> None:
     shown = InputError("cohort: this is wrong")._render_traceback_()
     assert shown == ["InputError: cohort: this is wrong"]

@@ -53,10 +53,6 @@ def test_a_choice_that_runs_once_lacked_is_that_of_the_published_run():
     ), "in every row key"
 
 
-
-
-
-
 @pytest.mark.parametrize(
     ("table", "says"),
     [
@@ -75,5 +71,3 @@ def test_invalid_fields_are_named(table, says):
         parse(table)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
-
-

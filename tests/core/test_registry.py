@@ -97,7 +97,3 @@ def test_an_unknown_name_is_refused_with_the_valid_ones() -> None:
         with pytest.raises(UnknownName, match="bm25"):
             ARMS.get(name)
     assert issubclass(UnknownName, InputError)
-
-
-
-

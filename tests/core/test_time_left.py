@@ -29,15 +29,9 @@ def test_steps_of_a_round_may_differ_in_cost():
         assert left == pytest.approx(10.1 * (20 - patients), rel=0.05)
 
 
-
-
 def test_the_time_left_of_work_that_waits_grows():
     time_left = TimeLeft()
     for _ in range(20):
         time_left.after(1, 1.0, 20)
     waiting = [time_left.after(0, 10.0, 20) for _ in range(3)]
     assert waiting == sorted(waiting) and waiting[0] > 20.0
-
-
-
-

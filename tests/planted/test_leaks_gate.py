@@ -228,8 +228,6 @@ def test_a_gate_tested_on_training_patients_is_seen(
     assert "test: patients of another part" in gate_leaks(cohort, tmp_path)
 
 
-
-
 def test_qccs_plus_is_trained_on_the_stated_patients(cohort: Cohort, tmp_path: Path) -> None:
     assert plus_leaks(cohort, tmp_path) == set()
 

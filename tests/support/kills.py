@@ -162,30 +162,6 @@ def attack(kills: int, seed: int, longest_s: float, clock: bool, full: bool) -> 
     return f"{done} disturbed workers in {runs} finished runs: {lost} rows lost, 0 doubled or torn"
 
 
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
-
 def main() -> None:
     """Run the attack in a folder of its own."""
     parser = argparse.ArgumentParser(description=__doc__)

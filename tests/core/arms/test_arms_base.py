@@ -48,8 +48,6 @@ def test_top_k_is_a_stable_sort_of_everything(scores, k):
     assert top_k(np.array(scores, dtype=float), k, lambda: drawn).tolist() == plain
 
 
-
-
 def test_the_recency_buffer_holds_whole_events_and_skips_empty_ones():
     record = Record(
         "p1",
@@ -88,12 +86,6 @@ def test_undated_sentences_count_only_before_the_first_late_one():
     assert permitted == [static, early, between]
 
 
-
-
-
-
-
-
 def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest():
     record = chart("fever now", "nothing", "one two three", "four five", "six seven eight")
     half = Protocol(recency_percent=50)
@@ -117,8 +109,6 @@ def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest()
     ]  # fmt: skip
 
 
-
-
 @pytest.mark.parametrize(("side", "left"), [("earliest", ["e0", "e1"]), ("latest", ["e2", "e3"])])
 def test_full_selects_one_contiguous_range_from_the_side_the_protocol_names(side, left):
     record = chart("a b", "c d", "e f", "g h")
@@ -126,8 +116,6 @@ def test_full_selects_one_contiguous_range_from_the_side_the_protocol_names(side
     selection = ask("full", record, protocol=protocol, k=1, recency=1, tokens=5)
     assert ids(selection) == left and selection.cut == 2
     assert ("side kept", side) in selection.trace
-
-
 
 
 def test_random_depends_only_on_seed_record_and_question_and_is_nested_in_k():
@@ -213,12 +201,6 @@ def test_the_filter_drops_lines_without_clinical_content(text, gone):
     assert dropped(text) is gone
 
 
-
-
-
-
-
-
 word = st.sampled_from(["a", "b", "c", "d", "e", "fever", "glucose"])
 corpora = st.lists(st.lists(word, max_size=9), max_size=12)
 queries = st.lists(st.one_of(word, st.just("unseen")), max_size=6)
@@ -272,8 +254,6 @@ def test_a_selection_is_that_of_the_plain_formula_the_reasons_and_the_draw(corpu
     assert [k.sentence.id for k in selected] == [order[i] for i in best]
 
 
-
-
 @settings(deadline=None)
 @given(corpora, queries, st.sampled_from(["rank_bm25", "non_negative"]))
 def test_term_contributions_sum_exactly_to_the_score(corpus, query, idf):
@@ -284,7 +264,3 @@ def test_term_contributions_sum_exactly_to_the_score(corpus, query, idf):
         for _, part in index.explain(query, document):
             total += part
         assert total == score
-
-
-
-

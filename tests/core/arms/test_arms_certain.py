@@ -95,10 +95,6 @@ def test_a_sentence_is_kept_where_its_rank_is_within_the_largest_quantile_of_a_b
     assert 0 < len(expected) < len(TEXTS)
 
 
-
-
-
-
 def test_the_threshold_of_a_patient_comes_from_all_others(tmp_path):
     questions = drawn_questions(12)
     same_patient = {**questions[0], "patient": RECORD.digest, "last_rank": 1e6}
@@ -174,8 +170,6 @@ def test_all_pieces_of_a_new_patient_are_kept_as_often_as_promised_in_each_group
     assert np.mean(of_first) < 0.88
 
 
-
-
 def test_a_cohort_is_calibrated_and_its_own_patients_are_not_refused(cohort, tmp_path):
     file = tmp_path / "ward.json"
     calibration = calibrate(cohort, PROTOCOL, file)
@@ -232,7 +226,3 @@ def test_a_calibration_that_does_not_fit_is_refused(tmp_path, change, error, mes
     file.write_text(json.dumps(json.loads(file.read_text("utf-8")) | change), "utf-8")
     with pytest.raises(error, match=message):
         Certain(PROTOCOL, str(file)).select(RECORD, ASKED, Budget())
-
-
-
-

@@ -83,8 +83,6 @@ def test_the_fifty_best_of_bm25_are_ranked_by_the_model(folder):
     assert [k.sentence.id for k in ranked] != [k.sentence.id for k in by_bm25]
 
 
-
-
 def test_without_weights_the_arm_and_a_spec_that_names_it_are_refused(tmp_path, monkeypatch):
     monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path / "none"))
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
@@ -92,5 +90,3 @@ def test_without_weights_the_arm_and_a_spec_that_names_it_are_refused(tmp_path, 
     for refused in (lambda: ARMS.build("cross_encoder", Protocol()), lambda: parse_spec(spec)):
         with pytest.raises(MissingModel, match=r"ms-marco-MiniLM-L-6-v2 \(91 MB.*hf download"):
             refused()
-
-

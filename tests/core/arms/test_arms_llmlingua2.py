@@ -89,8 +89,6 @@ def test_chunks_lose_nothing_and_end_with_sentences_where_they_can(shape, room):
                 assert word[begin] == word[end]
 
 
-
-
 def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
     texts = texts_of(300)
     record = chart(*texts)
@@ -112,8 +110,6 @@ def test_a_long_record_is_compressed_to_the_word_limit_with_dates():
         for x in (selection, more)
     )
     assert one < other
-
-
 
 
 def test_the_published_variant_reads_only_the_first_characters():
@@ -148,12 +144,6 @@ def test_the_packages_threshold_keeps_the_same_share_of_every_chunk():
             probabilities = words.probability[inside & wanted]
             assert probabilities.min() >= words.probability[inside & ~wanted].max()
     assert abs(facts(by_chunk)["words kept"] - 300) <= words.chunk[-1] / 2
-
-
-
-
-
-
 
 
 class OneTokenAWord:

@@ -83,8 +83,6 @@ def test_no_word_of_a_chunk_too_long_for_the_window_is_lost(unit):
     assert all(not prompt.cut for prompt in reader.prompts)
 
 
-
-
 def test_the_published_variant_loses_the_question_at_fifty_chunks_and_the_corrected_one_does_not():
     record, reader = readings(1500), Writer(window=32_768, words=90)
     published = parse("published")
@@ -120,8 +118,6 @@ def test_a_summary_is_generated_only_once():
         assert len(stranger.prompts) == 4
 
 
-
-
 @pytest.mark.parametrize("make", [Writer, GroupWriter])
 def test_failed_summaries_are_reported_and_the_others_used(make):
     record = readings(100)
@@ -132,10 +128,6 @@ def test_failed_summaries_are_reported_and_the_others_used(make):
     assert len(after.prompts) == 1
 
 
-
-
-
-
 def test_summaries_are_folded_to_the_token_budget_and_the_excess_counted():
     reader = Writer()
     assert summarise(readings(100), reader).tokens == 48
@@ -144,10 +136,6 @@ def test_summaries_are_folded_to_the_token_budget_and_the_excess_counted():
     none = summarise(readings(100), reader, tokens=5)
     assert (none.lines, none.tokens, none.cut) == ((), 0, 1)
     assert any(p.question == FOLD for p in reader.prompts)
-
-
-
-
 
 
 def test_a_reader_that_cannot_write_is_refused():

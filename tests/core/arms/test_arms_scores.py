@@ -78,8 +78,6 @@ def test_scores_cover_the_record_up_to_the_cutoff():
     assert scores.times[2] == np.datetime64(START + timedelta(days=2))
 
 
-
-
 def test_an_arm_that_cannot_score_gives_a_reason_and_hides_no_other():
     oracle, bm25 = table("oracle", "bm25").arms
     assert "no located evidence" in oracle.problem
@@ -87,8 +85,6 @@ def test_an_arm_that_cannot_score_gives_a_reason_and_hides_no_other():
     assert not bm25.problem and bm25.kept.any()
     with pytest.raises(UnknownName, match="bm52"):
         api.explain(RECORD, ASKED, "bm52", "e0", parse())
-
-
 
 
 def test_only_arms_with_terms_explain():

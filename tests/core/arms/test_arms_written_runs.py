@@ -55,7 +55,3 @@ def test_invalid_arms_are_refused_before_a_run_is_made(place: Path, arm, says):
     assert "\n" not in str(error.value)
     for word in says:
         assert word in str(error.value)
-
-
-
-

@@ -101,8 +101,6 @@ def test_entailment_is_found_by_its_label_in_any_order(tiny_models, tmp_path, mo
     assert Entailment().probabilities(PAIRS) == pytest.approx(share[:, column], abs=1e-5)
 
 
-
-
 @pytest.mark.parametrize(
     ("labels", "reason"),
     [
@@ -121,10 +119,6 @@ def test_without_one_entailment_label_the_model_is_refused(
     for refused in (require, Entailment):
         with pytest.raises(MissingModel, match=reason):
             refused()
-
-
-
-
 
 
 def test_a_pair_is_scored_once_and_its_order_counts(place):
@@ -159,9 +153,3 @@ def test_batching_changes_scores_only_by_rounding(tiny_models, name, precision):
     # The bound is narrow enough to notice a pair that was given another's score, or other padding.
     if precision == "float32":
         assert most < 1e-3 * expected.std(axis=0).min()
-
-
-
-
-
-

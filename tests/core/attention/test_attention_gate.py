@@ -17,8 +17,6 @@ def gate(joint=False, config=None):
         return CodeGate(QUESTION, TEXTS, config, joint)
 
 
-
-
 def test_a_frozen_gate_takes_no_gradient_and_padding_is_0():
     frozen, codes = gate(), torch.tensor([[0, 3, 1], [2, 2, 0]], dtype=torch.int32)
     with pytest.raises(ValueError, match="freeze"):
@@ -55,14 +53,3 @@ def test_losses_computed_by_hand():
     rare = torch.zeros(100).index_fill(0, torch.tensor([0]), 1.0)
     assert float(gate_loss(torch.zeros(100), rare, "focal")) == pytest.approx(0.206211, abs=1e-6)
     assert torch.isfinite(gate_loss(torch.tensor([90.0, -90.0]), torch.zeros(2), "focal"))
-
-
-@pytest.mark.parametrize("kind", ["bce", "focal"])
-def test_a_loss_over_what_is_real_is_that_of_the_real_ones_alone(kind: str) -> None:
-    draw = torch.Generator().manual_seed(3)
-    logits = torch.randn(40, generator=draw)
-    labels = (torch.rand(40, generator=draw) < 0.2).float()
-    real = torch.rand(40, generator=draw) < 0.6
-    alone = gate_loss(logits[real], labels[real], kind)
-    torch.testing.assert_close(gate_loss(logits, labels, kind, real), alone)
-    assert float(gate_loss(logits, labels, kind, torch.zeros_like(real))) == 0

@@ -85,8 +85,6 @@ def test_masks_and_gates_may_differ_by_query(variant, need):
     assert (weights.masked_select(~causal[:, None].expand_as(weights)) == 0).all()
 
 
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("need", [False, True])
 def test_gradients_equal_finite_differences(variant, need):
@@ -119,8 +117,6 @@ def test_a_sequence_of_padding_alone_gives_zero_and_no_nan(variant, need):
     assert computed["out"][0].abs().max() > 0
 
 
-
-
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_half_precision_is_near_and_half_precision(variant):
     tensors = inputs(time=70, lengths=(70, 40, 1), dtype=torch.float32)
@@ -148,5 +144,3 @@ def test_weights_are_returned_on_request_and_sum_to_one_less_lambda(variant):
         )
     else:
         assert (total < 1).all() == bool((module.strength() > 0).all())
-
-

@@ -82,12 +82,6 @@ def test_differential_with_lambda_0_and_no_norm_is_softmax_of_the_first_halves()
     torch.testing.assert_close(call(module, tensors)[0], halves(tensors))
 
 
-
-
-
-
-
-
 @pytest.mark.parametrize("sign", ["g", "1-g"])
 def test_gates_of_0_and_1_give_no_or_full_differential_attention(sign):
     tensors, gated = inputs(), build("gated_differential", sign=sign)
@@ -139,8 +133,6 @@ def test_h2o_rounds_up_keeps_cls_and_breaks_ties_to_the_earlier():
     # Five events: ⌈2.5⌉ = 3, of norms 9, 5 and the earliest 2; seven places have room for 4.
     assert selection.index[selection.mask].tolist() == [0, 1, 2, 5]
     assert selection.mask.tolist() == [[True, True, True, True, False]]
-
-
 
 
 @pytest.mark.parametrize("tensors", [inputs(), inputs(queries=1)])

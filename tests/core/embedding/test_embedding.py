@@ -47,8 +47,6 @@ def test_a_text_is_encoded_once(embedder):
     assert embedder.encoded == before + 1
 
 
-
-
 def test_a_vector_hardly_depends_on_its_batch(embedder, tmp_path):
     """The tolerance that minilm.py states."""
     long = [f"{'word ' * n}end {n}" for n in range(0, 80, 7)]
@@ -77,18 +75,6 @@ def test_a_second_process_encodes_nothing_loads_no_model_and_asks_no_network(tmp
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["0", "False", str(expected.astype("f8").sum())]
-
-
-
-
-
-
-
-
-
-
-
-
 
 
 WRITER = """

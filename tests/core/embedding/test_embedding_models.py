@@ -44,12 +44,6 @@ def test_the_packaged_weights_equal_the_published_file():
     assert weights.problem(MINILM) == ""
 
 
-
-
-
-
-
-
 def test_false_weights_in_the_package_are_refused(tiny, monkeypatch):
     monkeypatch.setattr(weights, "_package_folder", lambda package, inside: tiny)
     with pytest.raises(MissingModel, match=r"not the published file.*53aa51172d14"):
@@ -70,14 +64,6 @@ def test_missing_weights_are_reported_with_size_path_and_command(tmp_path, monke
         weights.locate("all-MiniLM")
 
 
-
-
-
-
-
-
-
-
 def test_the_hidden_states_equal_those_of_transformers(tiny):
     import torch
     from transformers import BertModel
@@ -89,5 +75,3 @@ def test_the_hidden_states_equal_those_of_transformers(tiny):
         expected = reference(input_ids=tokens, attention_mask=mask).last_hidden_state
         states = MiniLM(tiny)._bert.hidden(tokens, mask)
     assert torch.allclose(states[mask.bool()], expected[mask.bool()], atol=1e-6)
-
-

@@ -153,11 +153,3 @@ def test_the_notes_of_each_task(place: Path) -> None:
         assert len(orders) > 24
     with pytest.raises(SpecError, match="there are 20"):
         task_cohort(opened, 3, 1, 21, 42)
-
-
-
-
-
-
-
-

@@ -142,5 +142,3 @@ def test_lines_and_bundles_give_one_record(tmp_path: Path) -> None:
     spread = (tmp_path / "lines" / "a.ndjson").read_text().replace("\n", f"\n{blank}\n")
     digests.add(read_cohort(write(tmp_path / "spread", {"a.ndjson": spread})).records["p1"].digest)
     assert len(digests) == 1
-
-

@@ -34,10 +34,6 @@ def test_four_arms_in_one_chart_share_neither_colour_nor_marker(labels):
     assert looks[labels[0]] == look_of(labels[0]), "the first keeps its own"
 
 
-
-
-
-
 def shares(labels: list[str], chance: float | None, bands: tuple[str, ...]) -> list[dict[str, Any]]:
     """Rows of recall, the later arm the better."""
     return [
@@ -81,10 +77,6 @@ def test_a_share_of_kept_evidence_has_its_chance_level_in_every_figure() -> None
     assert "chance 12.5" in str(shown.layout.yaxis.ticktext)
     lines = drawn(shares(["bm25"], 0.125, ("0-10", "90-100")), EVIDENCE_BY_POSITION, KEPT)
     assert [12.5, 12.5] in [list(trace.y) for trace in lines.data]
-
-
-
-
 
 
 def test_names_of_rows_and_lines_are_text() -> None:

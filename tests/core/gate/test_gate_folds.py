@@ -54,10 +54,6 @@ def test_each_patient_is_held_out_once_and_scored_by_that_gate(fitted: tuple[Pat
     assert seen_by("qccs", gate, cohort, "") == []
 
 
-
-
-
-
 def test_patients_who_are_asked_the_same_question_are_in_one_fold(
     fitted: tuple[Path, Path],
 ) -> None:

@@ -57,10 +57,6 @@ def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_
     assert evaluation.unread == {split.test[0]}
 
 
-
-
-
-
 def reworded(folder: Path) -> None:
     """Ask every question in other words: as many pairs come of it, of other texts."""
     file = folder / "clinician-instruction-responses.tsv"
@@ -91,10 +87,6 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
     assert epochs_run == [1, 2]
     assert all((again.weights[name] == fresh.weights[name]).all() for name in fresh.weights)
     assert not list(gate.glob("training-*"))
-
-
-
-
 
 
 @pytest.mark.parametrize(

@@ -93,8 +93,6 @@ def test_equal_texts_score_alike_and_parts_add_up(texts: list[str], question: st
                 assert text[start:end].lower() == term.text
 
 
-
-
 def test_an_exact_match_is_nearer_than_any_other_word():
     plus = random_plus()
     record = ready(plus.weights, TEXTS)

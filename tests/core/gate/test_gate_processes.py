@@ -133,8 +133,6 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return printed.err
 
 
-
-
 @pytest.mark.parametrize("patients", [3, 4])
 def test_few_patients_are_refused_or_make_a_gate_that_can_be_saved(
     place: Path, tmp_path: Path, patients: int, capsys: pytest.CaptureFixture[str]
@@ -148,5 +146,3 @@ def test_few_patients_are_refused_or_make_a_gate_that_can_be_saved(
     else:
         assert main([*call, "--json"]) == 0
         json.loads(capsys.readouterr().out)
-
-

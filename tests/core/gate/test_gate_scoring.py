@@ -71,8 +71,6 @@ def test_batched_scores_equal_scoring_one_sentence_at_a_time(head: str, query: b
     assert (np.abs(scores - close) / np.maximum(1, np.abs(scores).max())).max() < 1e-5
 
 
-
-
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     save_gate(tmp_path / "gate", random_gate(GateConfig(Hashing(buckets=50), dim=4)))
@@ -90,16 +88,12 @@ def test_a_saved_gate_is_loaded_unchanged(saved: Path):
     assert json.loads((saved / "gate.json").read_text())["hash"]["name"] == "blake2"
 
 
-
-
 def refused(folder: Path, reason: str, asked: Hashing | None = None) -> None:
     with pytest.raises(DataError) as caught:
         load_gate(folder, asked)
     text = str(caught.value)
     assert reason in text and "\n" not in text and str(folder) in text
     assert "train-gate" in text and caught.value.exit_status == 2
-
-
 
 
 def test_missing_and_broken_files_are_reported_in_one_line(saved: Path, tmp_path: Path):
@@ -122,8 +116,6 @@ def test_missing_and_broken_files_are_reported_in_one_line(saved: Path, tmp_path
         shutil.rmtree(other)
 
 
-
-
 def test_the_parts_of_a_score_add_up_to_it(trained: Gate):
     for gate in (trained, random_gate(GateConfig(dim=8, head="deep")), random_gate()):
         scorer = Scorer(gate)
@@ -137,13 +129,3 @@ def test_the_parts_of_a_score_add_up_to_it(trained: Gate):
             for term in explanation.terms:
                 assert all(text[a:b].lower() == term.text or "İ" in text[a:b]
                            for a, b in term.spans)  # fmt: skip
-
-
-
-
-
-
-
-
-
-

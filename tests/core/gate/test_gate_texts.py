@@ -45,8 +45,6 @@ def test_batched_n_grams_equal_one_text_at_a_time(texts: list[str], hashing: Has
         assert ids == gram_ids(hashing, texts[row])
 
 
-
-
 def test_golden_ids():
     """1 + H(gram) mod 4999 for the grams "abc" and "bcd" of "ABCD", by hand."""
 
@@ -67,8 +65,6 @@ def test_golden_ids():
 
 
 METFORMIN = [2456, 2453, 2290, 4437, 3874, 4445, 781]
-
-
 
 
 def test_published_limits_of_a_text():

@@ -69,8 +69,6 @@ def test_a_resume_refuses_another_gate_and_accepts_the_same_one_retrained(
     assert not begun
 
 
-
-
 @pytest.mark.slow
 def test_every_arm_is_evaluated_on_patients_no_gate_was_trained_on(place: Path):
     cohort = open_cohort(str(place / "data" / "cohorts" / "demo"))

@@ -77,8 +77,6 @@ def test_a_batch_gives_each_item_its_own_verdict_at_half_the_price(server, tmp_p
     assert SECRET_TEXT not in "".join(p.read_text() for p in files)
 
 
-
-
 def test_failed_batch_items_have_a_reason(server):
     server.outcome = lambda place: ["succeeded", "errored", "expired", "canceled"][place % 4]
     verdicts = dict(judge(server).judge_many(items(8)))
@@ -86,12 +84,6 @@ def test_failed_batch_items_have_a_reason(server):
     assert len(reasons) == 6 and verdicts[0].outcome == "correct"
     assert "has an error of its own" in reasons[1] and "within a day" in reasons[2]
     assert "canceled it" in reasons[3]
-
-
-
-
-
-
 
 
 def test_a_killed_run_collects_its_batch_and_repeats_no_call(server, tmp_path):
@@ -149,10 +141,6 @@ def test_a_batch_whose_id_was_lost_counts_at_its_highest_cost_and_is_asked_again
     assert sum(spent[1:]) == pytest.approx(sum(v.usage.cost_usd for v in verdicts.values()))
 
 
-
-
-
-
 def test_a_budget_limits_batches(server, tmp_path):
     one = judge(server, tmp_path)
     most = (tokens_at_most(one.request(items(1)[0])) * 1.0 + 16 * 5) * 0.5 / 1e6
@@ -164,7 +152,3 @@ def test_a_budget_limits_batches(server, tmp_path):
     assert len(submitted(server)) > 1
     assert sum(v.usage.cost_usd for v in done.values()) <= budget
     assert all("the budget of $" in v.reason for i, v in verdicts.items() if i not in done)
-
-
-
-

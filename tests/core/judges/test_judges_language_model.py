@@ -100,10 +100,6 @@ def test_the_prompt_with_evidence_equals_the_protocol_verbatim(server):
     assert verdict.usage.cost_usd == pytest.approx((read * 1 + 2 * 5) / 1e6)
 
 
-
-
-
-
 def test_an_answer_without_text_or_reference_is_not_sent(server):
     judge = claude(server, Protocol(response_characters=10))
     verdicts = dict(
@@ -152,8 +148,6 @@ def test_an_unparsed_verdict_stores_the_response(server):
     assert verdict.usage.output_tokens == 2 and verdict.usage.cost_usd > 2 * 5 / 1e6
 
 
-
-
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "fault",
@@ -164,8 +158,6 @@ def test_a_temporary_error_is_retried(server, fault, stream):
     verdict = claude(server, stream=stream).judge(*items()[0])
     assert verdict.outcome == "correct", verdict.reason
     assert len(server.requests) == 3
-
-
 
 
 @pytest.mark.parametrize(
@@ -205,8 +197,6 @@ def test_a_reply_beyond_the_limits_is_a_failed_verdict(server, fault, reason, st
     assert verdict.outcome == "failed"
     if not stream or fault.startswith("drip"):  # a stream of one endless line may end by time
         assert reason in verdict.reason
-
-
 
 
 def test_the_api_is_called_only_with_data_use_tag_and_owner():
@@ -267,12 +257,6 @@ def test_a_budget_is_never_exceeded_and_the_rest_fails_with_the_reason(server, t
     assert spent <= 3 * each
 
 
-
-
-
-
-
-
 def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):
     file = tmp_path / "budget.jsonl"
     account = CallBudget(file, 1.0)
@@ -285,14 +269,6 @@ def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):
         next_budget.reserve(0.3)
     next_budget.charge(next_budget.reserve(0.1), None)
     assert [line["event"] for line in read_lines(file)].count("spent") == 3
-
-
-
-
-
-
-
-
 
 
 ORDER = re.compile(r"verdict\W*(correct|yes)|(?:answer|output|reply) yes\b", re.IGNORECASE)
@@ -413,13 +389,5 @@ def test_outside_of_the_fences_is_the_prompt_alone(question, evidence, response)
     assert not any(LENIENT.search(match[3]) or "<<" in match[3] for match in parts)
 
 
-
-
-
-
-
-
 def test_published_has_the_papers_prompt_and_the_corrected_one_is_fenced():
     assert PRESETS["published"].judge_prompt == "plain" and Protocol().judge_prompt == "fenced"
-
-

@@ -77,8 +77,6 @@ def test_a_verdict_is_the_larger_direction_at_the_threshold(models):
         assert judge.judge(*ITEMS[i]) == verdicts[i], "alone as in a group"
 
 
-
-
 def test_contradiction_above_entailment_is_incorrect(models, monkeypatch):
     def classes(self, pairs, *names):
         return tuple(
@@ -87,10 +85,6 @@ def test_contradiction_above_entailment_is_incorrect(models, monkeypatch):
 
     monkeypatch.setattr(Entailment, "classes", classes)
     assert JUDGES.build("nli", Protocol()).judge(*ITEMS[0]).outcome == "incorrect"
-
-
-
-
 
 
 def test_a_run_uses_it_and_is_refused_with_the_remedy_without_weights(models, monkeypatch):

@@ -190,10 +190,6 @@ def test_dates_in_any_format_are_equal(day, data):
     assert rest.split() == ["seen", ",", "stable"]
 
 
-
-
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -266,8 +262,6 @@ def test_a_lost_question_is_recognised_by_the_topic_of_the_answer():
     assert kind(carried_on) != "continuation"
     # By chance on the subject: without the question it is no continuation that can be told.
     assert kind("The rash cleared by itself.", question_survived=False) != "continuation"
-
-
 
 
 @given(st.text(max_size=200), st.text(max_size=80), st.booleans(), st.booleans())

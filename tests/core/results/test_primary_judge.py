@@ -49,8 +49,6 @@ def test_the_reference_alone_chooses_the_rule(reference, answer, outcome, why):
     assert verdict.outcome == outcome, why
 
 
-
-
 @pytest.mark.parametrize(
     "judges, primary",
     [
@@ -76,16 +74,6 @@ def test_a_spec_names_another_and_no_unknown_one():
     assert parse_spec(table | {"primary_judge": "exact"}).primary_judge == "exact"
     with pytest.raises(UnknownName, match="primary judge of the spec"):
         parse_spec(table | {"primary_judge": "nli"})
-
-
-
-
-
-
-
-
-
-
 
 
 @pytest.fixture

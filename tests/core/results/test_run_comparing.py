@@ -74,8 +74,6 @@ def test_paired_counts_computed_by_hand(cohort):
     assert back["difference"] == -row["difference"], "the leftmost is the baseline"
 
 
-
-
 def test_a_difference_that_unscored_outcomes_overturn_is_not_claimed(cohort):
     """Two runs that keep nothing and everything differ; once the first has six of eight failed,
     the two left are all that is scored, and the six could go either way."""
@@ -119,10 +117,6 @@ def test_what_differs_in_the_specs_is_reported_and_nothing_else(cohort):
     assert set(differing) == {"protocol.seed", "spec.arms", "spec.limit", "planned"}
 
 
-
-
-
-
 def test_what_cannot_be_compared_is_stated(cohort, tmp_path):
     first = selection_run(cohort, FIRST)
     other = write_cohort(tmp_path / "data" / "cohorts" / "other", records=2, events=21)
@@ -154,8 +148,6 @@ def test_evidence_is_compared_where_the_reader_sees_it(cohort):
     assert row["baseline_share"] == 1.0 and "run_kept_but_cut" not in row
 
 
-
-
 def test_the_command_line_compares(cohort, tmp_path, capsys):
     first, second = selection_run(cohort, FIRST), selection_run(cohort, SECOND, seed=1)
     assert main(["compare", first, second, "--json"]) == 0
@@ -168,5 +160,3 @@ def test_the_command_line_compares(cohort, tmp_path, capsys):
     with (tmp_path / "out" / "results.csv").open() as file:
         assert next(csv.DictReader(file))["only_baseline"] == "3"
     assert main(["compare", first]) == 2
-
-

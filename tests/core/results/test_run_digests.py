@@ -34,8 +34,6 @@ def change_a_row(folder: RunDirectory) -> None:
         connection.execute(f"COPY rows TO '{file}' (FORMAT parquet)")
 
 
-
-
 def test_changed_rows_are_named_by_report_compare_and_export(
     folder: RunDirectory, cohort: Path, tmp_path: Path, capsys
 ) -> None:
@@ -63,12 +61,6 @@ def test_changed_rows_are_named_by_report_compare_and_export(
         printed = capsys.readouterr()
         assert (printed.out + printed.err).count(CHANGED) == 1
     assert (tmp_path / "c.html").read_text(encoding="utf-8").count(CHANGED) == 1
-
-
-
-
-
-
 
 
 def test_the_methods_paragraph_names_run_cohort_protocol_and_counts(cohort: Path) -> None:

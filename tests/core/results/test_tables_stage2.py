@@ -67,8 +67,6 @@ def test_accuracy_equals_a_plain_loop(tables, rows):
     assert one["n"] + one["unparsed"] == 1
 
 
-
-
 def test_refusals_are_counted_separately(tables, rows):
     answers = {a["key"]: a for a in rows[0]}
     for row in tables["refusals"]:
@@ -234,10 +232,6 @@ def test_a_difference_that_rests_on_one_patient_is_not_claimed():
     assert row["patient_low"] > 0 and row["verdict"] == "better"
 
 
-
-
-
-
 def test_agreement_of_judges_equals_a_plain_loop(tables, rows):
     by_key = {(v["answer_key"], v["judge"]): v["outcome"] for v in judged(rows[1])}
     for row in tables["judges"]:
@@ -281,9 +275,3 @@ def test_identical_answers_of_several_arms_count_once_in_agreement(tmp_path, row
         assert overall["both_yes"] == sum(v[one] > 0 and v[other] > 0 for v in both.values())
         parts = [r for r in tables["judges"] if r["reader"] == overall["reader"]]
         assert overall["n"] < sum(r["n"] for r in parts), "an arm has one answer to a question"
-
-
-
-
-
-

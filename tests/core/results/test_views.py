@@ -43,8 +43,6 @@ def test_a_view_names_columns_that_its_table_has(kind: str) -> None:
             assert not ends or any(pair <= set(columns) for pair in ends), (view.name, measure)
 
 
-
-
 def test_values_have_the_first_interval_that_is_known() -> None:
     view = View("position", "?", "accuracy", (SHARE,), "line", across="band")
     estimates = values(ROWS, view, SHARE)
@@ -55,10 +53,6 @@ def test_values_have_the_first_interval_that_is_known() -> None:
         (estimates[2].row, "0-10", 0.75, 0.6, "by patient", 10),
     ]  # fmt: skip
     assert estimates[0].clusters == 6 and estimates[0].text == "50.0 % [30.0, 70.0]"
-
-
-
-
 
 
 @pytest.mark.parametrize("kind", ["forest", "line", "grid"])
@@ -77,9 +71,3 @@ def test_a_figure_has_a_marker_for_each_value(kind: Any) -> None:
     )
     assert numbers == [0, 1, 2]
     assert "75.0 %" in alt(estimates, view, SHARE)
-
-
-
-
-
-

@@ -36,7 +36,3 @@ def test_every_kind_of_run_has_an_example_on_the_demo_as_it_is_made_now(installa
         assert run["cohort_here"] == expected, run["name"]
         if not run["group"]:
             assert any(api.report(run["run"])["tables"].values()), run["name"]
-
-
-
-

@@ -52,8 +52,6 @@ def test_another_value_or_date_of_the_same_item_is_listed_in_both_directions(evi
     assert [p.sentence.text for p in passages(record, other)] == [evidence]
 
 
-
-
 def test_the_newest_is_marked_by_the_date_that_a_sentence_states_and_copies_are_counted():
     old, new = "Ferritin 47 ng/mL on 06/17/2021.", "Ferritin 53 ng/mL."
     record = record_of("Ferritin 88 ng/mL.", old, new, new)
@@ -69,17 +67,11 @@ def test_the_newest_is_marked_by_the_date_that_a_sentence_states_and_copies_are_
     assert [p.sentence.text for p in listed] == [old], "nothing after the question's cut-off"
 
 
-
-
 def sample(name: str) -> Path:
     path = SAMPLES / name
     if not path.exists():
         pytest.skip("the open samples are not beside this checkout")
     return path
-
-
-
-
 
 
 @pytest.fixture(params=["synthea_fhir", "omop54"])

@@ -59,8 +59,6 @@ def test_questions_are_reworded_and_withdrawn_and_the_file_only_grows(cohort: Pa
     assert stat.S_IMODE((cohort / QUESTIONS_FILE).stat().st_mode) == 0o600
 
 
-
-
 @pytest.mark.parametrize(
     ("question", "says"), [("  ", "1 to 2,000"), ("x" * 2001, "2,001"), ("Same?", "already")]
 )
@@ -72,10 +70,6 @@ def test_questions_that_cannot_be_kept_are_refused(cohort: Path, question: str, 
         api.keep_question(cohort, "p9", "Who?")
     with pytest.raises(UnknownName):
         api.answer_question(cohort, "own-none", "x")
-
-
-
-
 
 
 def test_evidence_of_a_record_that_changed_is_located_by_its_text(cohort: Path) -> None:
@@ -118,5 +112,3 @@ def test_the_exported_table_loads_again_beside_the_same_records(
     (other / "questions.tsv").write_text(table)
     data = api.open_data(other)
     assert data.gold[id].spans == api.open_data(cohort).gold[id].spans
-
-

@@ -159,8 +159,6 @@ def test_evidence_that_is_marked_later_counts_at_once_and_in_later_runs(cohort: 
     ]  # fmt: skip
 
 
-
-
 @pytest.mark.slow
 def test_a_cancelled_run_shows_what_is_missing_and_resumes(cohort: Path) -> None:
     run = asked(cohort)
@@ -177,7 +175,3 @@ def test_a_cancelled_run_shows_what_is_missing_and_resumes(cohort: Path) -> None
     assert sum(c["state"] == "not asked yet" for c in cells) == 4
     api.wait(api.resume(run))
     assert {c["state"] for c in api.answer_cells(run)} == {"answered"}
-
-
-
-

@@ -45,8 +45,6 @@ def test_check_and_curve_are_those_of_a_complete_reading(demo: Path) -> None:
         assert api.curve_choices(cohort) == choices
 
 
-
-
 def test_a_changed_file_makes_a_new_summary_and_removes_the_old(demo: Path) -> None:
     assert api.reading_progress(demo) is None
     before = api.check(demo)
@@ -65,10 +63,6 @@ def test_a_large_cohort_is_read_by_a_process_that_says_how_far_it_is(
     assert api.reading_progress(demo) == api.ReadingProgress(0, 6)
     until(lambda: api.reading_progress(demo) is None, "the records are read")
     assert api.check(demo) == check_cohort(open_cohort(demo))
-
-
-
-
 
 
 def problem(path: Path) -> str:

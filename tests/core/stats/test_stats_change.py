@@ -29,8 +29,6 @@ def test_the_change_is_that_of_the_shares():
     assert share_change([[1, 2], [3, 3]], [[2, 2], [0, 3]]) == pytest.approx(2 / 5 - 4 / 5)
 
 
-
-
 def test_pairs_are_narrower_than_other_patients():
     rng = np.random.default_rng(1)
     widths = {
@@ -67,5 +65,3 @@ def test_the_p_value_of_other_patients_is_that_of_all_permutations():
         np.random.default_rng(0),
     )  # fmt: skip
     assert p == pytest.approx(2 / 20, abs=0.02)
-
-

@@ -116,8 +116,6 @@ def test_agreement_where_all_ratings_are_negative():
     assert np.isnan(positive_of(table))
 
 
-
-
 PAPER_N = (366, 222, 168, 138, 150, 204, 174, 186, 246, 342)
 """Rows per decile of the paper's data, six models a cluster (docs/methods.md, Experiment 1)."""
 
@@ -171,12 +169,4 @@ def test_resamples_without_rows_of_a_bin_are_nan_and_left_out_of_its_interval():
     assert bootstrap.n.tolist() == [3, 1, 0]
 
 
-
-
-
-
-
-
 ROWS, LONGEST = 2_000, 10_000
-
-

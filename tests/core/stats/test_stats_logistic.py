@@ -68,8 +68,6 @@ def test_interval_and_p_follow_students_t():
     assert fit.p(2) > 0.0
 
 
-
-
 def test_data_without_a_finite_fit_give_none():
     u = np.linspace(-1, 1, 40)
     x = np.column_stack([np.ones(40), u, u * u])
@@ -88,5 +86,3 @@ def test_clusters_that_fit_exactly_give_no_standard_error():
     two, label = np.full(40, 2.0), np.arange(40)
     assert clustered_logistic(x, np.ones(40), two, label) is None
     assert clustered_logistic(x, np.r_[2.0, np.ones(38), 0.0], two, label) is not None
-
-

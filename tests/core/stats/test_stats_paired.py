@@ -169,8 +169,6 @@ def test_the_smallest_detectable_difference_has_the_power_and_a_smaller_one_has_
     assert stricter is None or stricter >= smallest - 1e-6
 
 
-
-
 def test_positive_agreement_of_tables():
     tables = [[[3, 1], [2, 10]], [[0, 0], [0, 4]]]
     assert positive_of(tables) == pytest.approx([6 / 9, np.nan], nan_ok=True)
@@ -195,8 +193,6 @@ def test_repeat_agreement_equals_the_share_of_agreeing_pairs(yes):
         for marks in ([1] * y + [0] * (4 - y) for y in yes)
     ]
     assert repeat_agreement(counts) == pytest.approx(by_hand)
-
-
 
 
 def _sums(correct, n):
@@ -235,8 +231,6 @@ def test_clustered_wilson_interval_contains_its_proportion(pairs):
     assert 0 <= interval.low <= interval.estimate <= interval.high <= 1
 
 
-
-
 def test_cluster_totals_equal_the_clustered_bootstrap():
     # Clusters of which each has a row: the same stream of numbers gives the same means.
     draw = rng(2)
@@ -272,10 +266,6 @@ def test_reported_interval_is_the_expanded_percentiles_and_at_least_the_score_in
     assert reported_interval(np.zeros(50), 6, wide) == (wide.low, wide.high)
     with pytest.raises(ValueError, match="two clusters"):
         expanded_level(1)
-
-
-
-
 
 
 def test_agreement_floors_are_the_measures_at_the_bounds_of_the_shares():

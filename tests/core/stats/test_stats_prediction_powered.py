@@ -153,10 +153,6 @@ def test_the_expected_width_with_more_cards_is_the_width_with_more_cards():
     assert now.width_after_ten == pytest.approx(later.width, rel=0.1)
 
 
-
-
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_intervals_of_20_patients_hold_the_share_of_the_population(setting):

@@ -31,8 +31,6 @@ def test_too_few_patients_give_no_finite_threshold(alpha, needed):
     assert hierarchical_quantile([1.0] * (needed - 1), list(range(needed - 1)), alpha) == math.inf
 
 
-
-
 def test_a_question_of_a_new_patient_is_covered_although_those_of_one_patient_are_alike():
     rng = np.random.default_rng(7)
     covered, trials = 0, 1500

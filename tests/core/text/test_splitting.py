@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from midchart.core.text import count_tokens, cut_event, cut_note, one_line
 from midchart.core.text.splitting import split
 from midchart.core.types import Event
-from tests.bench.units import reason, unit_boundaries
+from tests.support.units import reason, unit_boundaries
 
 PROSE = (
     "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "

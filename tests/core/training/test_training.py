@@ -98,7 +98,3 @@ def test_a_non_finite_loss_stops_before_saving(tmp_path: Path) -> None:
     with pytest.raises(WorkFailed, match="NaN or infinite in epoch 1"):
         trainer.run(checkpoint=tmp_path / "line.safetensors")
     assert not list(tmp_path.iterdir()) and not trainer.history
-
-
-
-

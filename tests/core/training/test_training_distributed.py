@@ -51,5 +51,3 @@ def test_two_processes_train_the_weights_of_one_and_are_reported(tmp_path: Path)
     logits = two_processes.logits(FOUND.held_out)
     assert np.allclose(logits, single.logits(FOUND.held_out), atol=1e-3)
     assert np.abs(logits - by_one(2).logits(FOUND.held_out)).max() > 0.01  # they did learn
-
-

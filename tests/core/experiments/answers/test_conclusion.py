@@ -149,8 +149,6 @@ def test_a_difference_that_only_some_judges_show_is_said_so():
     assert judged_by(tables, "r", "token_overlap", "j").endswith("The figures below are by j.")
 
 
-
-
 def report(tables: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"tables": tables, "primary_judge": "j", "warnings": [], **more}
 
@@ -167,8 +165,6 @@ def test_the_conclusion_is_by_the_primary_judge_whichever_judge_is_shown():
         assert stated.details[0].startswith("Judged by j, the primary judge of this run.")
     assert "The figures below are by Exact values (offline)." in stated.details[0]
     assert "rule-based" in stated.details[-1], "a caution about the judge that is shown"
-
-
 
 
 def test_training_patients_and_faults_of_the_protocol_are_part_of_the_conclusion():

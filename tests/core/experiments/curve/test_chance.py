@@ -70,8 +70,6 @@ def test_the_chance_is_the_share_of_all_subsets_that_hold_a_hit(n, hits):
     assert chance_of_hit(n, hits, 0.5) == pytest.approx(between)
 
 
-
-
 @st.composite
 def pieces_of_evidence(draw: st.DrawFn) -> tuple[int, list[set[int]]]:
     """Candidates, and pieces as sets of them, which may overlap."""
@@ -98,8 +96,6 @@ def test_the_chance_of_all_pieces_is_the_share_of_all_subsets_that_hold_each_pie
         assert chance == pytest.approx(signed / math.comb(n, draws), abs=1e-9)
     halfway = (chance_of_all(n, union, n - 1) + chance_of_all(n, union, n)) / 2
     assert chance_of_all(n, union, n - 0.5) == pytest.approx(halfway)
-
-
 
 
 def pieces_asked(*places: tuple[int, str]):
@@ -137,10 +133,6 @@ def test_all_pieces_are_kept_where_each_is_and_any_where_one_is(events, any_piec
     assert prompted["evidence_all_in_prompt"] == all_pieces
 
 
-
-
-
-
 def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
     """``random`` itself, under 500 seeds: its mean recall, and the chance at its mean tokens."""
     question, chance = asked(), asked().chance
@@ -154,10 +146,6 @@ def test_it_is_the_mean_recall_of_the_arm_random_at_equal_tokens():
         lexical, evidence, tokens = np.mean(random_recalls, axis=0)
         assert chance.lexical(tokens) == pytest.approx(lexical, abs=0.07)
         assert chance.any_piece(tokens) == pytest.approx(evidence, abs=0.07)
-
-
-
-
 
 
 @pytest.fixture(scope="module")
@@ -213,5 +201,3 @@ def test_every_recall_has_its_chance_and_the_share_of_evidence(run):
     assert [r["chance"] for r in swept] == [
         overall[label, "any piece"]["chance"] for label in ("bm25 k=1", "bm25 k=9")
     ]
-
-

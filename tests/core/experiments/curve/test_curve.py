@@ -46,8 +46,6 @@ def rows(seed: int = 0, clusters: int = 40, models: int = 3, effect: float = 0.0
     )
 
 
-
-
 @pytest.mark.parametrize("bins", [10, 5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_curve_equals_the_reference_draw_by_draw(bins: int, seed: int):
@@ -129,10 +127,6 @@ def test_positions_move_between_clusters_that_the_same_models_answered():
     assert mixed.homogeneity_p == 1 / 1000
 
 
-
-
-
-
 @pytest.mark.parametrize("places", [1, 2])
 def test_the_normal_limit_has_the_moments_of_the_draws(places: int, monkeypatch):
     rng = np.random.default_rng(7)
@@ -162,8 +156,6 @@ def test_the_normal_limit_has_the_moments_of_the_draws(places: int, monkeypatch)
             assert np.abs(ends[0] - ends[1]).max() < 0.2 * sd.max()
 
 
-
-
 def test_the_papers_figures_are_reproduced():
     accuracy = np.array([row["accuracy"] for row in published_curve()])
     n = np.array(PUBLISHED_N)
@@ -188,8 +180,6 @@ def test_the_papers_figures_are_reproduced():
     assert 100 * share == pytest.approx(published["answers_between_p10_and_p90"]["value"], abs=0.05)
 
 
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
@@ -212,7 +202,3 @@ def test_any_answers_give_a_valid_curve(drawn, bins: int):
     for p in (curve.gap_p, curve.homogeneity_p, curve.difference_p, curve.quadratic_p):
         assert np.isnan(p) or 0.0 < p <= 1.0
     assert np.array_equal(np.isnan(curve.ci_low), curve.clusters < 2)
-
-
-
-

@@ -12,12 +12,9 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from midchart.core.experiments.curve.tables import published_curve, study
 from tests.simulations.curve_power import (
     LIKENESS,
-    PUBLISHED_N,
     TESTS,
-    answers,
     even_design,
     power,
     published_design,
@@ -26,10 +23,6 @@ from tests.simulations.curve_power import (
 
 def even(questions: int, _: np.random.Generator):
     return even_design(questions)
-
-
-
-
 
 
 @pytest.mark.parametrize(
@@ -55,21 +48,3 @@ def test_a_planted_effect_is_found():
     assert rates.rejected["difference"] >= 34
     assert rates.rejected["either"] >= 34
     assert rates.gap > rates.null_gap
-
-
-def test_published_counts_give_a_gap_near_19_points_by_chance():
-    """Accuracy is the published curve's own, 44.6 %; the answers to a question are alike by .42."""
-    curve = published_curve()
-    accuracy = sum(row["accuracy"] * n for row, n in zip(curve, PUBLISHED_N, strict=True)) / 2196
-    assert accuracy == pytest.approx(0.446, abs=0.0005)
-    rates = power(published_design, accuracy, 0.0, LIKENESS, 60, np.random.default_rng(5), 300)
-    assert rates.null_gap == pytest.approx(0.19, abs=0.007)
-    assert rates.gap == pytest.approx(0.19, abs=0.02)
-    # With the same likeness the intervals are as wide as the published ones: mean width 23.7.
-    widths, rng = [], np.random.default_rng(6)
-    for seed in range(6):
-        drawn = study(answers(published_design(rng), accuracy, LIKENESS, rng), 10, 500, seed)
-        widths.append(np.mean(drawn.ci_high - drawn.ci_low))
-    published = np.mean([row["ci_high"] - row["ci_low"] for row in curve])
-    assert published == pytest.approx(0.237, abs=0.001)
-    assert np.mean(widths) == pytest.approx(published, abs=0.015)

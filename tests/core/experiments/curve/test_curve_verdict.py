@@ -40,14 +40,6 @@ def test_a_loss_in_the_middle_is_stated_and_not_called_a_cause():
     assert "Not significant" not in text
 
 
-
-
-
-
-
-
-
-
 @settings(max_examples=40, deadline=None)
 @given(
     st.lists(

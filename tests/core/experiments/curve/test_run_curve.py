@@ -119,10 +119,6 @@ def test_the_numbers_equal_counts_of_the_answers(done):
     assert {row["n"] for row in stated} == {3}
 
 
-
-
-
-
 def test_the_api_returns_the_rows_of_the_run(done, place):
     cohort, protocol = api.open_data("tiny"), Protocol(resamples=200)
     for stratum, value in (("all", ""), ("model", "<b>c</b>"), ("specialty", "medicine")):
@@ -137,8 +133,6 @@ def test_the_api_returns_the_rows_of_the_run(done, place):
     assert choices["strata"]["model"] == sorted(MODELS)
     assert (choices["answers"], choices["unused"], choices["questions"]) == (144, 48, 48)
     assert choices["simulated"] is False
-
-
 
 
 def test_the_papers_score_is_exact_for_structured_values_and_else_token_overlap(place):
@@ -177,10 +171,6 @@ def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):
         assert taken.responses.right.sum() == observed.score("clinician")[rows].sum()
 
 
-
-
-
-
 def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
     spec = {**SPEC, "strata": ["model"], "scores": ["clinician", "jaccard"]}
     undisturbed = make_run(plan(read_spec(spec)))
@@ -204,8 +194,6 @@ def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
     assert len(tables[0]["summary"]) == 6
 
 
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -227,10 +215,6 @@ def test_impossible_choices_are_refused_in_one_line(place, change, says):
         api.start({**SPEC, **change})
     assert says in str(error.value) and "\n" not in str(error.value)
     assert api.status() == before
-
-
-
-
 
 
 def test_the_demos_declared_effect_is_what_its_curve_shows(place):

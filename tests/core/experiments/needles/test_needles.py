@@ -117,8 +117,6 @@ def test_depths_are_hit_within_a_line_and_ascend(parts):
     )
 
 
-
-
 def test_distractors_stay_in_place_while_the_needle_moves():
     haystack = cut(record_of([("measurement", 1, "98")] * 60))
     needle = needles_of(haystack.record, 1)[0]
@@ -177,8 +175,6 @@ def test_distractors_leave_one_right_answer(seed: int):
         assert needle.day < date(2015, 3, 1)
 
 
-
-
 def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
     record = record_of([("measurement", 1, "98")] * 100)
     measured = Measured(record, PROTOCOL)
@@ -193,11 +189,3 @@ def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
     assert isinstance(around, Haystack) and around.last == 100  # the long note does not fit
     lone = Measured(record_of([("note", 1, "word " * 1000)]), PROTOCOL).cut(500)
     assert isinstance(lone, str) and "whole events" in lone
-
-
-
-
-
-
-
-

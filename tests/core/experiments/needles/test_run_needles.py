@@ -82,8 +82,6 @@ def full_run(cohort: Path) -> str:
     return run
 
 
-
-
 def test_cells_are_paired_and_every_prompt_holds_its_needle(full_run: str):
     tables = report(full_run)["tables"]
     heat = tables["heatmap"]
@@ -143,10 +141,6 @@ def test_a_planted_effect_is_detected_and_none_without_it(full_run: str):
     assert [row["haystack_tokens"] <= row["length"] for row in tables["lengths"]] == [True] * 8
 
 
-
-
-
-
 def test_a_record_too_short_is_refused_for_that_length_and_reported(cohort: Path):
     run = finished_run(
         spec(
@@ -162,12 +156,6 @@ def test_a_record_too_short_is_refused_for_that_length_and_reported(cohort: Path
     assert any("2 at 50000 tokens" in warning for warning in run_report["warnings"])
     with pytest.raises(SpecError, match="cut to any"):
         start(spec(cohort, lengths=[50_000]))
-
-
-
-
-
-
 
 
 def test_unscored_items_bound_a_contrast_and_every_cell():
@@ -202,8 +190,6 @@ def test_unscored_items_bound_a_contrast_and_every_cell():
     assert cell["patient_low"] is None, "four patients give no interval"
     edge = _counted([row | {"correct": True} for row in items if row["depth"] == 0])
     assert edge["patient_low"] < edge["accuracy"] == edge["patient_high"] == 1
-
-
 
 
 @pytest.mark.parametrize(
@@ -319,5 +305,3 @@ def test_moved_notes_are_reported_with_null_and_detectable_difference(notes: Pat
     cuts = tables["cuts"]
     assert sum(cut["questions"] - cut["refused"] for cut in cuts) == steady["series"] == len(asked)
     assert any("date of the moved note is out of order" in text for text in document["warnings"])
-
-

@@ -72,10 +72,6 @@ def test_variants_of_one_seed_share_all_but_the_attention():
         assert all(torch.equal(x, states["softmax"][key]) for key, x in shared.items())
 
 
-
-
-
-
 @pytest.mark.parametrize("name", ATTENTIONS.names())
 def test_a_patient_without_events_has_a_forecast(name):
     model = encoder(name).eval()

@@ -91,8 +91,6 @@ def test_a_seed_determines_the_weights_also_after_an_interruption(
     assert not np.array_equal(other.logits(examples.tuning), uninterrupted.logits(examples.tuning))
 
 
-
-
 def _known(epoch: object) -> dict[str, float]:
     """nan is unequal to itself; -1 stands for it."""
     fields = dataclasses.asdict(epoch)  # type: ignore[call-overload]
@@ -147,8 +145,6 @@ def test_tokens_tell_ranges_apart_and_know_only_the_training_part() -> None:
         1,
         2,
     ]
-
-
 
 
 def test_baselines_rank_well_and_repeat() -> None:

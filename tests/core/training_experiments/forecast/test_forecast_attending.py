@@ -65,10 +65,6 @@ def test_attention_weights_of_every_variant_reproduce_the_stored_score(run: str)
     assert other.stored == api.forecast_sequences(run, TASK, 3).scores["softmax"][0]
 
 
-
-
-
-
 def test_labels_that_changed_since_are_not_shown_as_the_examined_ones(
     run: str, place: Path
 ) -> None:
@@ -82,9 +78,3 @@ def test_labels_that_changed_since_are_not_shown_as_the_examined_ones(
             api.attention_map(run, TASK, 40, 3)
     finally:
         file.write_text(before)
-
-
-
-
-
-

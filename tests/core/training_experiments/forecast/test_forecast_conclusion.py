@@ -37,5 +37,3 @@ def test_nothing_is_claimed_where_nothing_is_shown() -> None:
         "Anemia: no attention is significantly better or worse than Softmax."
     )
     assert "count-based" not in " ".join(stated.details)
-
-

@@ -46,7 +46,6 @@ SPEC = {
 }
 
 
-
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory):
     with workspace_at(tmp_path_factory.mktemp("forecast")) as folder:
@@ -97,8 +96,6 @@ def test_a_run_holds_every_model_and_table(run: str, tmp_path: Path) -> None:
     assert published["anemia", "differential"]["paper_auroc"] == 0.824
     assert published["anemia", "softmax"]["auroc"] == pytest.approx(np.mean(base))
     assert len(report_csv(run, tmp_path)) == len(tables)
-
-
 
 
 def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
@@ -207,16 +204,6 @@ def test_forbidden_and_impossible_runs_are_refused_before_a_folder_is_made(place
     assert run_ids() == before
 
 
-
-
-
-
-
-
-
-
-
-
 def test_a_random_split_keeps_patients_whole_and_repeats(place: Path) -> None:
     labels = labelled(open_cohort(place / "labs")).labels("anemia")
     one, two, other = shuffled(labels, 7), shuffled(labels, 7), shuffled(labels, 8)
@@ -225,10 +212,6 @@ def test_a_random_split_keeps_patients_whole_and_repeats(place: Path) -> None:
     assert counted == [42, 9, 9]
     for patient in np.unique(one.patient):
         assert len(set(one.split[one.patient == patient])) == 1
-
-
-
-
 
 
 ROW = {
@@ -262,7 +245,3 @@ def test_the_verdict_claims_no_more_than_the_row_shows(
     assert finding(row) == expected
     assert ("collapsed in 2 of 3 seeds" in in_words(row)) is (expected == "collapsed")
     assert "1,000 labels of 100 patients" in in_words(row) and "30.0 %" in in_words(row)
-
-
-
-

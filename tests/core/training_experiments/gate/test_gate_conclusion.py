@@ -34,9 +34,3 @@ def test_the_question_is_worth_what_the_two_rows_say() -> None:
         "Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart"
     )
     assert "30.0 % [10.0, 60.0], no difference shown (the intervals overlap)" in text
-
-
-
-
-
-

@@ -96,8 +96,6 @@ def test_the_variants_are_those_of_the_protocol_each_once():
         assert one.salts(Protocol()) == ((0, 1, 2, 3) if "hash" in fields else (0,))
 
 
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "reason"),
     [
@@ -115,12 +113,6 @@ def test_a_wrong_spec_is_reported_in_one_line(changes: dict[str, Any], error: ty
     with pytest.raises(error, match=reason) as caught:
         read_spec(spec(**changes))
     assert "\n" not in str(caught.value)
-
-
-
-
-
-
 
 
 def test_the_tables_equal_a_training_computed_by_hand(
@@ -212,10 +204,6 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
     ] * 4
 
 
-
-
-
-
 FEW = ["query", "loss"]
 
 
@@ -267,8 +255,6 @@ def test_a_failed_variant_has_a_reason_and_is_repeated_on_resume(full_run: RunDi
     do_run(folder)
     assert status(folder.id)["failed"] == 0
     assert contents(folder.id) == first(3, full_run)
-
-
 
 
 def test_the_evaluation_uses_only_test_patients(cohort: Cohort):
