@@ -11,7 +11,8 @@ mid-sentence where
 - ``line``: it has eight words or more, ends without a mark, and the next begins on the next line.
 
 Table rows end only at their line's end and are not counted; a list item, or a label with a colon,
-does not continue what precedes it under ``line``. The rules read layout and words only. Cuts of sentences longer than the protocol's ``sentence_tokens`` are counted
+does not continue what precedes it under ``line``. The rules read layout and words only. Cuts of
+sentences longer than the protocol's ``sentence_tokens`` are counted
 apart.
 """
 
