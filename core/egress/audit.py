@@ -122,10 +122,12 @@ def received(*, cohort: str, size: int) -> None:
     _write("received", cohort=cohort, size=size)
 
 
-def removed(event: str, *, who: str, removal: str, **facts: Any) -> None:
-    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed, by whom, and
-    how many files. ``removal``: its number, by which :func:`is_noted` knows the line."""
-    _write(event, who=who, removal=removal, **facts)
+def removed(event: str, *, removal: str, **facts: Any) -> None:
+    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed.
+
+    ``removal``: its number, by which :func:`is_noted` knows the line.
+    """
+    _write(event, removal=removal, **facts)
 
 
 def is_noted(removal: str) -> bool:

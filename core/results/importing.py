@@ -13,23 +13,19 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, Any, cast
-
-from pydantic import Field, TypeAdapter
+from typing import Any, cast
 
 from midchart.core import config as settings
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import by_name_alone, person
 from midchart.core.loaders.open import content_digest
-from midchart.core.options import Options
-from midchart.core.parsing import read_document, user_path
+from midchart.core.parsing import user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
@@ -41,13 +37,13 @@ from midchart.core.runs.plan import Plan, default_primary
 from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.runs.spec import LARGEST_SPEC
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import replacing, sync_folder, writing
+from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.packed_tables import checked_batches
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier, quoted
-from midchart.core.storage.staging import incoming, undeleted
+from midchart.core.storage.staging import incoming
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -87,19 +83,6 @@ ROWS_AT_ONCE = 10_000
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
-_REVIEWS = r"_shared|[a-z0-9][a-z0-9-]{0,31}"
-_Lines = Sequence[Mapping[str, Any]]
-
-
-class Begun(Options):
-    """An import of a run as it is written down: the run's id, and SHA-256 of the reviewers' files
-    that come with it, by name."""
-
-    run: Annotated[str, Field(pattern=rf"^{RUN_ID.pattern}$")]
-    reviews: dict[Annotated[str, Field(pattern=rf"^({_REVIEWS})$")], str]
-
-
-_IMPORT = TypeAdapter(Begun)
 Read = Callable[[int], bytes]
 """Gives at most so many of the bytes that follow; none at the end."""
 Opener = Callable[[str], AbstractContextManager[Read]]
@@ -216,77 +199,36 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
             stored = code_of_import(code, {*reviews, *renamed.values()})
             if stored != code:
                 renamed[code] = stored
-        reviews = {renamed.get(name, name): lines for name, lines in reviews.items()}
         make_read_only(fresh)
-        taken = _enter(fresh, final, reviews, path.name)
+        for name, lines in reviews.items():
+            target = fresh.path / "reviews" / f"{renamed.get(name, name)}.jsonl"
+            target.parent.mkdir(exist_ok=True)
+            target.write_bytes(b"".join(map(encode, lines)))
+        with exclusive(settings.imports_lock()):
+            if final.path.exists():
+                raise InputError(f"run {run} already exists: {final.path}")
+            audit.run_action("run imported", run=run, file=path.name)
+            fresh.path.rename(final.path)
+            sync_folder(final.path.parent)
+            taken = settle_reviews(run)
     facts = {"run": run, "folder": str(final.path), **cohort, "reviews": taken}
     return {**facts, "reviewers_renamed": renamed} if renamed else facts
 
 
-# The run's folder and its reviewers' files appear together. What is about to appear is written down
-# first: after a kill the next start completes it, or takes it back (:func:`recover_imports`).
-
-_BEGUN = ".import-begun-"
-
-
-def _enter(
-    fresh: RunDirectory, final: RunDirectory, reviews: Mapping[str, _Lines], file: str
-) -> list[str]:
-    """Put a complete run and the reviewers' files that are not there yet in their places; gives the
-    names of these files."""
-    place = reviews_folder(final.id)
-    texts = {
-        name: b"".join(map(encode, lines))
-        for name, lines in reviews.items()
-        if not (place / f"{name}.jsonl").exists()
-    }
-    with exclusive(settings.imports_lock()):
-        if final.path.exists():
-            raise InputError(f"run {final.id} already exists: {final.path}")
-        begun = {"run": final.id, "reviews": {n: sha256(t).hexdigest() for n, t in texts.items()}}
-        note = settings.data_folder() / f"{_BEGUN}{secrets.token_hex(8)}.json"
-        write_json(note, begun)
-        try:
-            for name, text in texts.items():
-                with replacing(place / f"{name}.jsonl") as written:
-                    written.write_bytes(text)
-            audit.run_action("run imported", run=final.id, file=file)
-            fresh.path.rename(final.path)
-            sync_folder(final.path.parent)
-        finally:
-            _end(note, begun)
-    return list(texts)
-
-
-def _end(note: Path, begun: Mapping[str, Any]) -> None:
-    """End an import as it was written down: without the run's folder nothing of it stays."""
-    place = reviews_folder(begun["run"])
-    if not (settings.runs_folder() / begun["run"]).exists():
-        for name, digest in begun["reviews"].items():
-            file = place / f"{name}.jsonl"
-            if file.is_file() and sha256(read_regular(file)).hexdigest() == digest:
-                file.unlink()
-    for unfinished in place.glob(".*.jsonl.*"):
-        unfinished.unlink()
-    if place.is_dir() and not any(place.iterdir()):
-        place.rmdir()
-    note.unlink()
-    sync_folder(note.parent)
-
-
-def recover_imports() -> list[str]:
-    """End the imports of runs that killed processes have begun; gives a line for each that cannot
-    be ended. The caller holds :func:`midchart.core.config.imports_lock`."""
-    problems: list[str] = []
-    for unfinished in settings.data_folder().glob(f".{_BEGUN}*"):
-        problems += undeleted(unfinished)
-    for note in sorted(settings.data_folder().glob(f"{_BEGUN}*.json")):
-        try:
-            with writing(note.parent):
-                _end(note, read_document(read_regular(note), note.name, _IMPORT, "delete the file"))
-        except InputError as error:
-            problems.append(f"an import that was begun is not ended: {error}")
-    return problems
+def settle_reviews(run: str = "*") -> list[str]:
+    """Move the reviewers' files in the folders of imported runs to the folder of reviews, where
+    more can be added; a file that is there already stays. Gives the names of those that were moved.
+    """
+    moved: list[str] = []
+    for inside in settings.runs_folder().glob(f"{run}/reviews"):
+        place = reviews_folder(inside.parent.name)
+        place.mkdir(parents=True, exist_ok=True)
+        for file in sorted(inside.glob("*.jsonl")):
+            if not (place / file.name).exists():
+                file.rename(place / file.name)
+                moved.append(file.stem)
+        shutil.rmtree(inside)
+    return moved
 
 
 def make_read_only(folder: RunDirectory) -> None:

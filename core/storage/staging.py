@@ -1,37 +1,24 @@
-"""Hidden folders in which something is made until it is complete, or deleted.
+"""Hidden folders in which something is made until it is complete, or from which it is deleted.
 
-What is made is renamed to its name in one step; what is deleted is renamed first. A killed process
+What is made is renamed to its name in one step; what is removed is renamed first. A killed process
 leaves a hidden folder whose lock nobody holds, which :func:`sweep` deletes.
 """
 
 from __future__ import annotations
 
 import errno
-import os
-import re
-import secrets
 import shutil
 import tempfile
-import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from midchart.core import config as settings
 from midchart.core.errors import InputError
-from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
 
 INCOMING, OUTGOING = ".incoming-", ".outgoing-"
-UNLOCKED = (".new-", ".import-", ".removed-", ".probe-")
-"""Beginnings of hidden folders without a lock: of a run that is being made, and of versions before
-locks. Those of a killed process are recognised by their age."""
-EXPORTED = ".export-"
-_EXPORTED = re.compile(re.escape(EXPORTED) + "[0-9a-f]{16}")
-_ELSEWHERE = "elsewhere"
-_HIDDEN = ".*-*"
-_AGE_S = 600.0
 _LOCK = "lock"
 _TRIES = 100
 """Deletions of a folder to which another process adds meanwhile, at most."""
@@ -76,34 +63,18 @@ def temporary_folder() -> Generator[Path]:
 @contextmanager
 def folder_at(place: Path) -> Generator[Path]:
     """An empty hidden folder in ``place``, which may be any folder of the account's: what is made
-    in it is renamed to its name there. After a kill the next start deletes it too, as it is
-    written down in a temporary folder first. Raises OSError where it cannot be made."""
-    with temporary_folder() as notes:
-        folder = place / f"{EXPORTED}{secrets.token_hex(8)}"
-        (notes / _ELSEWHERE).write_bytes(os.fsencode(folder.absolute()))
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            if os.path.lexists(folder):  # it stays written down, so that the next start tries again
-                notes.parent.rename(temporary_root() / f"{OUTGOING}{secrets.token_hex(8)}")
-
-
-def _delete_elsewhere(temporary: Path) -> list[str]:
-    """:func:`undeleted` what :func:`folder_at` noted in a temporary folder that was left."""
-    note = temporary / "files" / _ELSEWHERE
-    if not note.is_file():
-        return []
-    folder = Path(os.fsdecode(read_regular(note)))
-    return undeleted(folder) if _EXPORTED.fullmatch(folder.name) and folder.is_dir() else []
+    in it is renamed to its name there. Raises OSError where it cannot be made."""
+    with tempfile.TemporaryDirectory(
+        prefix=".export-", dir=place, ignore_cleanup_errors=True
+    ) as folder:
+        yield Path(folder)
 
 
 def sweep_temporary() -> list[str]:
     """:func:`sweep` the temporary folders."""
     root = temporary_root()
     try:
-        if any(root.glob(_HIDDEN)):
+        if any(root.glob(f"{INCOMING}*")):
             with exclusive(root / _LOCK):
                 return sweep(root)
         return []
@@ -154,33 +125,17 @@ def delete_tree(folder: Path) -> None:
                 raise
 
 
-def sweep(root: Path, spared: tuple[str, ...] = ()) -> list[str]:
-    """Delete the hidden folders in ``root`` that killed processes have left, with what they note
-    elsewhere; gives one line for each that cannot be deleted, which stays for the next start.
+def sweep(root: Path) -> list[str]:
+    """Delete the folders of :func:`incoming` in ``root`` that killed processes have left; gives one
+    line for each that cannot be deleted, which stays for the next start.
 
-    The caller holds the guard of :func:`incoming`. ``spared``: beginnings of names that are left.
+    The caller holds the guard of :func:`incoming`.
     """
-    try:
-        places = list(root.glob(_HIDDEN))
-    except OSError as error:
-        return [_not_deleted(root, error)]
     problems: list[str] = []
-    for place in places:
-        try:
-            if not place.name.startswith(spared) and _is_left(place):
-                problems += _delete_elsewhere(place) or undeleted(place)
-        except OSError as error:
-            problems.append(_not_deleted(place, error))
+    try:
+        for place in root.glob(f"{INCOMING}*"):
+            if place.is_dir() and not place.is_symlink() and not is_locked(place / _LOCK):
+                problems += undeleted(place)
+    except OSError as error:
+        problems.append(_not_deleted(root, error))
     return problems
-
-
-def _is_left(place: Path) -> bool:
-    """Whether it is a hidden folder that a killed process has left; raises OSError."""
-    if place.is_symlink() or not place.is_dir():
-        return False
-    if place.name.startswith(UNLOCKED):
-        with suppress(FileNotFoundError):
-            return time.time() - place.stat().st_mtime > _AGE_S
-    return place.name.startswith(OUTGOING) or (
-        place.name.startswith(INCOMING) and not is_locked(place / _LOCK)
-    )
