@@ -1,5 +1,5 @@
-"""A removal or an import that a kill ends at any of its file operations, or that a full disk refuses:
-the next start ends it, and nothing of a removed cohort is left anywhere."""
+"""A removal or an import that a kill ends at any of its file operations, or that a full disk
+refuses: the next start ends it, and nothing of a removed cohort is left anywhere."""
 
 from __future__ import annotations
 
