@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core import config as settings
+from midchart.core.cohorts.demo import install
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.embedding.embedder import cosines, shared
 from midchart.core.errors import DataError, InputError
@@ -413,7 +414,7 @@ _PLUS_SHIPPED = Path(__file__).parent / "shipped"
 def default_gate(protocol: Protocol) -> Path:
     """The folder of the default gate of ``qccs``, trained if it does not exist.
 
-    Without a demo cohort in the data folder the same cohort is generated in a temporary folder.
+    Without a demo cohort in the data folder the included one is installed in a temporary folder.
     """
     folder = default_gate_folder("qccs", protocol)
     if (folder / CARD).exists():
@@ -422,11 +423,8 @@ def default_gate(protocol: Protocol) -> Path:
         if not (folder / CARD).exists():  # another process may have trained it meanwhile
             demo = _demo_cohort()
             if demo is None:
-                from midchart.core.synthetic.cohort import make_clinical
-                from midchart.core.synthetic.letters import MIXED
-
                 demo = Path(place) / "demo"
-                make_clinical(demo, 40, 300, 42, dress=MIXED)
+                install("clinical", demo)
             train_gate(open_cohort(str(demo)), protocol, folder)
     return folder
 

@@ -17,6 +17,7 @@ from midchart.core.errors import DataError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_document, read_json, user_path
+from midchart.core.reference_tables import read_yaml
 from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
 from midchart.core.results.values import rows_of
@@ -30,7 +31,6 @@ from midchart.core.runs.status import status
 from midchart.core.storage.files import writing
 from midchart.core.storage.outputs import output_file, output_path
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
-from midchart.core.synthetic.reference import read_yaml
 from midchart.core.types import CUT_OFF
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated

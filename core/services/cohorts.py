@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from midchart.core import config as settings
+from midchart.core.cohorts.demo import DEMOS, install
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -122,15 +124,6 @@ def cohort_key(cohort: Cohort) -> str:
     return known[1]
 
 
-DEMOS: Mapping[str, tuple[str, int, int]] = {
-    "clinical": ("demo", 40, 300),
-    "letters": ("demo-letters", 10, 1800),
-    "ehrshot": ("demo-laboratory", 300, 400),
-    "meds": ("demo-laboratory", 300, 400),
-}
-"""Kind of synthetic cohort → its folder in ``data/cohorts``, patients and events a patient."""
-
-
 def prepare_demo(
     out: str | Path | None = None,
     patients: int | None = None,
@@ -139,32 +132,38 @@ def prepare_demo(
     progress: Callable[[int, int], None] | None = None,
     kind: Literal["clinical", "letters", "ehrshot", "meds"] = "clinical",
 ) -> dict[str, Any]:
-    """Make a synthetic cohort at ``out``, by default in its place and size (:data:`DEMOS`).
+    """Install an included synthetic cohort at ``out``, by default in its place, or make another.
 
     ``kind`` "clinical": some notes are hard-wrapped letters, and a quarter of the questions are
     longer than 100 characters; in its default place the cohorts of letters and of laboratory values
-    are made too, whose counts are ``letters`` and ``laboratory`` of the result. "letters": each
-    record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
-    "ehrshot", "meds": the laboratory cohort in this layout. Raises InputError where it cannot be
-    written.
+    are installed too, whose counts are ``letters`` and ``laboratory`` of the result. "letters":
+    each record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
+    "ehrshot", "meds": the laboratory cohort in this layout. Another size, seed or layout than the
+    included one's is made by a generator (entry point ``synthetic`` of the group
+    ``midchart.generators``). Raises InputError where there is none or nothing can be written.
     """
-    name, usual_patients, usual_events = DEMOS[kind]
+    name = DEMOS.get(kind, DEMOS["ehrshot"])
     folder = settings.cohorts_folder() / name if out is None else user_path(out)
-    size = (patients or usual_patients, events_per_patient or usual_events)
+    other = (patients, events_per_patient, seed) != (None, None, 42) or kind not in DEMOS
     with writing(folder):
-        if kind in ("ehrshot", "meds"):
-            from midchart.core.synthetic.laboratory import make_laboratory
-
-            return make_laboratory(folder, kind, *size, seed, progress)
-        from midchart.core.synthetic.cohort import make_clinical
-        from midchart.core.synthetic.letters import LETTERS, MIXED
-
-        style = LETTERS if kind == "letters" else MIXED
-        counts = make_clinical(folder, *size, seed, progress, style)
+        if other:
+            make = generator()
+            return make(kind, folder, patients, events_per_patient, seed, progress)
+        counts = install(kind, folder)
     if out is None and kind == "clinical":
-        counts["letters"] = prepare_demo(seed=seed, kind="letters")
-        counts["laboratory"] = prepare_demo(seed=seed, kind="ehrshot")
+        counts["letters"] = prepare_demo(kind="letters")
+        counts["laboratory"] = prepare_demo(kind="ehrshot")
     return counts
+
+
+def generator() -> Callable[..., dict[str, Any]]:
+    """The installed generator of synthetic cohorts; raises InputError where there is none."""
+    for point in entry_points(group="midchart.generators", name="synthetic"):
+        return point.load()
+    raise InputError(
+        "demo: only the included cohorts can be installed here; the package midchart.extras.lab, "
+        "which makes others, is not installed"
+    )
 
 
 def unread(data: str | Path) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.cohorts.data_use import can_remember, generated
+from midchart.core.cohorts.demo import DEMOS
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.experiments.replication.comparison import (
@@ -27,7 +28,7 @@ from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lo
 from midchart.core.runs.process import enqueue
 from midchart.core.runs.spec import DEMO, read_toml
 from midchart.core.runs.status import damaged_runs
-from midchart.core.services.cohorts import DEMOS, open_data, prepare_demo
+from midchart.core.services.cohorts import open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import Removal, remove
 from midchart.core.storage.files import writing
@@ -230,21 +231,21 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
 
 
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Make the demo cohorts and open the included runs, each where it is not there yet.
+    """Install the demo cohorts and open the included runs, each where it is not there yet.
 
-    Demo cohorts from before the program remembered what it generated are generated once more, in a
+    Demo cohorts from before the program remembered what it generated are installed once more, in a
     folder that is then removed: those that are equal are permitted again. Returns what was made, by
     name; raises InputError where the data folder cannot be written.
     """
     counts: dict[str, Any] = {}
     remembers = bool(generated()) or not can_remember()
-    for kind in ("clinical", "letters", "ehrshot"):
-        folder = settings.cohorts_folder() / DEMOS[kind][0]
+    for kind, name in DEMOS.items():
+        folder = settings.cohorts_folder() / name
         if not (folder / "midchart.toml").is_file():
-            counts[folder.name] = prepare_demo(folder, progress=progress, kind=kind)
+            counts[folder.name] = prepare_demo(folder, kind=kind)
         elif not remembers:
             with writing(folder), tempfile.TemporaryDirectory(prefix=".demo-") as place:
-                prepare_demo(Path(place) / folder.name, progress=progress, kind=kind)
+                prepare_demo(Path(place) / folder.name, kind=kind)
     if not settings.runs_folder().is_dir():
         counts["runs"] = open_examples()
     return counts

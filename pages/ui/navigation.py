@@ -48,7 +48,6 @@ PLACES = tuple(
             ("arms", "Arms", "Which way of selecting sentences answers best?"),
             ("gate", "Gate", "What does a trained gate add?"),
             ("forecast", "Forecast", "Which attention forecasts best?"),
-            ("inhibition", "Attention", "Does subtractive attention read the middle better?"),
             ("replication", "Paper", "Do the paper's results hold here?"),
             ("results", "Others", "What did other experiments find?"),
         ),

@@ -28,8 +28,8 @@ from midchart.core.sequences.store import EventStore, LabelRows, last_events, ma
 from midchart.core.stats.intervals import clustered_bootstrap
 from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.storage.rows import RowStore, literal, query
-from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.types import BANDS
+from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
 from tests.simulations.curve_power import PUBLISHED_N
 

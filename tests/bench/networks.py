@@ -31,10 +31,10 @@ from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.local_batches import Ids
-from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.text import sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
 from midchart.core.types import Prompt
+from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
 
 if TYPE_CHECKING:

@@ -34,5 +34,5 @@ def test_a_command_loads_what_it_uses_and_no_more():
         "midchart.core.services.curve",
         "midchart.core.stats",
         "midchart.core.results.report",
-        "midchart.core.synthetic",
+        "midchart.extras.lab.synthetic",
     }

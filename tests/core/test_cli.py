@@ -12,7 +12,7 @@ import pytest
 
 from midchart.core.cli import main
 from midchart.core.loaders.open import open_cohort
-from midchart.core.synthetic.cohort import make_clinical
+from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.support.run_helpers import shared_vectors
 
 ROOT = Path(__file__).parents[2]

@@ -6,7 +6,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.cohorts import labelled
-from midchart.core.synthetic.laboratory import make_laboratory
+from midchart.extras.lab.synthetic.laboratory import make_laboratory
 from tests.support import app_data
 from tests.support.pages import frame_with, open_page, page_text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from midchart.core import api
-from midchart.core.synthetic.laboratory import make_laboratory
+from midchart.extras.lab.synthetic.laboratory import make_laboratory
 from midchart.pages.ui.forecast import view
 from tests.support import forecast_report
 from tests.support.pages import click, clickable, figures_of, open_page, plain_text

@@ -10,8 +10,8 @@ from midchart.core.gate.cohort_training import train_gate
 from midchart.core.gate.examples import hashing_of
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.synthetic.cohort import make_clinical
 from midchart.core.types import Cohort
+from midchart.extras.lab.synthetic.cohort import make_clinical
 
 PATIENTS, EVENTS, SEED = 12, 60, 42
 SALTED = dataclasses.replace(Protocol(), hash="salted")

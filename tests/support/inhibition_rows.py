@@ -9,9 +9,9 @@ import numpy as np
 
 from midchart.core.protocol import Protocol
 from midchart.core.runs.schemas import blank
-from midchart.core.training_experiments.inhibition.experiment import InhibitionRun
-from midchart.core.training_experiments.inhibition.spec import PARTS
-from midchart.core.training_experiments.inhibition.tables import MODELS, tables
+from midchart.extras.lab.inhibition.experiment import InhibitionRun
+from midchart.extras.lab.inhibition.spec import PARTS
+from midchart.extras.lab.inhibition.tables import MODELS, tables
 
 SPEC: dict[str, Any] = {
     "variants": ["softmax", "differential"],

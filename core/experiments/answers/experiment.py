@@ -41,8 +41,8 @@ from midchart.core.runs.plan import Plan, Spec
 from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.runs.semantic import score_semantic
+from midchart.core.stats.seeds import seeded
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.synthetic.needles import seeded
 from midchart.core.types import Cohort, Event, Gold, Instruction, Record
 
 TASK = ("task", "repeats", "others")

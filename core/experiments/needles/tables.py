@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from midchart.core.arms.hits import Question, question_of
 from midchart.core.errors import InputError
 from midchart.core.experiments.needles.cohort import NeedleCohort
+from midchart.core.experiments.needles.needles import needle_kinds
 from midchart.core.format import count, finite, interval, p_value, percent, signed
 from midchart.core.protocol import Protocol
 from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
@@ -34,7 +35,6 @@ from midchart.core.stats.paired import FEWEST_CLUSTERS, share_interval
 from midchart.core.stats.positions import bins_of
 from midchart.core.stats.within import WithinContrast, within_contrast
 from midchart.core.storage.rows import RowStore, Schema, literal, snapshot
-from midchart.core.synthetic.needles import needle_kinds
 from midchart.core.text.evidence import is_middle
 from midchart.core.types import CUT_OFF, Instruction
 

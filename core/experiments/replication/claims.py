@@ -28,6 +28,7 @@ from midchart.core.experiments.replication.paper import (
     paper_rows,
     read_data,
 )
+from midchart.core.reference_tables import table_row
 from midchart.core.results.comparison import paired
 from midchart.core.results.report import counted_store, origin, report
 from midchart.core.results.reviews import reviews_of, with_reviews
@@ -35,7 +36,6 @@ from midchart.core.results.tables import facts
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
 from midchart.core.stats.intervals import Interval, square_and_add
-from midchart.core.synthetic.reference import table_row
 
 ALPHA = 0.05
 PROTOCOLS = ("published", "corrected")

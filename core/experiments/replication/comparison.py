@@ -16,6 +16,7 @@ from typing import Any
 from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, read_data
 from midchart.core.protocol import PRESETS, Protocol
+from midchart.core.reference_tables import table_row
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
@@ -27,7 +28,6 @@ from midchart.core.runs.planner import digest_of
 from midchart.core.runs.schemas import COUNTS
 from midchart.core.runs.status import status
 from midchart.core.storage.rows import literal, query
-from midchart.core.synthetic.reference import table_row
 
 
 @table_row

@@ -13,12 +13,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
+from midchart.core.reference_tables import read_yaml, table_row
 from midchart.core.results.report import report
 from midchart.core.results.tables import read_published
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.status import status
 from midchart.core.stats.intervals import wilson_of_share
-from midchart.core.synthetic.reference import read_yaml, table_row
 
 Row = dict[str, Any]
 Cells = Mapping[str, str]

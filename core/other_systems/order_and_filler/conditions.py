@@ -24,8 +24,8 @@ from midchart.core.runs.answering import select
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import kept_rows
+from midchart.core.stats.seeds import seeded
 from midchart.core.storage.rows import Schema
-from midchart.core.synthetic.needles import seeded
 from midchart.core.types import Cohort, Gold, Instruction, Kept, Selection, Sentence
 
 Factor = Literal["base", "again", "order", "filler"]

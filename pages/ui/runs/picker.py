@@ -24,7 +24,6 @@ RESULTS = {
     "curve": "curve",
     "needles": "curve",
     "forecast": "forecast",
-    "inhibition": "inhibition",
 }
 """The page of a kind's results; others have the page Results."""
 

@@ -21,7 +21,7 @@ from midchart.core.egress import audit, gate_of
 from midchart.core.errors import EgressRefused, InputError, WorkFailed
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.services import cohorts
-from midchart.core.synthetic.cohort import make_clinical
+from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.support.run_helpers import write_cohort
 
 REASON = "data protection officer, letter of 2 May"

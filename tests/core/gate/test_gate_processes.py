@@ -137,7 +137,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_few_patients_are_refused_or_make_a_gate_that_can_be_saved(
     place: Path, tmp_path: Path, patients: int, capsys: pytest.CaptureFixture[str]
 ):
-    from midchart.core.synthetic.cohort import make_clinical
+    from midchart.extras.lab.synthetic.cohort import make_clinical
 
     make_clinical(tmp_path / "c", patients, 25, 1)
     call = ["train-gate", str(tmp_path / "c"), "--out", str(tmp_path / "g")]

@@ -23,7 +23,7 @@ from midchart.core.runs.directory import make_run
 from midchart.core.runs.job import Job
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.core.synthetic.cohort import MODELS as SIMULATED
+from midchart.extras.lab.synthetic.cohort import MODELS as SIMULATED
 from tests.support.run_helpers import (
     continue_run,
     finished_run,

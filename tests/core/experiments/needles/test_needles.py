@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
+from midchart.core.experiments.needles.needles import Needle, make_needles
 from midchart.core.protocol import Protocol
-from midchart.core.synthetic.needles import Needle, make_needles
 from midchart.core.text import event_text, sentences
 from midchart.core.types import Event, Record
 

@@ -1,0 +1,1 @@
+"""The generator of synthetic patients, and runs of kind ``inhibition``."""

@@ -1,1 +1,0 @@
-"""An inhibition run: small decoders with different attentions, read at every depth."""
