@@ -2,7 +2,7 @@
 
 The machine's mean is corrected by how far the two differ on the items that people judged, each
 weighted by the inverse of the probability with which it was drawn. Rows come in clusters
-(patients). ``tests/simulations/prediction_powered.py`` has the simulated coverage.
+(patients). ``extras/lab/simulations/prediction_powered.py`` has the simulated coverage.
 """
 
 from __future__ import annotations

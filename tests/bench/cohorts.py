@@ -31,7 +31,7 @@ from midchart.core.storage.rows import RowStore, literal, query
 from midchart.core.types import BANDS
 from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
-from tests.simulations.curve_power import PUBLISHED_N
+from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""

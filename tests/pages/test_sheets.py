@@ -78,7 +78,7 @@ def test_a_formula_after_another_language_s_separator_is_no_cell(separator):
 
 
 NO_RECORDS = {
-    "core/synthetic/cohort.py",
+    "extras/lab/synthetic/cohort.py",
     "core/loaders/omop.py",
 }
 """Files that write generated cohorts and a temporary copy of

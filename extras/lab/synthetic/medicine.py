@@ -1,6 +1,6 @@
 """What the generator knows of medicine: drugs, long-term conditions, acute illnesses and analytes.
 
-The tables are files of ``core/synthetic/data``, read and checked on first use.
+The tables are files of ``extras/lab/synthetic/data``, read and checked on first use.
 """
 
 from __future__ import annotations

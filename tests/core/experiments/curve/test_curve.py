@@ -27,7 +27,7 @@ from midchart.core.stats.positions import (
 )
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
-from tests.simulations.curve_power import PUBLISHED_N
+from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 
 POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))
 

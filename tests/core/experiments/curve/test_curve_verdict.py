@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.experiments.curve.tables import Curve, study, verdict
+from midchart.extras.lab.simulations.curve_power import answers, even_design, stepped
 from tests.reference.curve import place
-from tests.simulations.curve_power import answers, even_design, stepped
 
 
 def curve_of(difference: float, questions: int = 200, seed: int = 1) -> Curve:

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core import api
-from midchart.core.services.cohorts import DEMOS
 from midchart.core.text import count_tokens, event_text, one_line
 from midchart.core.types import Event
+from midchart.extras.lab.demos import SIZES as SIZES_OF
 from midchart.extras.lab.synthetic.cohort import make_clinical, make_one
 from midchart.extras.lab.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress
 from midchart.extras.lab.synthetic.notes import wrap
@@ -25,8 +25,8 @@ from tests.support.run_helpers import ROOT
 from tests.support.synthetic_files import digest, evidence_spans, tsv_rows, xml_events
 
 SIZES = {
-    "demo": (*DEMOS["clinical"][1:], MIXED),
-    "demo-letters": (*DEMOS["letters"][1:], LETTERS),
+    "demo": (*SIZES_OF["clinical"], MIXED),
+    "demo-letters": (*SIZES_OF["letters"], LETTERS),
 }
 
 
@@ -135,7 +135,7 @@ def test_letters_are_wrapped_at_seventy_two_to_eighty_columns(cohort, records) -
 def test_records_of_letters_are_few_and_long() -> None:
     sizes: list[int] = []
     for index in range(1000, 1002):
-        patient = make_one(index, DEMOS["letters"][2], dress=LETTERS)
+        patient = make_one(index, SIZES_OF["letters"][1], dress=LETTERS)
         assert {item.name for item in patient.events} == {LETTER}
         assert 6 <= len(patient.events) <= 18
         sizes.append(sum(count_tokens(item.text) for item in patient.events))

@@ -1,7 +1,7 @@
 """Simulated power and false-positive rate of a curve's tests: the tables of ``docs/power.md``.
 
-``python -m tests.simulations.curve_power`` prints them in some minutes, the same on every
-machine.
+``python -m midchart.extras.lab.simulations.curve_power`` prints them in some minutes, the same on
+every machine.
 """
 
 from __future__ import annotations
@@ -219,7 +219,7 @@ def chance_cells(likeness: float, datasets: int, rng: np.random.Generator) -> li
 def main() -> None:
     """Print the tables; progress goes to standard error."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.simulations.curve_power", description=__doc__
+        prog="python -m midchart.extras.lab.simulations.curve_power", description=__doc__
     )
     parser.add_argument("--datasets", type=int, default=400)
     parser.add_argument("--seed", type=int, default=42)

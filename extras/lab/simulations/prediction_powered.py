@@ -1,6 +1,7 @@
 """Simulated coverage and width of prediction-powered intervals for 20 patients.
 
-``python -m tests.simulations.prediction_powered [TRIALS]`` prints the table of ``docs/power.md``.
+``python -m midchart.extras.lab.simulations.prediction_powered [TRIALS]`` prints the table of
+``docs/power.md``.
 Patients' shares and a machine's accuracy on them are beta-distributed; the machine errs on twice as
 many of the items whose truth is 1, so its own mean is biased. Items that look uncertain are three
 times as likely to be drawn.

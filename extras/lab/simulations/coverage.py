@@ -1,6 +1,7 @@
 """Simulated coverage of reported intervals for 2 to 40 patients, four questions each.
 
-``python -m tests.simulations.coverage [TRIALS]`` prints the table of ``docs/power.md``. Patients'
+``python -m midchart.extras.lab.simulations.coverage [TRIALS]`` prints the table of
+``docs/power.md``. Patients'
 shares are beta-distributed with an intraclass correlation of .3; agreement is of one card a
 patient.
 """
