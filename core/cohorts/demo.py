@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import shutil
 import tarfile
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -71,8 +72,10 @@ def replace_synthetic(out: Path, entries: Collection[str]) -> None:
             f"{out}: holds data that is not known as an unchanged synthetic cohort of this program "
             "— remove it, or choose an empty folder"
         )
-    for path in out.rglob("*"):
-        if path.is_file() and path.name not in (QUESTIONS_FILE, SETS_FILE):
+    for path in out.iterdir():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name not in (QUESTIONS_FILE, SETS_FILE):
             path.unlink()
 
 

@@ -77,12 +77,8 @@ def test_a_formula_after_another_language_s_separator_is_no_cell(separator):
     assert sheet_cell("a; - b; c=d; 5-6") == "a; - b; c=d; 5-6"
 
 
-NO_RECORDS = {
-    "extras/lab/synthetic/cohort.py",
-    "core/loaders/omop.py",
-}
-"""Files that write generated cohorts and a temporary copy of
-a table that DuckDB reads."""
+NO_RECORDS = {"core/loaders/omop.py"}
+"""The file that writes a temporary copy of a table that DuckDB reads."""
 
 
 def test_every_module_that_writes_csv_makes_its_cells_inert():
