@@ -220,7 +220,6 @@ if TYPE_CHECKING:
         withdraw_question,
         withdraw_question_set,
     )
-    from midchart.core.services.weak_sources import weak_source
     from midchart.core.text import event_text, for_prompt, sentences, words
     from midchart.core.text.choices import chosen_option, correct_option
     from midchart.core.text.evidence import band_of, evidence_parts, evidence_sentences

@@ -22,7 +22,7 @@ FUNCTIONS = {
         progress read_questions read_toml recover resolve_person role_needed
         rows_of sentences shown single_value split_label title type_text undated value_toml values
         views_of for_screen for_terminal sheet_cell was_cut
-        weak_source with_sign without_sign_in words write_toml""",
+        with_sign without_sign_in words write_toml""",
     "viewer": """
         answer answer_cells answer_summary answered_by any_active arms_and_judges ask asked_of
         asked_questions attention_map audit_cards audited_prompt build_arm

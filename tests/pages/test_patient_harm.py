@@ -74,15 +74,6 @@ def test_what_controls_did_is_not_the_headline():
     assert alone is not None and not alone.harmful, "no method was wrong"
 
 
-def test_a_correct_answer_from_a_weak_source_is_said_so():
-    view = replace(judged(HELD, "x", "correct"), weak="it may not contain what was asked")
-    sentences = harm.sentences([view], PIECES, "x")
-    assert sentences is not None and not sentences.harmful
-    assert sentences.headline.endswith(
-        "BM25 answered correctly from a source that may not contain what was asked."
-    )
-
-
 def test_a_refusal_is_no_answer_and_an_unparsed_one_is_not_judged():
     silent = judged(HELD, "Not documented.", "incorrect", refusal=True)
     unclear = judged(OTHER, "maybe", "unparsed")

@@ -9,7 +9,6 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.pages.ui.patient import cached as patient
 from midchart.pages.ui.questions import view
 from tests.support.pages import click, clickable, frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
@@ -147,26 +146,11 @@ def test_marked_evidence_is_shown_in_its_cell_and_filters_patients(cohort: Path)
     assert not row["q2"].startswith("✗")
 
 
-def test_an_answer_from_a_weak_source_is_marked_and_an_unknown_set_stops(
-    cohort: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked(cohort)
-    monkeypatch.setattr(view, "MOMENT_S", 60.0)
-    monkeypatch.setattr(api, "weak_source", lambda prompt, *_: "weak" * ("smoke 1" in str(prompt)))
-    app = open_page("questions", cohort="ward")
-    cells = wide(app).set_index("patient")["q1"]
-    assert cells["p01"].startswith("? weak source · ") and "Does smoke 1" in cells["p01"]
-    assert not cells["p02"].startswith("?")
+def test_an_unknown_set_stops(cohort: Path) -> None:
     for name, value in (("set", "0123"), ("run", "x"), ("cohort", "none")):
         address = {"cohort": "ward", name: value}
         (error,) = open_page("questions", **address).error
         assert f" {value}: " in error.value.replace("\\", ""), name
-
-
-def test_a_heading_is_a_weak_source_also_in_the_markup_of_notes() -> None:
-    line = api.ContextLine("e0", "[2009-07-28] ** Allergies **", None)
-    prompt, answer = api.Prompt("", "?", (line,), 5), api.Answer("x", sources=("e0",))
-    assert "a heading" in patient.weak_source(prompt, answer, api.Protocol())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,6 @@ from midchart.core.errors import MidchartError, UnknownName
 from midchart.pages.ui import state
 from midchart.pages.ui.patient import score_arrays, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
-from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.cache import cached
 
 EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
@@ -218,25 +217,7 @@ def _read(choice: Choice, selected: ArmView) -> ArmView:
                 verdicts[judge] = api.judge(instruction, choice.gold, answer, judge, protocol)
             except MidchartError as error:
                 verdicts[judge] = api.Verdict("failed", reason=str(error))
-    return _weak(choice, replace(selected, prompt=prompt, answer=answer, verdicts=verdicts))
-
-
-def _weak(choice: Choice, view: ArmView) -> ArmView:
-    """The result with the mark of a weak source, where the sentence encoder is installed."""
-    problems = {name: problem for name, _, problem in state.members("reader")}
-    if problems.get("abstaining") or view.prompt is None or view.answer is None:
-        return view
-    return replace(view, weak=weak_source(view.prompt, view.answer, choice.protocol))
-
-
-def weak_source(prompt: api.Prompt, answer: api.Answer, protocol: api.Protocol) -> str:
-    """Why the source of an answer is weak (:func:`midchart.core.api.weak_source`); a heading in the
-    markup of notes states nothing either."""
-    lines = [line.text for line in prompt.context if line.sentence_id in answer.sources[:1]]
-    source = api.undated(lines[0]).strip() if lines else ""
-    if source and marks.heading_in(source, (0, len(source))):
-        return "it may not contain what was asked (a heading)"
-    return api.weak_source(prompt, answer, protocol)
+    return replace(selected, prompt=prompt, answer=answer, verdicts=verdicts)
 
 
 @cached(
@@ -286,7 +267,7 @@ def _of_run(choice: Choice, selected: ArmView) -> ArmView:
         for one in row["verdicts"]
     }
     answer = api.Answer(row["answer"] or "", sources=tuple(row["sources"] or ()))
-    return _weak(choice, replace(selected, prompt=prompt, answer=answer, verdicts=verdicts))
+    return replace(selected, prompt=prompt, answer=answer, verdicts=verdicts)
 
 
 def problem(choice: Choice, arm: str) -> str:

@@ -17,9 +17,6 @@ from midchart.pages.ui.shared.formats import listed
 
 MOST_CHARACTERS = 60
 """Characters of an answer in a sentence."""
-WEAK = "weak"
-"""The outcome of an answer that is correct, but whose source is weak."""
-RIGHT = ("correct", WEAK)
 HELD = ""
 """The status of evidence that is present whole."""
 
@@ -60,9 +57,9 @@ def sentences(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str)
                 words = contrast(answer, reference)
                 quoted |= words.startswith("“")
                 groups.setdefault((_lost(view, pieces), outcome, words), []).append(view.title)
-        for outcomes in (("incorrect",), ("no answer",), RIGHT):
-            chosen = {key: names for key, names in groups.items() if key[1] in outcomes}
-            place = rest if control or outcomes == RIGHT else first
+        for outcome in ("incorrect", "no answer", "correct"):
+            chosen = {key: names for key, names in groups.items() if key[1] == outcome}
+            place = rest if control or outcome == "correct" else first
             place += _sentences(chosen)
     if not first and not rest:
         return None
@@ -77,13 +74,11 @@ def sentences(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str)
 
 
 def _outcome(view: ArmView) -> str:
-    """Of the judge that decides: "correct" or :data:`WEAK`, "incorrect", "no answer" for a refusal
+    """Of the judge that decides: "correct", "incorrect", "no answer" for a refusal
     or silence that is incorrect; "" where it says neither."""
     first = next(iter(view.verdicts.values()), None)
     if first is None or first.outcome not in ("correct", "incorrect"):
         return ""
-    if first.outcome == "correct" and view.weak:
-        return WEAK
     silent = first.refusal or view.answer is None or not view.answer.text.strip()
     return "no answer" if silent and first.outcome == "incorrect" else first.outcome
 
@@ -92,7 +87,6 @@ _DID = {
     "incorrect": "answered",
     "no answer": "gave no answer",
     "correct": "answered correctly",
-    WEAK: "answered correctly from a source that may not contain what was asked",
 }
 
 
@@ -105,10 +99,10 @@ def _sentences(groups: Mapping[Group, Sequence[str]]) -> list[str]:
 def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
     did = f"{_DID[outcome]} {words}".strip()
     if lost == HELD:
-        still = "" if outcome in RIGHT else "still "
+        still = "" if outcome == "correct" else "still "
         return f"The evidence was in the prompt: {listed(names)} {still}{did}."
     if lost == model.DROPPED:
-        joined = "and all the same" if outcome in RIGHT else "and"
+        joined = "and all the same" if outcome == "correct" else "and"
         return f"{listed(names)} dropped the evidence {joined} {did}."
     return f"{lost}: {listed(names)} {did}."
 

@@ -107,8 +107,6 @@ class ArmView:
     reading_problem: str = ""
     reader: str = ""
     """Title of the reader that answered, or would have."""
-    weak: str = ""
-    """Why the answer's source may not contain what was asked; "" where it does or is not known."""
     only_quotes: bool = False
     """Whether that reader only quotes its context."""
     pending: bool = False

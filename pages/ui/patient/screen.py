@@ -365,8 +365,6 @@ def _answer(
     text += f" {verdicts.ended_html(answer.ended)}"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {marks.mark(marks.CUT_EVIDENCE, 'question was cut off')}"
-    if view.weak:
-        text += f" {_note('weak source')}<small>{for_screen(view.weak, html=True)}</small>"
     source = source_of(view, units)
     if source is None:
         return f"{text}<small>No source sentence.</small>"

@@ -14,8 +14,6 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, sign_in, state
 from midchart.pages.ui.patient import cached as patient
 from midchart.pages.ui.patient import controls
-from midchart.pages.ui.questions import sources
-from midchart.pages.ui.questions.sources import WeakSources
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import formats, tables
 from midchart.pages.ui.shared.cache import cached
@@ -191,10 +189,7 @@ SIGNS = {
     "not asked yet": "…",
 }
 """What a cell shows in place of an answer."""
-WEAK = "? weak source · "
 """Before an answer whose source may not contain what was asked."""
-MOMENT_S = 0.2
-"""How long the page waits for sources before it is drawn without their marks."""
 EVIDENCE = {
     "in the prompt": "✓ all evidence kept",
     "cut": "✗ evidence cut",
@@ -338,15 +333,12 @@ def _table(
         number = int(place.number_input("Page", 1, pages, key="set_page", width=130))
     on_page = records[(number - 1) * PAGE : number * PAGE]
     part = shown[shown["record"].isin(on_page)]
-    weak = sources.of(run, label, reader)
-    answered = part[part["state"] == "answered"].to_dict("records")
-    complete = weak.look(answered, questions, wait_s=MOMENT_S)
     place.caption(
         f"{len(records):,} of {len(everyone):,} patients"
         + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
         + ". Select a cell to open the patient at the source sentence."
     )
-    wide = _wide(part, on_page, columns, weak)
+    wide = _wide(part, on_page, columns)
     names = patient.names(api.open_data(cohort))
     selected = st.dataframe(
         tables.visible_frame(wide.assign(patient=[names.get(id, id) for id in on_page])),
@@ -368,10 +360,6 @@ def _table(
         height=min(38 + 35 * len(wide), 640),
         alt="Answers, a row a patient and a column a question",
     )
-    if not complete:
-        _looking(weak, answered, questions)
-    elif weak.problem:
-        st.caption(for_screen(f"Weak sources are not marked: {weak.problem}"))
     _downloads(
         run, cells[cells["record"].isin(matching) & cells["question"].isin(columns)], questions
     )
@@ -386,29 +374,18 @@ def _table(
         open_source(cohort, run, record, questions[question], cell["event"], label, reader)
 
 
-@st.fragment(run_every=1.0)
-def _looking(weak: WeakSources, cells: Sequence[dict[str, Any]], questions: Sequence[str]) -> None:
-    """A line while sources are looked at; draws the page again at the end."""
-    if weak.look(cells, questions):
-        st.rerun(scope="app")
-    st.caption(":material/hourglass_top: Looking for weak sources; they are marked soon.")
-
-
-def _wide(
-    cells: pd.DataFrame, records: Sequence[str], columns: Sequence[int], weak: WeakSources
-) -> pd.DataFrame:
+def _wide(cells: pd.DataFrame, records: Sequence[str], columns: Sequence[int]) -> pd.DataFrame:
     """A row a patient in the order of ``records``, a column a question, each cell its text."""
-    texts = cells.assign(text=[cell_text(row, weak.weak(row)) for row in cells.to_dict("records")])
+    texts = cells.assign(text=[cell_text(row) for row in cells.to_dict("records")])
     wide = texts.pivot(index="record", columns="question", values="text").reindex(records)
     wide = wide[list(columns)].rename(columns=lambda number: f"q{number + 1}")
     return wide.rename_axis("patient", axis=0).rename_axis(None, axis=1).reset_index()
 
 
-def cell_text(cell: Mapping[str, Any], weak: bool = False) -> str:
-    """What a cell shows: the answer or why there is none, whether its source is ``weak``, and where
-    marked evidence is."""
+def cell_text(cell: Mapping[str, Any]) -> str:
+    """What a cell shows: the answer or why there is none, and where marked evidence is."""
     answer = " ".join(str(cell["answer"] or "").split()) if cell["state"] == "answered" else ""
-    text = SIGNS.get(cell["state"], WEAK + answer if weak else answer)
+    text = SIGNS.get(cell["state"], answer)
     if len(text) > LONGEST_CELL:
         text = text[: LONGEST_CELL - 1] + "…"
     evidence = cell["evidence"]
