@@ -29,9 +29,9 @@ from midchart.core.stats.intervals import clustered_bootstrap
 from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.storage.rows import RowStore, literal, query
 from midchart.core.types import BANDS
+from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
-from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
 """Patients of EHRSHOT's average length."""

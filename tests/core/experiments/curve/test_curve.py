@@ -25,9 +25,9 @@ from midchart.core.stats.positions import (
     is_middle_of,
     permutation_totals,
 )
+from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
-from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
 
 POSITIONS = st.one_of(st.floats(0, 1), st.integers(0, 30).map(lambda i: i / 30))
 
