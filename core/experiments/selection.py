@@ -7,7 +7,7 @@ k, precision, agreement of criteria, and what prompts cost and lost.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain, combinations, product
 from typing import Annotated, Any, ClassVar
 
@@ -29,7 +29,6 @@ from midchart.core.results.tables import (
     CHANCES,
     LEXICAL,
     OF,
-    SELECTED,
     WIDE_BANDS,
     Stage1Facts,
     bands_of,
@@ -482,7 +481,6 @@ class SelectionRun(Experiment):
     lists: ClassVar[Mapping[str, bool]] = {"arms": True, "readers": False, "judges": False}
     options_model = SelectionOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"selections": SELECTIONS, **SCHEMAS}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"selections": SELECTED, "semantic": SELECTED}
     main, shard = "selections", "record"
     compares = True
 

@@ -106,8 +106,6 @@ class OtherResults(Experiment):
         "scores": SCORES,
         "prompts": PROMPTS,
     }
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"scores": ("item", "metric")}
-    counted = ("samples",)
     main = "samples"
     makes_records = True
     has_evidence = False

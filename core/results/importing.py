@@ -3,9 +3,9 @@
 What arrives was written by somebody else. Nothing is unpacked by a name that the archive chose:
 only files of known names are taken, each with the size and hash that the manifest says, under
 limits. Rows are Parquet with the columns this installation knows. Documents and rows are held to
-the models of this installation's own runs (:mod:`midchart.core.runs.schemas`), once. Nothing is
-ever executed or unpickled, and the HTML report is rendered again. The run appears under its id
-complete, or not at all.
+the models of this installation's own runs (:mod:`midchart.core.runs.schemas`), once; whether they
+are true is the word of whoever made them. Nothing is ever executed or unpickled, and the HTML
+report is rendered again. The run appears under its id complete, or not at all.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from midchart.core.parsing import user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
-from midchart.core.results.imported_rows import check_rows_together
 from midchart.core.results.reviews import SHARED_FILE, checked_lines, code_of_import, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
@@ -58,26 +57,8 @@ MOST_FILES = 500
 MOST_ROWS = 50_000_000
 MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
-MOST_OF = {
-    **dict.fromkeys(("spec.json", "REPRODUCE.toml"), LARGEST_SPEC),
-    "gates.json": 8 << 20,
-    "done.json": 1 << 20,
-}
-"""Bytes of the documents that are read at once: a spec's own limit, 200,000 patients that gates
-have seen, and a few counts and digests."""
-MOST_REPORT = 64 << 20
-"""Bytes of a report, or of one of its tables, which sum up rows."""
-MOST_REVIEWS = 32 << 20
-"""Bytes of all reviewers' files together: of 100,000 verdicts."""
-LEAST_EVENTS, EVENTS_OF_ROWS, MOST_EVENTS = 8 << 20, 4, 256 << 20
-"""Bytes of the events of a run that waits, for each byte of its rows, and at most: an event says
-how many rows there are, and is written when there are more."""
-MOST_TINY_ROWS, LEAST_ROW_BYTES = 10_000, 8
-"""Rows of a table that may be of any size; bytes of each further row in its file, whose key is a
-hash of 16 bytes."""
-ROWS_OF_PREDICTIONS = {".parquet": (10_000, 3), ".draws.parquet": (100_000, 8)}
-"""The same by the end of the name of a file of predictions, whose rows number the labels, or are
-resamples, all the same for a constant score."""
+MOST_DOCUMENT = 64 << 20
+"""Bytes of a document or of one of the report's tables."""
 ROWS_AT_ONCE = 10_000
 """Rows of a table whose bytes are counted at a time."""
 MOST_RESAMPLES = 1_000_000
@@ -165,11 +146,6 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
     missing = [name for name in NEEDED if name not in listed]
     if missing:
         raise InputError(f"{path}: lacks {missing[0]}")
-    if sum(size for name, size in names.items() if name.startswith("reviews/")) > MOST_REVIEWS:
-        raise InputError(
-            f"{path}: its reviews have more than {MOST_REVIEWS >> 20} MiB, which people do not "
-            "write; export the run again"
-        )
     final = RunDirectory(runs / run)
     if final.path.exists():
         raise InputError(f"run {run} already exists: {final.path}")
@@ -178,8 +154,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         fresh = RunDirectory(hidden / run)
         fresh.path.mkdir()
         for name in sorted(listed):
-            _take(path, name, listed[name], opened, fresh.path, _most_bytes(name, names))
-        _look(path, run, fresh, manifest)
+            _take(path, name, listed[name], opened, fresh.path)
+        _look(path, run, fresh)
         cohort = _local_cohort(fresh)
         write_json(
             fresh.imported,
@@ -188,7 +164,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 "imported": now(),
                 "by": person().name,
                 "with_text": manifest.get("with_text") is not False or _holds_text(fresh),
-                "manifest_sha256": _hash_of(opened),
+                "manifest_sha256": sha256(text).hexdigest(),
                 DIGESTS: row_digests(fresh),
             },
         )
@@ -253,11 +229,6 @@ def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]
     return lines
 
 
-def _hash_of(opened: Opener) -> str:
-    with opened(MANIFEST) as read:
-        return sha256(read(MOST_MANIFEST)).hexdigest()
-
-
 def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     """The cohort (or part of one) of this installation by the run's name of it, and whether it is
     the same by its content.
@@ -279,29 +250,15 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     return {"cohort": "same" if same else "other", "data": str(place) if same else ""}
 
 
-def _most_bytes(name: str, sizes: Mapping[str, int]) -> int:
-    """The most bytes that a file of an export has; ``sizes``: of all its files."""
-    if name.endswith(".parquet"):
-        return MOST_BYTES
-    if name == "events.jsonl":
-        rows = sum(size for one, size in sizes.items() if one.startswith("items/"))
-        return min(MOST_EVENTS, LEAST_EVENTS + EVENTS_OF_ROWS * rows)
-    return MOST_REVIEWS if name.startswith("reviews/") else MOST_OF.get(name, MOST_REPORT)
-
-
-def _take(
-    path: Path, name: str, recorded: Any, opened: Opener, into: Path, most_bytes: int
-) -> None:
+def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> None:
     """Copy a file, never more bytes of it than the manifest says, and hold it to its hash."""
     facts = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
     size, expected = facts.get("bytes"), facts.get("sha256")
     if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
         raise InputError(f"{path}: {MANIFEST} has no size or hash of {name}")
-    if size > most_bytes:
-        raise InputError(
-            f"{path}: {name} has {size / (1 << 20):,.0f} MiB, where a run of this size writes "
-            f"{most_bytes / (1 << 20):,.0f} MiB at most; export the run again"
-        )
+    largest = LARGEST_SPEC if name in ("spec.json", "REPRODUCE.toml") else MOST_DOCUMENT
+    if size > largest and not name.endswith(".parquet"):
+        raise InputError(f"{path}: {name} has more than {largest >> 20} MiB; not opened")
     target = into / name
     target.parent.mkdir(exist_ok=True)
     total, left = sha256(), size
@@ -322,12 +279,13 @@ def _take(
         target.unlink()
 
 
-def _look(path: Path, run: str, fresh: RunDirectory, manifest: Mapping[str, Any]) -> None:
-    """Hold documents and rows to the models by which every run is read, and to one another."""
+def _look(path: Path, run: str, fresh: RunDirectory) -> None:
+    """Hold documents and rows to the models by which every run is read."""
     fresh.items.mkdir(exist_ok=True)
     try:
-        plan, done = fresh.plan(), fresh.finished()
-        _check_plan(run, plan, done)
+        plan = fresh.plan()
+        fresh.finished()
+        _check_plan(run, plan)
         for _ in read_lines(fresh.events, EVENT):
             pass
         gates = fresh.path / "gates.json"
@@ -343,8 +301,7 @@ def _look(path: Path, run: str, fresh: RunDirectory, manifest: Mapping[str, Any]
             end = "".join(parquet.suffixes)
             if end not in kind.predictions:
                 raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
-            _columns(parquet, kind.predictions[end], *ROWS_OF_PREDICTIONS[end])
-        check_rows_together(fresh, manifest)
+            _columns(parquet, kind.predictions[end])
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -375,30 +332,23 @@ def _holds_text(fresh: RunDirectory) -> bool:
     return False
 
 
-def _check_plan(run: str, plan: Plan, done: Mapping[str, Any]) -> None:
-    """Hold a plan to the manifest's run, to itself and to the counts; raises InputError."""
-    # It is looked for among this installation's cohorts.
+def _check_plan(run: str, plan: Plan) -> None:
+    """Raise InputError for a plan of another run, with a cohort or judge that is none, or one whose
+    report would take hours."""
+    # The cohort is looked for among this installation's.
     named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
     if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
         raise InputError("spec.json: names no cohort, or part of one")
-    families = ([arm.label for arm in plan.arms], plan.readers, plan.judges)
-    if any(len(set(labels)) < len(labels) or not all(labels) for labels in families):
-        raise InputError("spec.json: has an empty label or one twice")
     if plan.named_primary not in ("", default_primary(plan.judges), *plan.judges):
         raise InputError("spec.json: spec.primary_judge is none of the run's judges")
     if plan.protocol.resamples > MOST_RESAMPLES:
         raise InputError(f"spec.json: protocol.resamples is over {MOST_RESAMPLES:,}")
     if plan.raw["run"] != run:
         raise InputError(f"spec.json: run is not the run {run} of the manifest")
-    counts = (done.get("run"), done.get("planned"))
-    if counts != (run, plan.planned) or done["done"] + done["failed"] > plan.planned:
-        raise InputError(f"done.json: done, failed do not fit the {plan.planned:,} planned items")
 
 
-def _columns(
-    parquet: Path, schema: Schema, tiny: int = MOST_TINY_ROWS, least: int = LEAST_ROW_BYTES
-) -> None:
-    """Hold a table to known columns and types and to sizes, before a row is read."""
+def _columns(parquet: Path, schema: Schema) -> None:
+    """Hold a table to known columns and types and to its size, before a row is read."""
     import pyarrow as arrow
     from pyarrow import parquet as files
 
@@ -411,12 +361,6 @@ def _columns(
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
     if rows > MOST_ROWS:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
-    most_rows = tiny + parquet.stat().st_size // least
-    if rows > most_rows:
-        raise InputError(
-            f"{parquet.name} has {rows:,} rows, where a file of its size holds {most_rows:,} at "
-            "most; export the run again"
-        )
     struct = ", ".join(f"NULL::{type} AS {identifier(name)}" for name, type in schema.items())
     known = {
         row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")

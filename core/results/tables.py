@@ -38,11 +38,6 @@ from midchart.core.types import BANDS, UNLOCATED, Outcome
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")
-SELECTED = ("label", "instruction")
-READ = (*SELECTED, "reader")
-JUDGED = (*READ, "judge", "coalesce(repeat, 0)")
-"""What names a selection (and its semantic hits), an answer and a verdict among a run's rows
-(:attr:`midchart.core.runs.experiment.Experiment.work`)."""
 
 
 def bands_of(row: Mapping[str, Any]) -> list[str]:

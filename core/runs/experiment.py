@@ -42,8 +42,6 @@ class Experiment(ABC):
     - ``refuses``: fields of every spec that it does not take, and why.
     - ``schemas``: table of rows → its columns and DuckDB types; each has ``key`` (unique), ``item``
       (work item; skipped on resume where it is there), ``status`` ("ok", "failed") and ``reason``.
-    - ``work``: table of rows → SQL of the columns that name an item with one row, else ``item``.
-    - ``counted``: tables whose rows ``done.json`` counts; else all.
     - ``predictions``: end of the name of a file of predictions → its columns and DuckDB types.
     - ``main``: the table with one row per work item that the pages open first.
     - ``compares``: its tables compare arms on the cohort's own questions.
@@ -62,8 +60,6 @@ class Experiment(ABC):
     options_model: ClassVar[type[Options] | None] = None
     refuses: ClassVar[Mapping[str, str]] = {}
     schemas: ClassVar[Mapping[str, Schema]]
-    work: ClassVar[Mapping[str, Sequence[str]]] = {}
-    counted: ClassVar[Sequence[str]] = ()
     predictions: ClassVar[Mapping[str, Schema]] = {}
     main: ClassVar[str]
     compares: ClassVar[bool] = False

@@ -399,18 +399,6 @@ _REQUIRED = frozenset({
 })  # fmt: skip
 """Columns that no row of any kind lacks."""
 _SHARE = re.compile(r".*(_position|_chance|_share(_in_prompt)?)|location_score")
-_TOGETHER = {
-    "evidence_unlocated": "evidence_pieces",
-    "location_candidates": "location_score",
-}
-"""Column → the column with which it is null or not null."""
-_PART_OF = {
-    "evidence_unlocated": "evidence_pieces",
-    **{f"{hit}_{of}": of for hit in ("lexical", "evidence") for of in ("kept", "picked")},
-}
-"""Column of a count → the count that it is a part of."""
-_IMPLIES = {"evidence_all": "evidence", "evidence_all_in_prompt": "evidence_in_prompt"}
-"""Column → the column that is true where it is."""
 
 
 def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
@@ -442,12 +430,6 @@ def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
             test = test or f"{name} IS NOT NULL"
         elif test:
             test = f"{name} IS NULL OR {test}"
-        if name in _TOGETHER and _TOGETHER[name] in schema:
-            test = f"({test}) AND ({name} IS NULL) = ({_TOGETHER[name]} IS NULL)"
-        if name in _IMPLIES:
-            test = f"coalesce({_IMPLIES[name]} OR NOT {name}, true)"
-        if name in _PART_OF and _PART_OF[name] in schema:
-            test = f"({test}) AND coalesce({name} <= {_PART_OF[name]}, true)"
         if test:
             tests[name] = test
     return tests

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from midchart.core.results.export import export_run
 from tests.support.run_helpers import finished_run, members_place, spec, write_cohort
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -66,27 +63,6 @@ def sealed(folder: Path) -> Path:
     }
     (folder / "manifest.json").write_text(json.dumps(manifest))
     return folder
-
-
-def with_rows(folder: Path, table: str, rows: Callable[[list[Row]], list[Row]]) -> Path:
-    """An export whose table has other rows, with every count that says how many changed too, as
-    somebody who forges an export would."""
-    import pyarrow as arrow
-    from pyarrow import parquet
-
-    file = folder / "items" / f"{table}.parquet"
-    before = parquet.read_table(file)
-    after = arrow.Table.from_pylist(rows(before.to_pylist()), before.schema)
-    parquet.write_table(after, file)
-    more = after.num_rows - before.num_rows
-    for name, counts in (("manifest", ["rows"]), ("done", ["done", "planned"])):
-        document = json.loads((folder / f"{name}.json").read_text())
-        document |= {count: document[count] + more for count in counts}
-        (folder / f"{name}.json").write_text(json.dumps(document))
-    spec = json.loads((folder / "spec.json").read_text())
-    spec["planned"] += more
-    (folder / "spec.json").write_text(json.dumps(spec))
-    return sealed(folder)
 
 
 def nothing_left(there: Path) -> bool:

@@ -7,7 +7,7 @@ indexes, vectors) serves every arm.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum
 from typing import Annotated, Any, ClassVar
@@ -31,7 +31,6 @@ from midchart.core.experiments.selection import (
 )
 from midchart.core.options import Several, Words
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
-from midchart.core.results.tables import JUDGED, READ, SELECTED
 from midchart.core.runs.answering import Answering
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
@@ -83,11 +82,6 @@ class AnswersRun(Experiment):
         "answers": ANSWERS,
         "verdicts": VERDICTS,
         **STAGE1_SCHEMAS,
-    }
-    work: ClassVar[Mapping[str, Sequence[str]]] = {
-        "answers": READ,
-        "verdicts": JUDGED,
-        "semantic": SELECTED,
     }
     main, shard = "answers", "record"
     compares = True

@@ -96,7 +96,6 @@ class CurveRun(Experiment):
     views = views.VIEWS
     options_model = CurveOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"curves": CURVES}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"curves": NAMES}
     main = "curves"
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:

@@ -22,7 +22,6 @@ from midchart.core.experiments.needles.tables import (
 )
 from midchart.core.options import Different, Options
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
-from midchart.core.results.tables import JUDGED, READ
 from midchart.core.runs.answering import Answering
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
@@ -90,7 +89,6 @@ class NeedleRun(Experiment):
         "answers": NEEDLE_ANSWERS,
         "verdicts": NEEDLE_VERDICTS,
     }
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"answers": READ, "verdicts": JUDGED}
     main, shard = "answers", "record"
 
     def cohort(self, cohort: Cohort, what: Spec) -> NeedleCohort:

@@ -123,12 +123,6 @@ class AuditRun(Experiment):
     usual_arms = ("bm25", "hybrid")
     options_model = AuditOptions
     schemas: ClassVar[Mapping[str, Schema]] = {"audited": AUDITED}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {
-        "audited": (
-            "instruction",
-            "CASE role WHEN 'system' THEN '' WHEN 'arm' THEN coalesce(source, item) ELSE item END",
-        )
-    }
     main = "audited"
 
     def cohort(self, cohort: Cohort, what: Spec) -> Cohort:

@@ -31,7 +31,6 @@ from midchart.core.other_systems.order_and_filler.tables import tables
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
 from midchart.core.results.reviews import review_tables, reviews_of
-from midchart.core.results.tables import JUDGED, READ
 from midchart.core.runs.answering import Answering, unfinished
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
@@ -99,11 +98,6 @@ class OrderAndFillerRun(Experiment):
         "answers": {**ANSWERS, **SITE, **ADDED},
         "verdicts": {**VERDICTS, **SITE},
         "comparisons": COMPARISONS,
-    }
-    work: ClassVar[Mapping[str, Sequence[str]]] = {
-        "answers": READ,
-        "verdicts": JUDGED,
-        "comparisons": READ,
     }
     main, shard = "answers", "record"
 

@@ -265,7 +265,6 @@ class ForecastRun(Experiment):
         "it uses the official split; 'subsample' takes so many labels a split",
     )
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"models": ("task", "variant", "seed")}
     predictions: ClassVar[Mapping[str, Schema]] = PREDICTIONS
     main, shard = "models", "item"
     gpu, has_evidence = True, False

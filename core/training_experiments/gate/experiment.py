@@ -183,7 +183,6 @@ class GateRun(Experiment):
     options_model = GateOptions
     refuses: ClassVar[Mapping[str, str]] = {"limit": "it needs every patient"}
     schemas: ClassVar[Mapping[str, Schema]] = {"variants": VARIANTS}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"variants": ("variant",)}
     main, shard = "variants", "variant"
 
     def planned(self, spec: Spec, cohort: Cohort, instructions: tuple[Instruction, ...]) -> int:

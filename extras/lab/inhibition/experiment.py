@@ -154,7 +154,6 @@ class InhibitionRun(Experiment):
         ("limit", "part"), "it makes its own records"
     )
     schemas: ClassVar[Mapping[str, Schema]] = {"models": MODELS}
-    work: ClassVar[Mapping[str, Sequence[str]]] = {"models": ("variant", "placement", "seed")}
     main, shard = "models", "item"
     gpu = True
     makes_records, has_evidence = True, False

@@ -21,7 +21,7 @@ from midchart.core.results.reviews import reviews_folder
 from midchart.core.runs.directory import find_run, make_run, run_ids, take_lock
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from tests.support.exports import nothing_left, sealed
+from tests.support.exports import sealed
 from tests.support.run_helpers import finished_run, members_place, spec, write_cohort
 
 VALUES: list[Any] = [
@@ -180,7 +180,7 @@ def test_documents_changed_at_any_place_are_refused_or_read(
 ) -> None:
     draw = random.Random(seed)
     accepted = 0
-    for number in range(30):
+    for number in range(10):
         kind = ("answers", "selection")[number % 2]
         folder = changed(kind)
         name = draw.choice(["spec.json", "spec.json", "done.json", "events.jsonl"])
@@ -204,7 +204,7 @@ def test_documents_changed_at_any_place_are_refused_or_read(
             else:
                 file.write_text(json.dumps(document))
         accepted += attempt(folder, tmp_path / "data", monkeypatch, f"{seed}/{number} {what}")
-    assert 0 < accepted < 30
+    assert 0 < accepted < 10
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("FOREIGN_SEEDS", "1"))))
@@ -213,7 +213,7 @@ def test_rows_changed_in_any_column_are_refused_or_read(
     changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
     draw = random.Random(100 + seed)
-    for number in range(24):
+    for number in range(8):
         kind = ("answers", "selection")[number % 2]
         folder = changed(kind)
         file = draw.choice(sorted((folder / "items").glob("*.parquet")))
@@ -233,33 +233,6 @@ def test_rows_changed_in_any_column_are_refused_or_read(
             base.execute(f"COPY rows TO '{file}' (FORMAT parquet)")
         what = f"{seed}/{number} {kind} {file.name} {name} = {value} ({how})"
         attempt(folder, tmp_path / "data", monkeypatch, what)
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "line"),
-    [
-        ("spec.json", {"created": "yesterday"}, "spec.json: 'created' is missing or wrong"),
-        ("spec.json", {"created": "0001-01-01T00:00:00+14:00"}, "spec.json: 'created'"),
-        ("spec.json", {"created": "9999-12-31T23:59:59-14:00"}, "spec.json: 'created'"),
-        ("spec.json", {"planned": 10**12}, "done.json: done, failed do not fit"),
-        ("spec.json", {"planned": 10**16}, "spec.json: 'planned' is missing or wrong"),
-        ("done.json", {"done": 10**6}, "done.json: done, failed do not fit"),
-        ("done.json", {"finished": "2020-01-01"}, "done.json: 'finished' is missing or wrong"),
-        ("spec.json", {"position": {"used": "order"}}, "spec.json: 'position.named'"),
-    ],
-)
-def test_the_line_names_file_and_place(
-    changed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name, change, line
-) -> None:
-    folder = changed("answers")
-    document = json.loads((folder / name).read_text())
-    (folder / name).write_text(json.dumps({**document, **change}))
-    manifest = json.loads((sealed(folder) / "manifest.json").read_text())
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "run": RENAMED}))
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
-    with pytest.raises(InputError, match=line):
-        import_run(folder)
-    assert nothing_left(tmp_path / "data")
 
 
 def test_a_run_is_removed_with_its_reviews_and_audited(
