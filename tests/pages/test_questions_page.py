@@ -147,6 +147,7 @@ def test_marked_evidence_is_shown_in_its_cell_and_filters_patients(cohort: Path)
 
 
 def test_an_unknown_set_stops(cohort: Path) -> None:
+    asked(cohort)
     for name, value in (("set", "0123"), ("run", "x"), ("cohort", "none")):
         address = {"cohort": "ward", name: value}
         (error,) = open_page("questions", **address).error
