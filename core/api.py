@@ -81,7 +81,6 @@ if TYPE_CHECKING:
         wrong_in_the_middle,
     )
     from midchart.core.results.report import (
-        columns_of,
         conclusion_of,
         failed_in_words,
         methods,

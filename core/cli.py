@@ -762,7 +762,7 @@ def compare(call: Namespace) -> None:
         names.append("questions")
     if call.csv:
         _warn(comparison["notes"])
-        written = api.write_tables({n: comparison[n] for n in names}, call.csv, "compare")
+        written = api.write_tables({n: comparison[n] for n in names}, call.csv)
         say("\n".join(map(str, written)))
         return
     if call.json:

@@ -179,15 +179,12 @@ def sheet_cell(value: Any) -> Any:
     return f"'{text}" if text.startswith(FORMULA_STARTS) else text
 
 
-def write_sheet(
-    file: TextIO, rows: Sequence[Mapping[str, Any]], header: Sequence[str] = ()
-) -> None:
+def write_sheet(file: TextIO, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write rows as CSV with the columns of all of them; a missing value is an empty cell.
 
-    Without rows the ``header`` alone is written, if there is one. ``file`` is open for text, with
-    ``newline=""``.
+    ``file`` is open for text, with ``newline=""``.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row)) or list(header)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
     if not columns:
         return
     writer = csv.writer(file)

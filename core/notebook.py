@@ -169,10 +169,7 @@ def report(run: str, table: str = "", part: str = "") -> dict[str, pd.DataFrame]
     What the run shows is ``report(run)["conclusion"]``, a row a sentence. Raises UnknownName.
     """
     document = api.report(run, part)
-    frames = {
-        name: _frame(rows, api.columns_of(document["kind"], name))
-        for name, rows in document["tables"].items()
-    }
+    frames = {name: _frame(rows) for name, rows in document["tables"].items()}
     shown = document.get("conclusion") or {"headline": "", "details": ()}
     sentences = [one for one in (shown["headline"], *shown["details"]) if one]
     frames["conclusion"] = _frame([{"text": one} for one in sentences], ["text"])

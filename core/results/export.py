@@ -526,7 +526,7 @@ def _write(
         copy_regular(path, staging / "forecast" / path.name)
     if rendered is not None:
         write_json(staging / "report.json", rendered.report)
-        write_tables(rendered.report["tables"], staging / "tables", plan.kind)
+        write_tables(rendered.report["tables"], staging / "tables")
         (staging / "report.html").write_text(rendered.html, encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")

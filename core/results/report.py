@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -366,32 +365,19 @@ def rows_warning(run: str) -> str:
 def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
     """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
 
-    A table without rows gets a file with its header alone. Raises InputError where it cannot be
+    A table without rows gets an empty file. Raises InputError where it cannot be
     written.
     """
     document = report(run, part)
-    return write_tables(document["tables"], folder, document["kind"])
-
-
-@cache
-def _columns() -> dict[str, dict[str, tuple[str, ...]]]:
-    path = Path(__file__).parent / "columns.yaml"
-    return read_yaml(dict[str, dict[str, tuple[str, ...]]], path)
-
-
-def columns_of(kind: str, table: str) -> tuple[str, ...]:
-    """The columns of a table of a kind of run (``columns.yaml``), the same for the patients that a
-    gate has seen; () where they are not listed, as for a kind from a package."""
-    return _columns().get(kind, {}).get(table.removesuffix(f"_{SEEN}"), ())
+    return write_tables(document["tables"], folder)
 
 
 def write_tables(
-    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path, kind: str = ""
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
 ) -> list[Path]:
     """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
 
-    A file has the columns of all of its rows, without rows those of ``kind``
-    (:func:`columns_of`), and no cell that a spreadsheet runs as a formula.
+    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
     """
     target = user_path(folder)
     files = {name: output_path(target / f"{name}.csv") for name in tables}
@@ -402,7 +388,7 @@ def write_tables(
             output_file(files[name]) as fresh,
             fresh.open("w", encoding="utf-8", newline="") as file,
         ):
-            write_sheet(file, rows, columns_of(kind, name))
+            write_sheet(file, rows)
     return list(files.values())
 
 

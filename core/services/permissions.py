@@ -16,7 +16,7 @@ ANYBODY = ""
 FUNCTIONS = {
     ANYBODY: """
         about_left account acting_as acting_person answers_csv band_of can_validate chosen_option
-        columns_of conclusion_of correct_option default_primary duration event_text evidence_parts
+        conclusion_of correct_option default_primary duration event_text evidence_parts
         evidence_sentences figure figure_alt gold_ids in_order in_words known_measures listed
         may for_prompt only_quotes option_text options p_number p_value parse percent points
         progress read_questions read_toml recover resolve_person role_needed

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from midchart.core.format import FORMULA_STARTS, sheet_cell, write_sheet
-from midchart.core.results.report import columns_of, write_tables
-from midchart.pages.ui.shared import results, tables
+from midchart.core.results.report import write_tables
+from midchart.pages.ui.shared import tables
 
 ROOT = Path(__file__).parents[2]
 GOLDEN = ROOT / "tests" / "golden"
@@ -32,31 +31,6 @@ def test_rows_of_different_columns_share_one_table(tmp_path):
     (path,) = write_tables({"ragged": rows}, tmp_path)
     assert path.read_text(encoding="utf-8").splitlines()[0] == "a,b,c,d"
     assert written([]) == []
-
-
-@pytest.mark.parametrize("of", ["answers", "selection", "needles", "gate", "curve", "forecast"])
-def test_a_table_without_rows_has_its_header_as_a_file_and_on_a_page(tmp_path, of):
-    names = [name for name in ("failures", "recall", "curve", "heatmap") if columns_of(of, name)]
-    assert "failures" in names
-    for path in write_tables({name: [] for name in names}, tmp_path, of):
-        (header,) = csv.reader(path.read_text(encoding="utf-8").splitlines())
-        assert tuple(header) == columns_of(of, path.stem)
-        frame = results.frame_of({"kind": of, "tables": {path.stem: []}}, path.stem)
-        # As in a table with rows, a page has titles of arms and attentions too.
-        shown = [*header, *(["title"] if {"label", "variant"} & {*header} else [])]
-        assert tables.csv_bytes(frame).decode().strip() == ",".join(shown)
-        parquet = pd.read_parquet(io.BytesIO(tables.parquet_bytes(frame)))
-        assert list(parquet.columns) == shown and parquet.empty
-
-
-@pytest.mark.parametrize("golden", sorted(GOLDEN.glob("*.json")), ids=lambda path: path.stem)
-def test_the_listed_columns_are_those_of_every_kind_of_run(golden):
-    """The stored outputs of a run of every kind name each table's columns."""
-    document = json.loads(golden.read_text(encoding="utf-8"))
-    for name, columns in document.get("tables", {}).items():
-        listed = columns_of(document["kind"], name)
-        assert listed, f"list the columns of {name} in core/results/columns.yaml"
-        assert set(columns) <= set(listed), f"{name} in core/results/columns.yaml"
 
 
 @pytest.mark.parametrize("start", FORMULA_STARTS)

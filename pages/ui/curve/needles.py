@@ -157,7 +157,7 @@ def _restore_cell(run: dict[str, Any]) -> None:
         known = {
             f"{name}:{value}": (name, value)
             for name in (*NUMBERS, "label")
-            for value in heatmap[name].unique().tolist()
+            for value in results.choices(heatmap, name)
         } | {f"fact:{fact}": ("fact", fact) for fact in facts.get("fact", ())}
         st.session_state[CELL] = dict(known[one] for one in wanted if one in known)
     cell = st.session_state.get(CELL) or {}

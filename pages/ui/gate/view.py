@@ -75,7 +75,8 @@ def real_text() -> None:
         alt = "Evidence kept by budget and arm, by trained gates and by arms without training"
         tables.table(shown, f"{run['run']}-trained", alt, download=rows)
         pairs = results.where(results.frame_of(report, "differences"), criterion="all pieces")
-        pairs = pairs[pairs["second"].map(_is_trained) & pairs["first"].map(_is_reference)]
+        if len(pairs):
+            pairs = pairs[pairs["second"].map(_is_trained) & pairs["first"].map(_is_reference)]
         if len(pairs):
             _trained_differences(run["run"], pairs)
 

@@ -37,14 +37,12 @@ COLUMNS = {
 
 
 def frame_of(tables: Mapping[str, Any], name: str) -> pd.DataFrame:
-    """A report, or its tables: one table; without rows where there is none, with the columns of the
-    report's kind.
+    """A report, or its tables: one table; without rows where there is none.
 
     Rows of an arm (``label``) or of an attention (``variant``) have its ``title`` too.
     """
     rows = tables.get("tables", tables).get(name) or []
-    header = list(api.columns_of(str(tables.get("kind", "")), name))
-    frame = pd.DataFrame(rows) if rows else pd.DataFrame(columns=header)
+    frame = pd.DataFrame(rows)
     for column, family in (("label", "arm"), ("variant", "variant")):
         if column in frame and "title" not in frame:
             frame["title"] = [api.title(family, name) for name in frame[column]]

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from midchart.core.figures.views import alt, figure
-from midchart.core.results.report import columns_of
 from midchart.core.results.values import values
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Measure, View
 from midchart.core.runs.experiment import EXPERIMENTS
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 KINDS = [name for name in EXPERIMENTS.names() if EXPERIMENTS.build(name).views]
 SHARE = Measure("accuracy", "% correct", intervals=(BY_PATIENT, WILSON), clusters="patients")
 ROWS: list[dict[str, Any]] = [
@@ -28,19 +30,31 @@ ROWS: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+def columns_of(kind: str, table: str) -> set[str]:
+    """The columns of a table in the stored outputs of a run of this kind."""
+    columns: set[str] = set()
+    for path in GOLDEN.glob("*.json"):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        if document.get("kind") == kind:
+            columns |= set(document["tables"].get(table.removesuffix("_seen"), ()))
+    return columns
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_view_names_columns_that_its_table_has(kind: str) -> None:
     for view in EXPERIMENTS.build(kind).views:
         columns = columns_of(kind, view.table)
+        if not columns:  # a table without rows in the stored outputs
+            continue
         named = {*view.rows, *view.choose, *view.where, *view.more, *view.opens, view.across} - {""}
         for measure in view.measures:
             parts = (measure.n if measure.n != "n" else "", measure.clusters, measure.chance)
             named |= {measure.column, measure.p, *parts, *(measure.null or ())} - {""}
         named -= {"label"} if not view.measures else set()
-        assert named <= set(columns) or not columns, (view.name, sorted(named - set(columns)))
+        assert named <= columns, (view.name, sorted(named - columns))
         for measure in view.measures:
             ends = [{one.low, one.high} for one in measure.intervals]
-            assert not ends or any(pair <= set(columns) for pair in ends), (view.name, measure)
+            assert not ends or any(pair <= columns for pair in ends), (view.name, measure)
 
 
 def test_values_have_the_first_interval_that_is_known() -> None:
