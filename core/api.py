@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from midchart.core.egress.audit import lines as audit_lines
     from midchart.core.egress.audit import verify as verify_audit
     from midchart.core.experiments.answers.tables import review_agreement
-    from midchart.core.experiments.curve.tables import published_curve, published_summary
+    from midchart.core.experiments.curve.tables import published_curve
     from midchart.core.experiments.needles.tables import needle_items
     from midchart.core.experiments.replication.claims import UNTESTED, paper_claims, paper_runs
     from midchart.core.experiments.replication.comparison import (
@@ -73,7 +73,6 @@ if TYPE_CHECKING:
         answered_by,
         asked_of,
         compared,
-        different_only,
         disagreements,
         item,
         outcomes,
@@ -90,7 +89,6 @@ if TYPE_CHECKING:
         views_of,
         write_tables,
     )
-    from midchart.core.results.reviews import OUTCOMES as REVIEW_OUTCOMES
     from midchart.core.results.reviews import REASONS as REVIEW_REASONS
     from midchart.core.results.reviews import (
         Card,

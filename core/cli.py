@@ -131,7 +131,22 @@ class _Parser(argparse.ArgumentParser):
 
 Command = Callable[[Namespace], None]
 Argument = tuple[tuple[str, ...], dict[str, Any]]
-COMMANDS: dict[str, tuple[str, tuple[Argument, ...], Command]] = {}
+GROUPS = ("Start", "Charts", "Runs", "Results", "Models", "Upkeep")
+"""Groups of commands in the order of the help; those of installed packages follow."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """A command: its help, its arguments, what it does, its group in the help and examples."""
+
+    help: str
+    arguments: tuple[Argument, ...]
+    does: Command
+    group: str
+    examples: tuple[str, ...]
+
+
+COMMANDS: dict[str, CommandEntry] = {}
 
 
 def arg(*names: str, **options: Any) -> Argument:
@@ -150,19 +165,16 @@ def flag(name: str, help: str) -> Argument:
 
 
 def command(
-    name: str, help: str, *arguments: Argument, group: str = "", examples: Sequence[str] = ()
+    name: str, help: str, *arguments: Argument, group: str, examples: Sequence[str]
 ) -> Callable[[Command], Command]:
     """Decorator of a command's function; every command takes ``--json`` too.
 
-    A command of an installed package names its ``group`` in the list of commands and its
-    ``examples``; the entry point in the group ``midchart.commands`` names its function.
+    The entry point of an installed package's command, in the group ``midchart.commands``, names its
+    function.
     """
 
     def enter(function: Command) -> Command:
-        COMMANDS[name] = help, arguments, function
-        if group:
-            GROUPS[group] = f"{GROUPS.get(group, '')} {name}".lstrip()
-            EXAMPLES[name] = tuple(examples)
+        COMMANDS[name] = CommandEntry(help, arguments, function, group, tuple(examples))
         return function
 
     return enter
@@ -189,6 +201,8 @@ DETACH = flag("--detach", "do not wait for the end")
 QUEUED = flag(
     "--queued", "start when the slot it needs (a GPU, or the CPU) is free, in queue order"
 )
+_INCLUDED = "20261125-202038-6736ca"
+"""A run that is included; ``midchart examples`` opens it."""
 ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:PORT (a cluster)"
 
 
@@ -207,6 +221,11 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     ),
     arg("--seed", type=_whole_number, default=42),
     flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
+    group="Start",
+    examples=(
+        "midchart demo",
+        "midchart demo --patients 20 --out /tmp/twenty",
+    ),
 )
 def demo(call: Namespace) -> None:
     if call.missing:
@@ -223,6 +242,8 @@ def demo(call: Namespace) -> None:
     "app",
     "serve the pages at 127.0.0.1, with the demo cohorts",
     arg("--port", type=_positive, default=8501),
+    group="Start",
+    examples=("midchart app --port 8600",),
 )
 def app(call: Namespace) -> None:
     api.prepare_first_start(meter("demo"))
@@ -235,7 +256,12 @@ def app(call: Namespace) -> None:
     )
 
 
-@command("examples", "open the finished runs that are included, read-only")
+@command(
+    "examples",
+    "open the finished runs that are included, read-only",
+    group="Start",
+    examples=("midchart examples",),
+)
 def examples(call: Namespace) -> None:
     facts(call, api.open_examples())
 
@@ -256,6 +282,8 @@ def balance_line(part: Mapping[str, Any]) -> str:
     PROTOCOL,
     flag("--locator", "count errors of locating evidence"),
     flag("--validate", "validate FHIR resources (docs/optional/fhir.txt)"),
+    group="Charts",
+    examples=("midchart check demo",),
 )
 def check(call: Namespace) -> None:
     protocol = api.parse(call.protocol)
@@ -284,6 +312,10 @@ def check(call: Namespace) -> None:
     arg("--arm", required=True, metavar="NAME", help="arm, such as bm25"),
     arg("--k", type=_whole_number, help="units the arm keeps (default: the protocol's)"),
     PROTOCOL,
+    group="Charts",
+    examples=(
+        "midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'",
+    ),
 )
 def select(call: Namespace) -> None:
     protocol = api.parse(call.protocol)
@@ -328,6 +360,8 @@ def select(call: Namespace) -> None:
         "positives are the sentences with the located evidence, not those that "
         "share a word with the answer",
     ),
+    group="Models",
+    examples=("midchart train-gate demo --plus --out gate",),
 )
 def train_gate(call: Namespace) -> None:
     progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
@@ -346,6 +380,8 @@ def train_gate(call: Namespace) -> None:
     DATA,
     arg("--out", metavar="FILE", required=True, help="the calibration, a JSON file"),
     PROTOCOL,
+    group="Models",
+    examples=("midchart calibrate demo --out calibration.json",),
 )
 def calibrate(call: Namespace) -> None:
     coverage = api.make_calibration(
@@ -363,6 +399,11 @@ def calibrate(call: Namespace) -> None:
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
     flag("--probe", "with --estimate: measure the first patient's items, for 2 to 60 s"),
+    group="Runs",
+    examples=(
+        "midchart run docs/first.toml --estimate",
+        "midchart run docs/first.toml",
+    ),
 )
 def run(call: Namespace) -> None:
     if call.probe and not call.estimate:
@@ -427,6 +468,8 @@ def _estimate(estimate: dict[str, Any]) -> None:
     arg("--save", metavar="NAME", help="save the file's questions with the cohort by this name"),
     DETACH,
     QUEUED,
+    group="Runs",
+    examples=("midchart ask demo questions.txt --arm bm25 --reader extractive",),
 )
 def ask(call: Namespace) -> None:
     saved = {one.name: one.questions for one in api.question_sets(call.data)}
@@ -455,6 +498,8 @@ def ask(call: Namespace) -> None:
     arg("--csv", metavar="FILE", help="write a row a patient and question into FILE"),
     arg("--arm", default="", metavar="LABEL", help="default: the run's first arm"),
     arg("--reader", default="", metavar="LABEL", help="default: the run's first reader"),
+    group="Results",
+    examples=("midchart answers 20261125-171954-24d535 --csv answers.csv",),
 )
 def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
@@ -479,6 +524,8 @@ def answers(call: Namespace) -> None:
     QUEUED,
     arg("--on", metavar="PLACE", help=ON),
     arg("--budget", type=float, metavar="USD", help="a new budget for the judges that have one"),
+    group="Runs",
+    examples=(f"midchart resume {_INCLUDED}",),
 )
 def resume(call: Namespace) -> None:
     _finish(api.resume(call.run, call.budget, call.queued, call.on), call)
@@ -505,6 +552,8 @@ def _finish(run: str, call: Namespace) -> None:
     arg("--judge", action="append", dest="judges", metavar="NAME", help="default: the demo's"),
     arg("--part", choices=("test",), help="only patients that no gate is trained on; default: all"),
     DETACH,
+    group="Runs",
+    examples=("midchart replicate demo --arm bm25 --part test",),
 )
 def replicate(call: Namespace) -> None:
     fields = {"arms": call.arms, "judges": call.judges, "part": call.part}
@@ -526,6 +575,8 @@ def replicate(call: Namespace) -> None:
     arg("field", choices=("external_services_allowed", "training_allowed")),
     arg("value", choices=("yes", "no")),
     arg("--reason", required=True, metavar="TEXT"),
+    group="Charts",
+    examples=("midchart data-use demo training_allowed yes --reason 'synthetic records'",),
 )
 def data_use(call: Namespace) -> None:
     tag = api.set_data_use(call.data, call.field, call.value == "yes", call.reason)
@@ -550,6 +601,11 @@ def data_use(call: Namespace) -> None:
     arg("--name", default="", help="of the run (default: that of the log)"),
     DETACH,
     flag("--verify", "without DATA: check the audit log (command audit-log)"),
+    group="Runs",
+    examples=(
+        "midchart audit demo answers.jsonl",
+        "midchart audit demo answers.jsonl --arm bm25",
+    ),
 )
 def audit(call: Namespace) -> None:
     if not call.data:  # the name of the command audit-log until version 0.1
@@ -585,6 +641,12 @@ def audit(call: Namespace) -> None:
     arg("--deal", type=_positive, default=0, metavar="N", help="deal N more cards"),
     arg("--marks", default="", metavar="CSV", help="columns question, evidence (empty: none)"),
     arg("--by", default="", metavar="CODE", help="the clinician's code (default: the account)"),
+    group="Runs",
+    examples=(
+        "midchart cards RUN",
+        "midchart cards RUN --deal 10",
+        "midchart cards RUN --marks marks.csv --by clinician-1",
+    ),
 )
 def cards(call: Namespace) -> None:
     if call.marks:
@@ -613,6 +675,8 @@ def cards(call: Namespace) -> None:
     flag("--verify", "check that no line was changed, added or removed"),
     flag("--accept", "accept a log that was restored or changed as it is, with a reason"),
     arg("--reason", default="", metavar="TEXT", help="of --accept, for the log"),
+    group="Upkeep",
+    examples=("midchart audit-log --verify",),
 )
 def audit_log(call: Namespace) -> None:
     if accepts := bool(getattr(call, "accept", False)):
@@ -648,6 +712,8 @@ def audit_log(call: Namespace) -> None:
     arg("--judge", metavar="NAME", help="default: the primary judge of the runs"),
     arg("--published", metavar="RUN", help="default: the newest replication as published"),
     arg("--corrected", metavar="RUN", help="default: the newest corrected replication"),
+    group="Results",
+    examples=("midchart paper demo --reader small",),
 )
 def paper(call: Namespace) -> None:
     published, corrected, others = api.paper_runs(api.open_data(call.data).path, call.reader)
@@ -670,6 +736,8 @@ def paper(call: Namespace) -> None:
     "name a run; its results stay as they are",
     RUN,
     arg("--name", metavar="TEXT", required=True, help='shown in lists; "" for that of the spec'),
+    group="Runs",
+    examples=(f"midchart label {_INCLUDED} --name 'small reader'",),
 )
 def label(call: Namespace) -> None:
     api.label_run(call.run, call.name)
@@ -681,6 +749,8 @@ def label(call: Namespace) -> None:
     "stop a run after the current item",
     arg("run", metavar="RUN", nargs="?"),
     flag("--all", "stop every active run and empty the queue"),
+    group="Runs",
+    examples=("midchart cancel --all",),
 )
 def cancel(call: Namespace) -> None:
     if bool(call.run) == call.all:
@@ -694,7 +764,16 @@ def cancel(call: Namespace) -> None:
     json_line(now) if call.json else say(f"{call.run}: {now['status']}")
 
 
-@command("status", "state and progress of runs", arg("run", metavar="RUN", nargs="?"))
+@command(
+    "status",
+    "state and progress of runs",
+    arg("run", metavar="RUN", nargs="?"),
+    group="Runs",
+    examples=(
+        "midchart status",
+        f"midchart status {_INCLUDED}",
+    ),
+)
 def status(call: Namespace) -> None:
     now = api.status(call.run)
     if call.json:
@@ -716,6 +795,11 @@ def status(call: Namespace) -> None:
         default="",
         metavar="PART",
         help="patients counted: test (no gate of the run was trained on them), seen or all",
+    ),
+    group="Results",
+    examples=(
+        f"midchart report {_INCLUDED}",
+        f"midchart report {_INCLUDED} --csv tables",
     ),
 )
 def report(call: Namespace) -> None:
@@ -751,6 +835,8 @@ def report(call: Namespace) -> None:
     arg("runs", metavar="RUN", nargs="+"),
     flag("--questions", "also list the questions whose outcome differs from the baseline's"),
     CSV,
+    group="Results",
+    examples=(f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
 )
 def compare(call: Namespace) -> None:
     comparison = api.compare_runs(call.runs)
@@ -809,6 +895,8 @@ def compare(call: Namespace) -> None:
         choices=("archehr-qa", "every-eval-ever", "inspect"),
         help="files of another tool instead, of a run of kind answers; text only --with-text",
     ),
+    group="Results",
+    examples=(f"midchart export {_INCLUDED} --out run.zip",),
 )
 def export(call: Namespace) -> None:
     if call.to:
@@ -838,6 +926,8 @@ def export(call: Namespace) -> None:
     "import",
     "import another installation's export, read-only",
     arg("file", metavar="FILE.zip|DIR"),
+    group="Results",
+    examples=("midchart import run.zip",),
 )
 def import_(call: Namespace) -> None:
     facts(call, api.import_run(call.file))
@@ -849,6 +939,8 @@ def import_(call: Namespace) -> None:
     arg("path", metavar="FILE|DIR"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     arg("--format", default="", help="of the log (default: the first that recognises it)"),
+    group="Results",
+    examples=("midchart import-results answers.jsonl",),
 )
 def import_results(call: Namespace) -> None:
     imported = api.import_results(call.path, call.name, call.format)
@@ -861,12 +953,19 @@ def import_results(call: Namespace) -> None:
     "schema",
     "JSON schema of a run spec, for editors",
     arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"),
+    group="Upkeep",
+    examples=("midchart schema answers",),
 )
 def schema(call: Namespace) -> None:
     json_line(api.spec_schema(call.kind), indent=None if call.json else 2)
 
 
-@command("models", "installed and missing model weights, and their folders")
+@command(
+    "models",
+    "installed and missing model weights, and their folders",
+    group="Models",
+    examples=("midchart models",),
+)
 def models(call: Namespace) -> None:
     listing(call, api.models(), "name", "here", "size_mb", "used_by", "where")
 
@@ -875,6 +974,8 @@ def models(call: Namespace) -> None:
     "bench",
     "speed of each optimised path relative to its plain reference (in a checkout)",
     arg("names", nargs="*", metavar="NAME"),
+    group="Upkeep",
+    examples=("midchart bench bm25",),
 )
 def bench(call: Namespace) -> None:
     program = api.folders()["program"]
@@ -891,6 +992,8 @@ def bench(call: Namespace) -> None:
     "completion",
     "print a script that completes commands, cohorts, runs, arms and readers in a shell",
     arg("shell", choices=("bash", "zsh", "fish")),
+    group="Start",
+    examples=("midchart completion bash > ~/.midchart-completion",),
 )
 def completion(call: Namespace) -> None:
     from argcomplete.shell_integration import shellcode
@@ -899,61 +1002,7 @@ def completion(call: Namespace) -> None:
     json_line({"shell": call.shell, "script": script}) if call.json else say(script)
 
 
-# Help by groups, examples, completion.
-
-
-GROUPS = {
-    "Start": "app demo examples completion",
-    "Charts": "check select data-use",
-    "Runs": "run ask audit cards replicate status resume cancel label",
-    "Results": "report answers compare paper export import import-results",
-    "Models": "models train-gate calibrate",
-    "Upkeep": "audit-log schema bench",
-}
-_INCLUDED = "20261125-202038-6736ca"
-"""A run that is included; ``midchart examples`` opens it."""
-_AUDIT = "20261126-090000-0a1b2c"
-"""Placeholder for the id of an audit run in examples of commands."""
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "app": ("midchart app --port 8600",),
-    "demo": ("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
-    "examples": ("midchart examples",),
-    "completion": ("midchart completion bash > ~/.midchart-completion",),
-    "check": ("midchart check demo",),
-    "select": (
-        "midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'",
-    ),
-    "data-use": ("midchart data-use demo training_allowed yes --reason 'synthetic records'",),
-    "run": ("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
-    "ask": ("midchart ask demo questions.txt --arm bm25 --reader extractive",),
-    "replicate": ("midchart replicate demo --arm bm25 --part test",),
-    "status": ("midchart status", f"midchart status {_INCLUDED}"),
-    "resume": (f"midchart resume {_INCLUDED}",),
-    "cancel": ("midchart cancel --all",),
-    "label": (f"midchart label {_INCLUDED} --name 'small reader'",),
-    "report": (f"midchart report {_INCLUDED}", f"midchart report {_INCLUDED} --csv tables"),
-    "answers": ("midchart answers 20261125-171954-24d535 --csv answers.csv",),
-    "compare": (f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
-    "paper": ("midchart paper demo --reader small",),
-    "export": (f"midchart export {_INCLUDED} --out run.zip",),
-    "import": ("midchart import run.zip",),
-    "import-results": ("midchart import-results answers.jsonl",),
-    "models": ("midchart models",),
-    "train-gate": ("midchart train-gate demo --plus --out gate",),
-    "calibrate": ("midchart calibrate demo --out calibration.json",),
-    "audit": (
-        "midchart audit demo answers.jsonl",
-        "midchart audit demo answers.jsonl --arm bm25",
-    ),
-    "audit-log": ("midchart audit-log --verify",),
-    "cards": (
-        f"midchart cards {_AUDIT}",
-        f"midchart cards {_AUDIT} --deal 10",
-        f"midchart cards {_AUDIT} --marks marks.csv --by clinician-1",
-    ),
-    "schema": ("midchart schema answers",),
-    "bench": ("midchart bench bm25",),
-}
+# Completion, help by groups.
 
 
 def _names_in(folder: str) -> list[str]:
@@ -1012,8 +1061,10 @@ def _parser() -> _Parser:
     width = max(map(len, COMMANDS))
     groups = [
         f"{title}:\n"
-        + "\n".join(f"  {name:{width}}  {COMMANDS[name][0]}" for name in names.split())
-        for title, names in GROUPS.items()
+        + "\n".join(
+            f"  {name:{width}}  {one.help}" for name, one in COMMANDS.items() if one.group == title
+        )
+        for title in dict.fromkeys((*GROUPS, *(one.group for one in COMMANDS.values())))
     ]
     top = _Parser(
         prog="midchart",
@@ -1031,18 +1082,18 @@ def _parser() -> _Parser:
         help=argparse.SUPPRESS,
         prog="midchart",
     )
-    for name, (help, arguments, function) in COMMANDS.items():
+    for name, entry in COMMANDS.items():
         parser = commands.add_parser(
             name,
-            description=help,
-            epilog="\n  ".join(["examples:", *EXAMPLES[name]]),
+            description=entry.help,
+            epilog="\n  ".join(["examples:", *entry.examples]),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        parser.set_defaults(does=function)
+        parser.set_defaults(does=entry.does)
         parser.add_argument(
             "--json", action="store_true", help="one JSON document on standard output"
         )
-        for names, options in arguments:
+        for names, options in entry.arguments:
             if names:
                 action = parser.add_argument(*names, **options)
                 if action.dest in COMPLETED:

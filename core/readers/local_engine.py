@@ -7,9 +7,10 @@ with rotary positions stretched by YaRN (Peng et al. 2023, arXiv 2309.00071), as
 card asks. Static YaRN changes every answer, so prompts within the trained length never use it.
 
 Prompts are padded on the left. They are read in slices of bounded size, and only the last token's
-logits of each are computed: those of a complete prompt would be larger than the model (PROTOCOL,
-Stage 2: reading). The chosen token has the largest float32 logit, the lowest id among equals, of
-all tokens or of those that continue an allowed text; sampling settings of the weights are ignored.
+logits of each are computed: those of a complete prompt would be larger than the model
+(docs/methods.md, Stage 2: reading). The chosen token has the largest float32 logit, the lowest id
+among equals, of all tokens or of those that continue an allowed text; sampling settings of the
+weights are ignored.
 """
 
 from __future__ import annotations

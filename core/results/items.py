@@ -122,52 +122,13 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     }
 
 
-def different_only(run: str) -> list[dict[str, Any]]:
-    """Instructions on which arms' outcomes differ for one reader and judge.
-
-    Each: instruction, record, band, reader, judge, and ``outcomes``, label → outcome. In a run
-    of kind selection the outcome says where the pieces of the evidence are: all "in the prompt",
-    "cut" (all kept, but not all left by the protocol's own limits; ``cut_at``: label → tokens of
-    that prompt), "partly dropped" or "dropped"; "kept" where the protocol sets no limit.
-    """
-    folder = find_run(run)
-    plan, people = _judged(folder)
-    store = folder.store(plan)
-    about = "label, instruction, record, band"
-    differ = (
-        "QUALIFY min(outcome) OVER (PARTITION BY instruction, reader, judge) "
-        "<> max(outcome) OVER (PARTITION BY instruction, reader, judge)"
-    )
-    if "verdicts" in store.schemas:
-        with facts(store, plan, people) as ask:
-            differing = ask(
-                f"SELECT {about}, reader, judge, outcome "
-                f"FROM judged JOIN questions USING (question) {differ}"
-            )
-    else:
-        where = f"{EVIDENCE_OUTCOME} AS outcome, prompt_tokens"
-        columns = f"{about}, '' AS reader, '' AS judge, {where}"
-        differing = store.select("selections", columns, f"outcome IS NOT NULL {differ}")
-    groups: dict[tuple[str, str, str], dict[str, Any]] = {}
-    for row in _sorted(plan, differing):
-        key = (row["instruction"], row["reader"], row["judge"])
-        names = ("instruction", "record", "band", "reader", "judge")
-        group = groups.setdefault(key, {**{name: row[name] for name in names}, "outcomes": {}})
-        group["outcomes"][row["label"]] = row["outcome"]
-        if row["outcome"] == CUT:
-            group.setdefault("cut_at", {})[row["label"]] = row["prompt_tokens"]
-    return sorted(
-        groups.values(), key=lambda g: (g["record"], g["instruction"], g["reader"], g["judge"])
-    )
-
-
 def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     """One judge's verdicts on one reader's answers: a row an instruction and arm, no text.
 
     Columns: label, instruction, record, band, middle, task_type, domain, outcome, refusal,
     failure_kind, the columns of :data:`HITS`, ``semantic`` where it was scored, and ``counted``:
     whether the tables of the report count it. In the order of the spec's arms. A run that judges
-    nothing has the place of the evidence as the outcome (:func:`different_only`).
+    nothing has the place of the evidence as the outcome (:data:`EVIDENCE_OUTCOME`).
     """
     folder = find_run(run)
     plan, people = _judged(folder)

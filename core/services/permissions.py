@@ -28,13 +28,13 @@ FUNCTIONS = {
         asked_questions attention_map audit_cards audited_prompt build_arm
         changed_questions check cohort_key cohort_name cohorts compare_runs compared
         context_lines curve curve_bin curve_choices curve_locations
-        damaged_runs default_reader different_only disagreements download estimate
+        damaged_runs default_reader disagreements download estimate
         explain failed_in_words failed_items faults_alone findings folders forecast_sequences
         gate_cards gold_under instruction_for item judge kinds listed_path log_tail
         marking_agreement members
         methods models needle_items open_data other_runs other_values outcomes own_question
         own_questions paper_claims paper_comparison paper_runs preflight presets published_curve
-        published_summary question_set_spec question_sets questions_table
+        question_set_spec question_sets questions_table
         reading_progress readers_of replication report report_csv review_agreement review_mark
         review_rows reviewer_name reviewers rows rows_warning run_cohort run_entries scored_arms
         replication_specs scores select select_report shared_cards shipped_runs spec_schema status

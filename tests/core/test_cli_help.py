@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser, main
+from midchart.core.cli import COMMANDS, _parser, main
 from tests.support.run_helpers import set_workspace
 
 ROOT = Path(__file__).parents[2]
@@ -20,18 +20,17 @@ def words_of(example: str) -> list[str]:
     return shlex.split(example.partition(" > ")[0])[1:]
 
 
-def test_every_command_is_in_one_group_and_its_help_ends_with_examples(capsys) -> None:
-    grouped = [name for names in GROUPS.values() for name in names.split()]
-    assert sorted(grouped) == sorted(COMMANDS)
+def test_every_command_is_in_a_group_and_its_help_ends_with_examples(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out
-    assert all(f"\n{title}:\n  " in shown for title in GROUPS)
-    for name in COMMANDS:
+    assert all(f"\n  {name} " in shown for name in COMMANDS)
+    for name, command in COMMANDS.items():
+        assert f"\n{command.group}:\n  " in shown
         with pytest.raises(SystemExit):
             main([name, "--help"])
-        assert capsys.readouterr().out.endswith(f"{EXAMPLES[name][-1]}\n")
-        for example in EXAMPLES[name]:
+        assert capsys.readouterr().out.endswith(f"{command.examples[-1]}\n")
+        for example in command.examples:
             assert _parser().parse_args(words_of(example)).command == name
 
 
@@ -45,8 +44,8 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
         '{"patient": "124190252", "question": "Which drugs?", "context": "Takes apixaban.", '
         '"answer": "Apixaban.", "score": 1}'
     )
-    for name in dict.fromkeys(("demo", "examples", *EXAMPLES)):
-        for example in EXAMPLES[name] if name not in UNTESTED else ():
+    for name in dict.fromkeys(("demo", "examples", *COMMANDS)):
+        for example in COMMANDS[name].examples if name not in UNTESTED else ():
             # An installation refuses a run that it has.
             set_workspace(monkeypatch, tmp_path / ("other" if name == "import" else "place"))
             words = words_of(example.replace("/tmp/", f"{tmp_path}/"))

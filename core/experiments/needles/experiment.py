@@ -1,6 +1,6 @@
 """Runs of kind ``needles``: one synthetic fact at every depth of one record, or the note with a
-question's evidence at every depth among the others, so that only its position changes (PROTOCOL,
-Experiment 1: controlled needle runs).
+question's evidence at every depth among the others, so that only its position changes
+(docs/methods.md, Experiment 1: controlled needle runs).
 """
 
 from __future__ import annotations

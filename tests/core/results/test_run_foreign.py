@@ -86,7 +86,6 @@ def pages_read(run: str, original: str) -> None:
             for judge in judges:
                 api.outcomes(run, reader, judge)
             api.disagreements(run, reader, judges[0], judges[-1])
-        api.different_only(run)
         api.review_cards(run, "ada")
         api.review_rows(run)
         for row in api.rows(run, "answers")[:2]:

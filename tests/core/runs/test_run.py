@@ -16,7 +16,6 @@ from midchart.core.errors import InputError, UnknownName, WorkFailed
 from midchart.core.results.importing import RUN_ID
 from midchart.core.results.items import (
     compared,
-    different_only,
     disagreements,
     item,
     outcomes,
@@ -115,16 +114,15 @@ def test_the_report_is_the_same_each_time_and_whatever_the_order_of_rows(
 
 
 def test_one_instruction_is_shown_across_arms_and_differences_are_listed(done: str):
-    parted = different_only(done)
-    assert parted
-    one = parted[0]
-    assert len(set(one["outcomes"].values())) > 1
-    details = item(done, one["instruction"])
+    listed = outcomes(done, "test_echo", "test_words")
+    first = listed[0]["instruction"]
+    expected = {row["label"]: row["outcome"] for row in listed if row["instruction"] == first}
+    details = item(done, first)
     assert [arm["label"] for arm in details["arms"]] == ["bm25", "bm25 k=1", "recency", "full"]
     for arm in details["arms"]:
         assert [v["judge"] for v in arm["verdicts"]] == ["test_words", "test_even"]
-        outcome = {v["judge"]: v["outcome"] for v in arm["verdicts"]}[one["judge"]]
-        assert outcome == one["outcomes"][arm["label"]]
+        outcome = {v["judge"]: v["outcome"] for v in arm["verdicts"]}["test_words"]
+        assert outcome == expected[arm["label"]]
     with pytest.raises(UnknownName):
         item(done, "nobody's")
 
