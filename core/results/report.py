@@ -16,7 +16,6 @@ from midchart.core.errors import DataError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_document, read_json, user_path
-from midchart.core.reference_tables import read_yaml
 from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
 from midchart.core.results.values import rows_of
