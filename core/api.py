@@ -28,17 +28,24 @@ if TYPE_CHECKING:
     from midchart.core.experiments.answers.tables import review_agreement
     from midchart.core.experiments.curve.tables import published_curve
     from midchart.core.experiments.needles.tables import needle_items
-    from midchart.core.experiments.replication.claims import UNTESTED, paper_claims, paper_runs
-    from midchart.core.experiments.replication.comparison import (
+    from midchart.core.experiments.replication import VIEWS as PAPER_VIEWS
+    from midchart.core.experiments.replication.paper import TABLES as PAPER_TABLES
+    from midchart.core.experiments.replication.paper import (
+        UNTESTED,
+        findings,
+        other_runs,
+        paper_claims,
+        paper_comparison,
+    )
+    from midchart.core.experiments.replication.steps import (
         arms_and_judges,
         faults_alone,
+        paper_runs,
         readers_of,
         replication,
         step_specs,
         waterfall,
     )
-    from midchart.core.experiments.replication.paper import TABLES as PAPER_TABLES
-    from midchart.core.experiments.replication.paper import findings, other_runs, paper_comparison
     from midchart.core.figures.views import alt as figure_alt
     from midchart.core.figures.views import figure
     from midchart.core.format import (

@@ -1,6 +1,6 @@
-"""Replication: the paper's tables with this installation's, and the effect of each fault."""
+"""Paper: its tables with this installation's, the effect of each fault, and its claims."""
 
-from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -9,9 +9,11 @@ from midchart.pages.ui import guard, state
 from midchart.pages.ui.curve import observed
 from midchart.pages.ui.replication import runs as replication_runs
 from midchart.pages.ui.replication import view
+from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import conclusion, empty, figures
-from midchart.pages.ui.shared.pickers import pick_component, pick_linked
+from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.pickers import pick, pick_component, pick_linked
 
 guard.page("Replication")
 
@@ -30,10 +32,21 @@ with guard.readable("These runs cannot be read"):
     finished = [run for run in replication["runs"] if run]
     published, corrected = replication["runs"][0], replication["runs"][-1]
     others = api.other_runs(api.open_data(cohort).path)
+    runs = published, corrected
     other_runs = tuple(run["run"] for run in others.values() if run)
+    arm, judge, judges, compared = view.FIRST[0], "", [""], None
+    if finished:
+        arms, judges = api.arms_and_judges(finished[-1])
+        with st.sidebar:
+            arms = sorted(arms, key=lambda arm: view.FIRST.index(arm) if arm in view.FIRST else 9)
+            arm = pick_component("arm", arms)
+            judge = pick_component("judge", judges)
+    if published and corrected and published != corrected:
+        rows = state.protocols_compared(published, corrected)
+        compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
+    rows = state.paper_comparison(*runs, judge, other_runs)
+    conclusion.show(*view.headline(rows, arm, reader, (judge, judges[0]), compared))
     if not finished:
-        rows = state.paper_comparison(None, None, "", other_runs)
-        conclusion.show(*view.verdict(rows, view.FIRST[0], reader, ""))
         with empty.state(
             "No replication yet",
             "A replication runs the paper's arms under the published protocol, then removes "
@@ -42,48 +55,37 @@ with guard.readable("These runs cannot be read"):
         ):
             presets.included(folder="replication")
             replication_runs.start(cohort, reader, replication, by_step)
-        view.claims(state.paper_claims(None, None, "", other_runs))
-        view.paper_tables(rows, others)
-        view.findings()
-    else:
-        arms, judges = api.arms_and_judges(finished[-1])
-        with st.sidebar:
-            arms = sorted(arms, key=lambda arm: view.FIRST.index(arm) if arm in view.FIRST else 9)
-            arm = pick_component("arm", arms)
-            judge = pick_component("judge", judges)
-        rows = state.paper_comparison(published, corrected, judge, other_runs)
-        compared = None
-        if published and corrected and published != corrected:
-            compared = next(
-                (
-                    row
-                    for row in state.protocols_compared(published, corrected)
-                    if (row["arm"], row["judge"]) == (arm, judge)
-                ),
-                None,
-            )
-        first, below = view.verdict(rows, arm, reader, judge, judges[0], compared)
-        by_whom = f"{below[0]} {figures.source()}" if below else figures.source()
-        conclusion.show(first, [by_whom])
-        faults = view.alone_rows(replication, corrected, arm, judge)
-        views: dict[str, tuple[str, Callable[[], object]]] = {
-            "waterfall": (
-                "What does each fault cost?",
-                lambda: view.waterfall(replication, faults, arm, judge),
-            ),
-            "alone": ("And each fault alone?", lambda: view.faults_alone(faults)),
-            "claims": (
-                "Which claims hold?",
-                lambda: view.claims(state.paper_claims(published, corrected, judge, other_runs)),
-            ),
-            "tables": ("How far are its tables?", lambda: view.paper_tables(rows, others)),
-            "findings": ("What contradicts the paper?", view.findings),
-        }
-        chosen = pick_linked(
-            "view", "Question", list(views), lambda name: views[name][0], key="view",
-            unlinked="waterfall", width=330, label_visibility="collapsed",
+    views = {one.name: one for one in api.PAPER_VIEWS if finished or one.name not in view.OF_RUNS}
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
+        name = pick_linked(
+            "view", "Question", list(views), lambda name: views[name].title, key="view",
+            unlinked=next(iter(views)), width=330, label_visibility="collapsed",
         )  # fmt: skip
-        views[chosen][1]()
+        measures = {one.column: one for one in views[name].measures}
+        measure = measures.get(
+            pick("Measure", list(measures), "measure", {n: m.title for n, m in measures.items()})
+        )
+    if name == "waterfall" and len(finished) < len(replication["runs"]):
+        st.info(
+            "Not every step has finished: a bar shows the difference to the finished step above "
+            "it, with all faults between them removed.", icon=":material/hourglass_top:",
+        )  # fmt: skip
+    claims = state.paper_claims(*runs, judge, other_runs) if name == "claims" else []
+    if claims:
+        st.markdown(for_screen(view.claims_text(claims)))
+    if name == "tables":
+        view.paper_tables(rows, others, views[name])
+    else:
+        shown = {
+            "waterfall": lambda: view.waterfall(replication, arm, judge),
+            "alone": lambda: view.alone(replication, arm, judge),
+            "claims": lambda: view.claims(claims),
+            "findings": api.findings,
+        }[name]()
+        report = kit.Shown({"run": "paper"}, {}, {name: shown})
+        opens = partial(view.open_answers, arm)
+        kit.draw(report, views[name], measure, {}, lambda _, __, row: opens(row))
+    if finished:
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
             replication_runs.origin(finished, len(arms))
             replication_runs.start(cohort, reader, replication, by_step)

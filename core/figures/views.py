@@ -6,6 +6,7 @@ A marker's custom data is the number of its value, so that a page can open what 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isnan
 
 import numpy as np
@@ -46,13 +47,13 @@ def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figur
     known = [one for one in estimates if not isnan(one.value)]
     if not known or view.figure == "none":
         return None
-    draw = {"forest": _forest, "line": _lines, "grid": _grid}[view.figure]
+    draw = {"forest": _forest, "waterfall": _waterfall, "line": _lines, "grid": _grid}[view.figure]
     return style(draw(list(estimates), view, measure))
 
 
 def alt(estimates: Sequence[Value], view: View, measure: Measure) -> str:
     """What the figure shows, for who cannot see it."""
-    if view.figure == "forest":
+    if view.figure in ("forest", "waterfall"):
         return forest_alt(_rows(estimates), measure.title)
     rows = list(dict.fromkeys(one.row for one in estimates))
     known = [one for one in estimates if not isnan(one.value)]
@@ -104,6 +105,22 @@ def _forest(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     rows = _rows(estimates)
     suffix = " %" if measure.unit == "%" else ""
     return forest(rows, measure.title, _span(rows, measure.unit, view.zero), suffix, view.zero)
+
+
+def _waterfall(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    figure = _forest(estimates, view, measure)
+    values = [_scaled(one.value, one.unit) for one in estimates]
+    figure.add_bar(
+        orientation="h",
+        y=[len(values) - place for place in range(1, len(values))],
+        base=values[:-1],
+        x=[after - before for before, after in pairwise(values)],
+        width=0.34,
+        marker={"color": series_look(1).colour, "opacity": 0.55},
+        hoverinfo="skip",
+        showlegend=False,
+    )
+    return figure
 
 
 def _leading(estimates: Sequence[Value]) -> list[str]:

@@ -14,7 +14,8 @@ from typing import Literal, get_args
 Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 """``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
 points; "": a number with three decimals; the others as they are."""
-FigureKind = Literal["forest", "line", "grid", "none"]
+FigureKind = Literal["forest", "waterfall", "line", "grid", "none"]
+"""``waterfall``: a forest plot with a bar from each row to the next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from midchart.core.cohorts.data_use import can_remember, generated
 from midchart.core.cohorts.demo import DEMOS
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.experiments.replication.comparison import (
+from midchart.core.experiments.replication.steps import (
     ARMS,
     readers_of,
     replication,

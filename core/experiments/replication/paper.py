@@ -1,136 +1,210 @@
-"""The paper's figures as rows (``tables.yaml``), and findings on its outcomes (``findings.yaml``).
+"""The paper's figures and claims, each with this installation's.
 
-The CSV files of ``data/published`` hold the paper's tables by value, and ``restated.csv`` figures
-of its released outcomes, which are not shipped, with the document that states each.
+``paper.yaml`` maps the CSV files of ``data/published``, which hold the paper's tables by value, and
+the reports of runs to the same figures. ``claims.csv`` holds the paper's main claims.
+
+The rule of a claim: an effect whose 95 % interval is on the claimed side of 0 replicates, one whose
+interval is on the other side does not, any other is not shown. A claim of equality replicates where
+the interval is within the margin, and does not where it is outside. A gap with a p value is shown
+by p ≤ .05; a range has no interval and is compared with the margin. An effect without an interval
+is not shown. An interval that is not of paired figures is Zou and Donner's from those of the two,
+taken as independent, which is the wider one where they are of the same questions.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
-from midchart.core.reference_tables import read_yaml, table_row
-from midchart.core.results.report import report
+import yaml
+from pydantic import TypeAdapter
+
+from midchart.core.results.items import compared
+from midchart.core.results.report import origin, report
 from midchart.core.results.tables import read_published
 from midchart.core.runs.directory import find_run
+from midchart.core.runs.plan import Plan
 from midchart.core.runs.status import status
-from midchart.core.stats.intervals import wilson_of_share
+from midchart.core.stats.intervals import Interval, square_and_add
 
 Row = dict[str, Any]
-Cells = Mapping[str, str]
-T = TypeVar("T")
+Rows = Sequence[Mapping[str, Any]]
 Figure = tuple[Any, Any, Any, Any]
 """Value, the ends of its interval, n; null where not known."""
-Figures = dict[tuple[str, str, str], Figure]
-"""(table of the paper, label, what) → figure, as :func:`paper_rows` names them."""
-Rows = Sequence[Mapping[str, Any]]
-STATED = "restated.csv"
+Key = tuple[str, str, str]
+"""Table of the paper, label, what, as :func:`paper_rows` names them."""
+Figures = dict[Key, Figure]
+Where = Mapping[str, tuple[str, ...]]
+UNITS = {"pct": "share", "fraction": "share", "pp": "points", "p": "number", "logit": "number"}
+KINDS = {"Curve": "curve", "Gate": "gate", "Forecast": "forecast"}
+"""Page → the kind of run behind it."""
+PROTOCOLS = ("published", "corrected")
+REPLICATES, DOES_NOT, NOT_SHOWN = "replicates", "does not replicate", "not shown"
+UNTESTED = "cannot be tested here"
+SIMULATED = "simulated answers"
+"""Of a curve whose answers were generated with a declared effect of position."""
 
 
-def read_data(kind: type[T], name: str) -> T:
-    """The content of a YAML file of this folder as ``kind``."""
-    return read_yaml(kind, Path(__file__).parent / name)
-
-
-@table_row
+@dataclass(frozen=True, slots=True)
 class PaperFigure:
-    """A figure in each line of a table; ``tables.yaml`` describes the fields of these classes."""
+    """Figures in each line of a CSV; ``paper.yaml`` describes the fields of these classes."""
 
-    what: str
-    value: str
+    values: Mapping[str, str]
     label: str = "{arm}"
     low: str = ""
     high: str = ""
     spread: str = ""
     unit: str = "pct"
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    file: str = ""
+    where: Where = field(default_factory=dict[str, tuple[str, ...]])
+
+    def rows(self, line: Mapping[str, str]) -> Iterator[Row]:
+        """The figures of a line (:func:`paper_rows`), without those of empty cells."""
+        if not all(line[column] in valid for column, valid in self.where.items()):
+            return
+        unit = self.unit.format(**line)
+        for what, column in self.values.items():
+            value, low, high = (
+                _number(line.get(k, ""), unit) for k in (column, self.low, self.high)
+            )
+            if value is None:
+                continue
+            if self.spread and line[self.spread]:
+                low, high = (value + sign * float(line[self.spread]) for sign in (-1, 1))
+            yield {
+                "label": self.label.format(**line),
+                "what": what.format(**line).replace("_", " "),
+                "unit": UNITS.get(unit, unit),
+                "value": value,
+                "low": low,
+                "high": high,
+            }
 
 
-@table_row
-class ReportSource:
+@dataclass(frozen=True, slots=True)
+class ReportFigure:
     """Figures of a table of the paper in the report of a run."""
 
     table: str
-    what: str
-    value: str
+    values: Mapping[str, str]
     label: str = "{label}"
     ends: str | None = None
     n: str = "n"
-    where: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    where: Where = field(default_factory=dict[str, tuple[str, ...]])
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
     times: float = 1
     mean: bool = False
     reader: str = ""
+    judge: str = ""
 
     def figures(self, rows: Rows, judge: str) -> dict[tuple[str, str], Figure]:
         """(label, what) → figure; ``rows`` of the table, ``judge`` the chosen one."""
-        named = {**self.where, **self.words}
-        groups: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
+        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
         for row in rows:
-            valid = {"judge": (judge,), **named} if "judge" in row else named
-            if all(str(row[name]) in of for name, of in valid.items()):
+            if self._counts(row, judge):
                 cells = {**row, "task": row.get("task", "").removeprefix("lab_")}
                 cells |= {name: words[str(row[name])] for name, words in self.words.items()}
-                groups[self.label.format(**cells), self.what.format(**cells)].append(row)
-        return {name: self._figure(group) for name, group in groups.items()}
+                for what, column in self.values.items():
+                    groups[self.label.format(**cells), what.format(**cells), column].append(row)
+        return {(label, what): self._figure(of, col) for (label, what, col), of in groups.items()}
 
-    def _figure(self, rows: Rows) -> Figure:
-        first, names = rows[0], [self.value]
-        if self.ends is not None:
-            names += [f"{self.ends}low", f"{self.ends}high"]
-        values = [
-            first[name] if first[name] is None else self.times * first[name] for name in names
-        ]
+    def _counts(self, row: Mapping[str, Any], judge: str) -> bool:
+        valid = {**self.where, **self.words}
+        if not all(str(row[name]) in of for name, of in valid.items()):
+            return False
+        if self.reader not in row.get("reader", self.reader):
+            return False
+        if "judge" in self.where:
+            return True
+        judges = (
+            {row["first"], row["second"]} if self.table == "judges" else {row.get("judge", judge)}
+        )
+        others = judges - {judge}
+        if (judge not in judges and self.table == "judges") or bool(others) != bool(self.judge):
+            return False
+        return all(one.startswith("blind") == (self.judge == "blind") for one in others)
+
+    def _figure(self, rows: Rows, column: str) -> Figure:
+        first = rows[0]
+        names = (column,) if self.ends is None else (column, f"{self.ends}low", f"{self.ends}high")
+        values = [None if first[name] is None else self.times * first[name] for name in names]
         if self.mean:
-            known = [row[self.value] for row in rows if row[self.value] is not None]
+            known = [row[column] for row in rows if row[column] is not None]
             values[0] = fmean(known) if known else None
-        low, high = sorted(values[1:]) if None not in values[1:] and values[1:] else (None, None)
+        low, high = sorted(values[1:]) if values[1:] and None not in values[1:] else (None, None)
         return values[0], low, high, first[self.n] if self.n else None
 
 
-@table_row
-class PaperLines:
-    """A CSV and the figures of its lines."""
-
-    file: str
-    figures: tuple[PaperFigure, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaperTable(PaperLines):
+@dataclass(frozen=True, slots=True)
+class PaperTable:
     """A table of the paper."""
 
     title: str
     source: str
-    counts: str = ""
+    file: str
+    figures: tuple[PaperFigure, ...]
+    report: tuple[ReportFigure, ...] = ()
     ours: str = "runs"
-    report: tuple[ReportSource, ...] = ()
-    join: str = ""
-    words: tuple[str, ...] = ()
-    more: PaperLines | None = None
+    counts: str = ""
 
-    def rows(self, table: str) -> Iterator[Row]:
-        """All figures, as :func:`paper_rows` describes them; ``table`` is the key in TABLES."""
-        joined = {next(iter(line.values())): line for line in self._cells(self.join)}
-        for part in (self, self.more) if self.more else (self,):
-            for line in self._cells(part.file):
-                line |= joined.get(next(iter(line.values())), {})
-                yield from (_row(table, line, one) for one in part.figures if _applies(line, one))
-
-    def _cells(self, file: str) -> list[dict[str, str]]:
-        return [
-            {k: v.replace("_", " ") if k in self.words else v for k, v in line.items()}
-            for line in (read_published(file) if file else ())
-        ]
+    def rows(self) -> Iterator[Row]:
+        """All figures."""
+        for file in dict.fromkeys(one.file or self.file for one in self.figures):
+            for line in read_published(file):
+                for one in self.figures:
+                    if (one.file or self.file) == file:
+                        yield from one.rows(line)
 
 
-TABLES = read_data(dict[str, PaperTable], "tables.yaml")
+@dataclass(frozen=True, slots=True)
+class ClaimSetting:
+    """What a run has to be made of to test a claim."""
+
+    kind: str
+    cohort: str
+    cohort_title: str
+    command: str
+    reader: str = ""
+    reader_part: str = ""
+    judge: str = ""
+
+    def lacking(self, plan: Plan, judge: str) -> list[str]:
+        """What keeps a run from testing a claim itself, ``judge`` being that of its figures."""
+        cohort, reasons = plan.raw["cohort"], list[str]()
+        named = f"{cohort['data_use']['name']} {Path(cohort['path']).name}".lower()
+        synthetic, format = cohort["data_use"]["synthetic"], cohort["format"]
+        if synthetic or format != self.cohort or self.cohort_title.lower() not in named:
+            reasons.append(f"{origin(plan)}, not {self.cohort_title}")
+        readers = [entry.label for entry in plan.reader_entries if entry.name == self.reader]
+        if self.reader and not any(self.reader_part in label for label in readers):
+            of = f"{self.reader} {self.reader_part}".strip()
+            reasons.append(f"read by {', '.join(plan.readers)}, not by {of}")
+        if self.judge and self.judge not in {
+            e.name for e in plan.judge_entries if e.label == judge
+        }:
+            reasons.append(f"judged by {judge or 'no judge'}, not by {self.judge}")
+        return reasons
+
+
+@dataclass(frozen=True, slots=True)
+class Paper:
+    """The content of ``paper.yaml``."""
+
+    tables: dict[str, PaperTable]
+    settings: dict[str, ClaimSetting]
+
+
+PAPER = TypeAdapter(Paper).validate_python(
+    yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
+)
+TABLES = PAPER.tables
 """All tables of the paper with figures, in the order in which pages offer them."""
-UNITS = {"pct": "share", "fraction": "share", "pp": "points", "p": "number", "logit": "number"}
 
 
 def paper_rows() -> list[Row]:
@@ -140,29 +214,7 @@ def paper_rows() -> list[Row]:
     the line), ``what`` (a band, a task type, hit or miss, a quantity), ``value`` with ``low`` and
     ``high`` where the paper gives them, and ``unit``: "share" (0 to 1), "number", "n" or "points".
     """
-    return [row for name, table in TABLES.items() for row in table.rows(name)]
-
-
-def _applies(line: Cells, figure: PaperFigure) -> bool:
-    return bool(line[figure.value]) and all(line[k] in valid for k, valid in figure.where.items())
-
-
-def _row(table: str, line: Cells, figure: PaperFigure) -> Row:
-    unit = figure.unit.format(**line)
-    value, low, high, spread = (
-        line.get(column, "") for column in (figure.value, figure.low, figure.high, figure.spread)
-    )
-    if spread:
-        low, high = (f"{float(value) + sign * float(spread):g}" for sign in (-1, 1))
-    return {
-        "table": table,
-        "label": figure.label.format(**line),
-        "what": figure.what.format(**line),
-        "unit": UNITS.get(unit, unit),
-        "value": _number(value, unit),
-        "low": _number(low, unit),
-        "high": _number(high, unit),
-    }
+    return [{"table": name, **row} for name, table in TABLES.items() for row in table.rows()]
 
 
 def _number(text: str, unit: str) -> float | None:
@@ -173,123 +225,10 @@ def _number(text: str, unit: str) -> float | None:
     return float(text) / 100 if unit == "pct" else float(text)
 
 
-def findings() -> list[Row]:
-    """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
-
-    A row each: ``finding``, ``in_paper`` (the paper's figures alone show it), its ``figure`` as
-    text, ``means``, and its sources: ``published`` (cells of the paper's tables), ``stated``
-    (documents) and ``paper`` (where the paper prints or claims it). At least one of
-    ``published`` and ``stated`` is not empty.
-    """
-    rows: list[Row] = []
-    for name, finding in read_data(dict[str, Finding], "findings.yaml").items():
-        values: dict[str, Any] = {}
-        cells: list[str] = []
-        documents: list[str] = []
-        for key, source in finding.values.items():
-            if isinstance(source, str):
-                (line,) = [one for one in read_published(STATED) if one["quantity"] == source]
-                values[key] = float(line["value"])
-                documents.append(f"{line['document']} ({line['passage']}): {line['value']}")
-            else:
-                values[key], cell = _cell(**source)
-                cells.append(cell)
-        for part, derive in DERIVED.items():
-            if part in name:
-                values |= derive(name, values)
-        rows.append(
-            {
-                "finding": name,
-                "in_paper": finding.in_paper,
-                "figure": finding.figure.format(**values),
-                "means": finding.means.format(**values),
-                "published": "; ".join(cells),
-                "stated": "; ".join(dict.fromkeys(documents)),
-                "paper": finding.paper,
-            }
-        )
-    return rows
+# This installation's figures
 
 
-@table_row
-class Finding:
-    """An entry of ``findings.yaml``, which describes its fields."""
-
-    figure: str
-    means: str
-    paper: str
-    values: dict[str, str | dict[str, str]]
-    in_paper: bool = False
-
-
-def _cell(file: str, column: str, **row: str) -> tuple[float, str]:
-    """The figure in a file's one row with these values, and the name of its cell.
-
-    Raises ValueError for another number of rows.
-    """
-    (line,) = [r for r in read_published(file) if all(r[k] == v for k, v in row.items())]
-    named = f"{file}, row {'/'.join(row.values())}, column {column}: {line[column]}"
-    return float(line[column]), named
-
-
-def _correct(name: str, values: Mapping[str, float]) -> Row:
-    """QCCS answers judged correct, and per cent correct where the judge had evidence."""
-    derived: Row = {"correct": round(values["qccs"] / 100 * values["n"])}
-    if "judged" in values:
-        derived["with_evidence"] = 100 * values["right"] / values["judged"]
-        derived["printed"] = 100 * derived["correct"] / values["n"]
-    return derived
-
-
-def _swapped(name: str, values: Mapping[str, float]) -> Row:
-    """The task whose true prevalence is nearest to the printed one."""
-    true = {
-        row["quantity"].removeprefix("prevalence_").removesuffix("_pct"): float(row["value"])
-        for row in read_published(STATED)
-        if row["quantity"].startswith("prevalence_")
-    }
-    nearest = min(true, key=lambda task: abs(true[task] - values["printed"]))
-    task = name.removeprefix("prevalence_")
-    return {"task": task, "nearest": nearest, "nearest_true": true[nearest]}
-
-
-def _possible(name: str, values: Mapping[str, float]) -> Row:
-    """The shares of n next to one that no number of n gives."""
-    n = int(values["n"])
-    number = int(values["share"] / 100 * n)
-    arm = {"dos_rag": "DOS-RAG", "mmr": "MMR"}[name.removeprefix("impossible_share_")]
-    return {"arm": arm, "below": 100 * number / n, "above": 100 * (number + 1) / n}
-
-
-def _both_parts(name: str, values: Mapping[str, float]) -> Row:
-    """Patients of both parts of a split."""
-    return {"both": values["training"] + values["test"]}
-
-
-def _wilson(name: str, values: Mapping[str, float]) -> Row:
-    """The upper end of Wilson's interval, per cent."""
-    n = values["n"]
-    return {"wilson": 100 * wilson_of_share(values["share"] / 100, n).high}
-
-
-DERIVED: Mapping[str, Callable[[str, Mapping[str, float]], Row]] = {
-    "qccs_correct": _correct,
-    "prevalence": _swapped,
-    "impossible_share": _possible,
-    "split_of_patients": _both_parts,
-    "interval_of_none": _wilson,
-}
-"""Part of a finding's name → the values that follow from those it reads."""
-
-
-# This installation's figures of the paper's tables.
-
-
-KINDS = {"Curve": "curve", "Gate": "gate", "Forecast": "forecast"}
-"""Page → the kind of run behind it."""
-
-
-def other_runs(data: str | Path) -> dict[str, dict[str, Any] | None]:
+def other_runs(data: str | Path) -> dict[str, Row | None]:
     """Page of :data:`KINDS` → the status of its newest finished run, None where there is none.
 
     A run on the cohort ``data`` goes before one on another.
@@ -302,69 +241,257 @@ def other_runs(data: str | Path) -> dict[str, dict[str, Any] | None]:
     }
 
 
+def figures(run: str, judge: str) -> Figures:
+    """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`."""
+    plan, tables = find_run(run).plan(), report(run)["tables"]
+    return {
+        (name, *cell): figure
+        for name, table in TABLES.items()
+        if KINDS.get(table.ours, "answers") == plan.kind
+        for source in reversed(table.report)
+        for cell, figure in source.figures(tables.get(source.table, ()), judge).items()
+    }
+
+
+def _of_protocols(
+    published: str | None, corrected: str | None, others: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The runs with the protocol that each counts for: its own."""
+    runs = [(name, run) for name, run in zip(PROTOCOLS, (published, corrected), strict=True) if run]
+    for run in others:
+        preset = find_run(run).plan().protocol.preset
+        runs.append(("published" if preset == "published" else "corrected", run))
+    return runs
+
+
 def paper_comparison(
     published: str | None, corrected: str | None, judge: str, others: Sequence[str] = ()
 ) -> list[Row]:
     """The paper's rows, each with this installation's figures under either protocol.
 
-    :func:`midchart.core.experiments.replication.paper.paper_rows` with ``published`` and
-    ``corrected``, each with ``_low``, ``_high`` (by patient) and ``_n``; null where the run has no
-    such arm, or is None. ``others``: runs of a curve, gate or forecast, for the tables of these;
-    each counts for the protocol that it ran under.
+    :func:`paper_rows` with ``published`` and ``corrected``, each with ``_low``, ``_high`` (by
+    patient) and ``_n``; null where the run has no such arm, or is None. ``others``: runs of a
+    curve, gate or forecast, for the tables of these; each counts for its own protocol.
     """
-    columns = {"published": figures(published, judge), "corrected": figures(corrected, judge)}
-    for run in others:
-        preset = find_run(run).plan().protocol.preset
-        columns["published" if preset == "published" else "corrected"] |= figures(run)
+    known: dict[str, Figures] = {name: {} for name in PROTOCOLS}
+    for name, run in _of_protocols(published, corrected, others):
+        known[name] |= figures(run, judge)
     rows = paper_rows()
     for row in rows:
-        for name, known in columns.items():
-            figure = known.get((row["table"], row["label"], row["what"]), (None,) * 4)
+        for name, of_runs in known.items():
+            figure = of_runs.get((row["table"], row["label"], row["what"]), (None,) * 4)
             names = (name, f"{name}_low", f"{name}_high", f"{name}_n")
             row |= dict(zip(names, figure, strict=True))
     return rows
 
 
-def figures(run: str | None, judge: str = "") -> Figures:
-    """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`."""
-    if run is None:
-        return {}
-    plan, tables = find_run(run).plan(), report(run)["tables"]
-    by_cell: Figures = {}
-    for name, table in TABLES.items():
-        if KINDS.get(table.ours, "answers") != plan.kind:
-            continue
-        for source in table.report:
-            if not source.reader or any(source.reader in reader for reader in plan.readers):
-                rows = tables.get(source.table, ())
-                if source.reader:
-                    rows = [row for row in rows if source.reader in row["reader"]]
-                known = source.figures(rows, judge)
-                by_cell |= {(name, *cell): figure for cell, figure in known.items()}
-    return by_cell | _agreeing(tables.get("judges", ()), judge)
+# The paper's claims
 
 
-def _agreeing(pairs: Rows, judge: str) -> Figures:
-    """The counterparts of the paper's tables of two judges: the chosen one with another.
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """A difference with its 95 % interval or p, and its n; None where not known."""
 
-    The other is blind in the table of the blind judge, and sees the evidence in that of two
-    judges; with several, the first of the spec.
+    value: float
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PaperClaim:
+    """A claim: what the paper ``states`` and where, the setting that tests it, and its effect.
+
+    The effect is the figure ``more`` minus ``less``, or minus ``against``. ``claims``: "higher"
+    (than 0), "lower", "equal" (within ``margin``, of shares and areas from 0 to 1), or "range": the
+    distance of the ends of ``more`` is within the margin. ``p``: a figure that is the effect's p
+    value, where it has no interval. A claim without ``more`` has no figure in the paper.
     """
-    by_cell: Figures = {}
-    for row in pairs:
-        pair, n = [row["first"], row["second"]], row["n"]
-        if judge not in pair or not n or judge.startswith("blind"):
-            continue
-        yes = [(row["both_yes"] + row[f"only_{which}"]) / n for which in ("first", "second")]
-        if pair[0] != judge:
-            pair.reverse()
-            yes.reverse()
-        blind = pair[1].startswith("blind")
-        table = "blind_judge" if blind else "judge_agreement"
-        names = ("sees the evidence", "blind") if blind else ("first judge", "second judge")
-        measure, what = ("raw", "agreement") if blind else ("kappa", "Cohen's kappa")
-        agreement = (row[measure], row[f"{measure}_low"], row[f"{measure}_high"], n)
-        by_cell.setdefault((table, row["label"], names[0]), (yes[0], None, None, n))
-        by_cell.setdefault((table, row["label"], names[1]), (yes[1], None, None, n))
-        by_cell.setdefault((table, row["label"], what), agreement)
-    return by_cell
+
+    claim: str
+    states: str
+    paper: str
+    setting: str
+    claims: str = "higher"
+    more: Key | None = None
+    less: Key | None = None
+    against: float = 0.0
+    margin: float = 0.0
+    p: Key | None = None
+
+    def effect(self, known: Figures) -> Effect | None:
+        """The effect by figures, None where one is missing; a paired difference "A less B" among
+        them goes before that of two figures."""
+        value, low, high, n = known.get(self.more, (None,) * 4) if self.more else (None,) * 4
+        if self.more is None or value is None:
+            return None
+        if self.claims == "range":
+            return None if low is None or high is None else Effect(high - low, n=n)
+        if self.less is None:
+            ends = (None if end is None else end - self.against for end in (low, high))
+            return Effect(value - self.against, *ends, n=n)
+        other = known.get(self.less, (None,) * 4)
+        if other[0] is None:
+            return None
+        if self.p:
+            return Effect(value - other[0], n=n, p=known.get(self.p, (None,))[0])
+        table, label, what = self.more
+        direct = known.get((table, f"{label} less {self.less[1]}", what))
+        if direct and direct[0] is not None and what == self.less[2]:
+            return Effect(*direct)
+        if None in (low, high, *other[1:3]):
+            return Effect(value - other[0], n=n)
+        both = square_and_add(Interval(value, low, high, 0.95), Interval(*other[:3], 0.95))
+        ends = (both.low, both.high) if isfinite(both.high - both.low) else (None, None)
+        return Effect(value - other[0], *ends, n=n)
+
+    def verdict(self, effect: Effect | None) -> str:
+        """The verdict of an effect by the rule."""
+        if effect is None:
+            return "no figure"
+        if self.claims == "range":
+            return REPLICATES if effect.value <= self.margin else DOES_NOT
+        sign = -1 if self.claims == "lower" else 1
+        if self.p:
+            shown = effect.p is not None and effect.p <= 0.05 and sign * effect.value > 0
+            return REPLICATES if shown else NOT_SHOWN
+        if effect.low is None or effect.high is None:
+            return NOT_SHOWN
+        low, high = sorted((sign * effect.low, sign * effect.high))
+        holds, fails = low > 0, high < 0
+        if self.claims == "equal":
+            holds = -self.margin <= low and high <= self.margin
+            fails = low > self.margin or high < -self.margin
+        return REPLICATES if holds else DOES_NOT if fails else NOT_SHOWN
+
+
+@cache
+def claims() -> tuple[PaperClaim, ...]:
+    """The paper's main claims (``claims.csv``)."""
+    lines = [{k: cell for k, cell in one.items() if cell} for one in read_published("claims.csv")]
+    keys = ("more", "less", "p")
+    cells = [
+        line | {name: line[name].split(" | ") for name in keys if name in line} for line in lines
+    ]
+    return TypeAdapter(tuple[PaperClaim, ...]).validate_python(cells)
+
+
+def paper_claims(
+    published: str | None, corrected: str | None, judge: str, others: Sequence[str] = ()
+) -> list[Row]:
+    """The paper's main claims with the paper's effect, this installation's, and a verdict.
+
+    Arguments as of :func:`paper_comparison`. A row each: ``claim``, ``states``, ``paper`` (where),
+    ``cells`` (the paper's figures), ``claims``, ``unit`` (of the figures), the ``paper_effect``
+    with ``_low``, ``_high`` and ``_p``, and ``in_paper``, whether it shows the claim; the effects
+    ``published`` and ``corrected`` with ``_low``, ``_high``, ``_p``, ``_n`` and ``_verdict``.
+    ``direction``: the verdict of the runs on their text, the less favourable of both protocols.
+    ``verdict``: that of runs on the paper's data by its models; "cannot be tested here" where there
+    is none, with the reason (``why``) and what would test it (``test``).
+    """
+    by_key: dict[Key, Row] = {(r["table"], r["label"], r["what"]): r for r in paper_rows()}
+    printed: Figures = {k: (r["value"], r["low"], r["high"], None) for k, r in by_key.items()}
+    runs = {
+        (protocol, plan.kind): (plan, figures(run, judge) | _paired(run, plan, judge))
+        for protocol, run in _of_protocols(published, corrected, others)
+        for plan in (find_run(run).plan(),)
+    }
+    simulated = {run for run in others if _is_simulated(run)}
+    rows: list[Row] = []
+    for claim in claims():
+        setting, stated = PAPER.settings[claim.setting], claim.effect(printed)
+        row: Row = {name: getattr(claim, name) for name in ("claim", "states", "paper")}
+        row["cells"] = "; ".join(_cell(by_key[key]) for key in (claim.more, claim.less) if key)
+        row["claims"] = claim.claims if claim.more else ""
+        row["unit"] = by_key[claim.more]["unit"] if claim.more else ""
+        row |= _columns("paper_effect", stated, ("low", "high", "p"))
+        row["in_paper"] = _printed(claim, stated)
+        on_text, on_paper, why = list[str](), list[str](), list[str]()
+        for protocol in PROTOCOLS:
+            plan, known = runs.get((protocol, setting.kind), (None, Figures()))
+            effect = claim.effect(known)
+            verdict = claim.verdict(effect)
+            if plan and effect:
+                lacking = setting.lacking(plan, judge)
+                if plan.raw["run"] in simulated:
+                    verdict = SIMULATED
+                    lacking.append("answers generated with a declared effect of position")
+                on_text.append(verdict)
+                on_paper += [] if lacking else [verdict]
+                why += lacking
+            row |= _columns(protocol, effect, ("low", "high", "p", "n"))
+            row[f"{protocol}_verdict"] = verdict
+        if not on_text:
+            missing = "no finished run has these figures" if claim.more else ""
+            why = [missing or "the paper prints no figure of it"]
+        tested = bool(on_paper)
+        row["direction"] = _weakest(on_text) or "no figure"
+        row["verdict"] = _weakest(on_paper) or UNTESTED
+        row["why"] = "" if tested else "; ".join(dict.fromkeys(why))
+        row["test"] = "" if tested else f"{setting.cohort_title}: {setting.command}"
+        rows.append(row)
+    return rows
+
+
+def _is_simulated(run: str) -> bool:
+    """Whether a curve is of simulated answers."""
+    return find_run(run).plan().kind == "curve" and any(
+        row["simulated"] for row in report(run)["tables"]["summary"]
+    )
+
+
+def _printed(claim: PaperClaim, effect: Effect | None) -> str:
+    """Whether the paper's own figures show a claim."""
+    if effect and claim.claims != "range" and effect.low is None and effect.p is None:
+        return "no interval printed"
+    verdict = claim.verdict(effect)
+    return {REPLICATES: "shown", DOES_NOT: "contradicted"}.get(verdict, verdict)
+
+
+def _columns(name: str, effect: Effect | None, more: Sequence[str]) -> Row:
+    row = {name: effect.value if effect else None}
+    return row | {f"{name}_{of}": getattr(effect, of) if effect else None for of in more}
+
+
+def _cell(row: Row) -> str:
+    """A figure of the paper with the file that holds it."""
+    times, unit = (100, " %") if row["unit"] == "share" else (1, "")
+    value = f"{times * row['value']:.1f}{unit}" if unit else f"{row['value']:g}"
+    ends = "" if row["low"] is None else f" [{times * row['low']:g}, {times * row['high']:g}]"
+    return f"{TABLES[row['table']].file}, {row['label']}, {row['what']}: {value}{ends}"
+
+
+def _weakest(verdicts: Sequence[str]) -> str:
+    """The least favourable verdict; "" of none."""
+    return min(verdicts, key=(DOES_NOT, NOT_SHOWN, REPLICATES, SIMULATED).index, default="")
+
+
+def _paired(run: str, plan: Plan, judge: str) -> Figures:
+    """Paired differences of arms at all positions by a run's first reader, intervals by patient."""
+    labels = {entry.label for entry in plan.arms}
+    pairs = [
+        (claim.more, claim.less[1])
+        for claim in claims()
+        if claim.more and claim.less and claim.more[2] == claim.less[2] == "overall"
+        and {claim.more[1], claim.less[1]} <= labels and claim.more[1] != claim.less[1]
+        and TABLES[claim.more[0]].report[:1] == TABLES["stage2"].report
+    ]  # fmt: skip
+    known: Figures = {}
+    for baseline in dict.fromkeys(baseline for _, baseline in pairs):
+        for row in compared(run, baseline)["paired"]:
+            effect = row["difference"], row["patient_low"], row["patient_high"], row["n"]
+            if (row["reader"], row["judge"]) == (plan.readers[0], judge) and row["n"]:
+                of = [more for more, other in pairs if (more[1], other) == (row["label"], baseline)]
+                known |= {(key[0], f"{key[1]} less {baseline}", key[2]): effect for key in of}
+    return known
+
+
+def findings() -> list[dict[str, str]]:
+    """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
+
+    A row each, as text: ``finding``, ``in_paper`` (whether the paper's figures alone show it), its
+    ``figure``, ``means``, its sources (``published``: cells of the paper's tables, ``stated``:
+    documents), and ``paper``: where the paper prints or claims it.
+    """
+    return read_published("findings.csv")

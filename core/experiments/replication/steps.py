@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core.experiments.answers.tables import accuracy
-from midchart.core.experiments.replication.paper import Row, read_data
+from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.reference_tables import table_row
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import counted, facts, pick
+from midchart.core.results.tables import counted, facts, pick, read_published
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import RULE_JUDGES
 from midchart.core.runs.planner import digest_of
@@ -30,19 +30,28 @@ from midchart.core.runs.status import status
 from midchart.core.storage.rows import literal, query
 
 
-@table_row
+@dataclass(frozen=True, slots=True)
 class Fault:
-    """A published fault; its fields are described in ``faults.yaml``."""
+    """A published fault: what it ``did``, its protocol ``fields``, and the ``arms`` that it
+    concerns (all where empty)."""
 
     name: str
     title: str
     did: str
     fields: tuple[str, ...]
-    spared: str
-    arms: tuple[str, ...] = ()
+    arms: tuple[str, ...]
 
 
-FAULTS = read_data(tuple[Fault, ...], "faults.yaml")
+FAULTS = tuple(
+    Fault(
+        line["name"],
+        line["title"],
+        line["did"],
+        tuple(line["fields"].split()),
+        tuple(line["arms"].split()),
+    )
+    for line in read_published("faults.csv")
+)
 """In the order in which they are taken away."""
 
 REPORTING = ("intervals", "position")
@@ -164,6 +173,17 @@ def replication(
     return {"steps": rows, "runs": runs, "alone": [_step_row(step, best) for step in alone()]}
 
 
+def paper_runs(data: str | Path, reader: str) -> tuple[str | None, str | None, list[str]]:
+    """The finished runs by which the paper's claims are judged on a cohort.
+
+    Those of the published and of the corrected protocol with a reader (its label) alone, None where
+    there is none, and the newest of a curve, of gates and of forecasts.
+    """
+    runs: Sequence[str | None] = replication(data, reader, ARMS)["runs"]
+    others = [run["run"] for run in other_runs(data).values() if run]
+    return runs[0], runs[-1], others
+
+
 def _step_row(step: ReplicationStep, best: Mapping[Protocol, Row]) -> Row:
     fault, run = step.fault, best.get(_bare(step.protocol))
     return {
@@ -244,28 +264,33 @@ def _stamps(data: Path) -> frozenset[tuple[str, int, int]]:
     return frozenset((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
 
-BOUNDS = ("unscored", "bound_low", "bound_high", "p")
+EFFECT = (
+    *("n", "acted", "both", "changed", "right_here", "right_there", "difference", "low", "high"),
+    *("unscored", "bound_low", "bound_high", "p"),
+)
+"""Columns of the effect of a run against another on the same questions: ``acted``, on how many of
+``both`` the prompt, the answer or what was judged is another text; of the ``n`` judged in both how
+many ``changed``, and were right in one alone; the paired ``difference`` with its interval by
+patient, its bounds over ``unscored`` ones and McNemar's ``p``."""
 
 
 def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
-    """What each fault costs an arm: a row a step.
+    """What each fault costs an arm: a row a run, each against the one before.
 
-    ``step``, ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its
-    interval by patient, ``unparsed`` answers, which are not in n; and, but for the first, the
-    paired ``difference`` to the step before with its interval by patient (``low``, ``high``), how
-    many questions ``changed``, the bounds over ``unscored`` ones (``bound_low``, ``bound_high``)
-    and McNemar's ``p``; and ``acted``, on how many of the ``both`` questions of the two steps the
-    prompt, the answer or what was judged is another text.
+    ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its interval by
+    patient, ``unparsed`` answers, which are not in n; and, but for the first, the columns of
+    EFFECT.
     """
     rows: list[Row] = []
-    names = ("difference", "low", "high", "changed", *BOUNDS, "acted", "both")
-    read = [(read_outcomes(run), _texts(run, label, judge)) for run in runs]
-    for i, run in enumerate(runs):
-        overall = _overall(run, label, judge)
-        effect = _effect(read[i - 1], read[i], label, judge) if i else {}
+    before: tuple[Outcomes, Texts] | None = None
+    for run in runs:
+        now = read_outcomes(run), _texts(run, label, judge)
+        effect = _effect(before, now, label, judge) if before else {}
         shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
-        share = {of: overall.get(of) for of in shown}
-        rows.append({"run": run, **share, **{name: effect.get(name) for name in names}})
+        row = {"run": run} | {name: effect.get(name) for name in EFFECT}
+        overall = _overall(run, label, judge)
+        rows.append(row | {name: overall.get(name) for name in shown})
+        before = now
     return rows
 
 
@@ -283,28 +308,24 @@ def _overall(run: str, label: str, judge: str) -> Row:
 def faults_alone(
     corrected: str, runs: Mapping[str, str | None], label: str, judge: str
 ) -> list[Row]:
-    """What each fault does alone, against the corrected run: a row a fault.
+    """What each fault does alone: a row a fault, with the columns of EFFECT against the corrected
+    run, of which "here" is the fault's.
 
-    ``runs``: name of a step of :func:`alone` → its finished
-    run, None where there is none. ``n`` questions judged in both; ``acted``: questions on which
-    the prompt, the answer or what was judged is another text; ``right_here`` and ``right_there``:
-    questions right under the fault alone and without it alone; ``difference`` with its interval by
-    patient, its bounds over ``unscored`` questions and McNemar's ``p``. ``silent``: why the fault
-    cannot show on this arm, cohort or reader; empty where it acted or was not run.
+    ``runs``: name of a step of :func:`alone` → its finished run, None where there is none.
+    ``silent``: why the fault cannot show here; empty where it acted or was not run.
     """
     arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
     base = read_outcomes(corrected), _texts(corrected, label, judge)
     rows: list[Row] = []
-    names = ("n", "acted", "right_here", "right_there", "difference", "low", "high", *BOUNDS)
     for fault in FAULTS:
         run, effect, silent = runs.get(f"only_{fault.name}"), Row(), ""
         if fault.arms and arm not in fault.arms:
             silent = f"concerns the arms {' and '.join(fault.arms)} alone"
         elif run is not None:
             effect = _effect(base, (read_outcomes(run), _texts(run, label, judge)), label, judge)
-            silent = "" if effect["acted"] else fault.spared
-        row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
-        row |= {name: effect.get(name) for name in names}
+            silent = "" if effect["acted"] else "changed no prompt, answer or judged text"
+        row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
+        row |= {name: effect.get(name) for name in EFFECT}
         rows.append({**row, "silent": silent})
     return rows
 
@@ -319,7 +340,7 @@ def _effect(
     row: Row = {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
     for pair in differences(outcomes_before, outcomes_after):
         if (pair["arm"], pair["judge"]) == (label, judge):
-            row |= pick(pair, ("n", "difference", *BOUNDS))
+            row |= pick(pair, ("n", "difference", "unscored", "bound_low", "bound_high", "p"))
             row |= {"low": pair["patient_low"], "high": pair["patient_high"]}
             row |= {"right_here": pair["only_run"], "right_there": pair["only_baseline"]}
             row["changed"] = pair["only_run"] + pair["only_baseline"]
