@@ -193,14 +193,14 @@ class ClaimSetting:
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class PaperContent:
     """The content of ``paper.yaml``."""
 
     tables: dict[str, PaperTable]
     settings: dict[str, ClaimSetting]
 
 
-PAPER = TypeAdapter(Paper).validate_python(
+PAPER = TypeAdapter(PaperContent).validate_python(
     yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
 )
 TABLES = PAPER.tables

@@ -46,15 +46,15 @@ def headline(
     if row is None:
         return "", []
     name, paper = api.title("arm", label), formats.share(row["value"], row["low"], row["high"])
-    here = [
+    measured = [
         f"{formats.share(row[of], row[f'{of}_low'], row[f'{of}_high'])} under the {of} protocol"
         for of in ("published", "corrected")
         if row[of] is not None
     ]
-    if not here:
+    if not measured:
         return f"{name}: {paper} correct in the paper; not replicated on this cohort yet.", []
     n = row["published_n"] if row["corrected_n"] is None else row["corrected_n"]
-    text = f"{name} is correct on {' and '.join(here)} (n = {n:,}); paper: {paper}."
+    text = f"{name} is correct on {' and '.join(measured)} (n = {n:,}); paper: {paper}."
     if compared and compared["n"]:
         change = formats.difference(
             compared["difference"], compared["patient_low"], compared["patient_high"]
