@@ -16,7 +16,6 @@ from typing import Any
 from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.reference_tables import table_row
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
