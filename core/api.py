@@ -118,7 +118,7 @@ if TYPE_CHECKING:
         rows_of,
         values,
     )
-    from midchart.core.runs.declared import Conclusion, Measure, View
+    from midchart.core.runs.declared import Conclusion, Ends, Measure, View
     from midchart.core.runs.estimate import estimate, preflight
     from midchart.core.runs.plan import default_primary
     from midchart.core.runs.probe import probe

@@ -198,7 +198,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         end_labels(chart, labels, 0.06 * spread)
     if view.zero:
         dotted(chart, y=0)
-    if view.across == "depth":
+    if view.across in ("depth", "evidence_at_%"):
         shade_middle(chart, named=True)
     chart.update_xaxes(title=view.across.replace("_", " "))
     chart.update_layout(height=LINE_HEIGHT, hovermode="closest")

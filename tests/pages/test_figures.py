@@ -8,13 +8,13 @@ import re
 import plotly.graph_objects as go
 import pytest
 
-from midchart.pages.ui.shared import chart, figures, tables
+from midchart.pages.ui.shared import figures, tables
 
 CAPTION = "Accuracy <b>by</b> arm. n = 120. " + "Run 20261123-203839-86a36d. " * 12
 
 
 def test_caption_names_intervals_where_the_figure_has_bars():
-    bars = chart.error_bars([0.5], [0.4], [0.6], "#000000")
+    bars = {"array": [0.1]}
     with_bars = go.Figure(go.Scatter(x=[0.5], y=[0], error_x=bars))
     assert "95 % intervals" in figures.caption_of(with_bars, "Accuracy")
     assert figures.caption_of(go.Figure(go.Scatter(x=[1], y=[1])), "Accuracy") == "Accuracy."

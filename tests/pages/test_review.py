@@ -413,7 +413,7 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     api.share_cards(run, 50)
     (chart,) = figures_of(app)
     assert chart.alt
-    assert {"pair", "cards", "agreement", "Cohen's kappa"} <= set(app.dataframe[0].value.columns)
+    assert {"pair", "n", "agreement", "patients"} <= set(app.dataframe[0].value.columns)
     assert {"judge", "cards"} <= set(frame_with(app, "answers with this text").columns)
 
 
@@ -430,8 +430,7 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     listed = frame_with(app, "question")
     assert app.selectbox(key="both").value == "parted" and "eve" in page_text(app)
     assert set(listed[judge]) == {"✓ correct"}, "eve called all of them incorrect"
-    click(app, "review-agreement", at, "both incorrect")
-    assert app.selectbox(key="both").value == "incorrect"
+    app.selectbox(key="both").set_value("incorrect").run()
     assert set(frame_with(app, "question")[judge]) == {"✗ incorrect"}
     click(app, "table_parted", 0)
     assert 'class="mc-card"' in page_html(app)

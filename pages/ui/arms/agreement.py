@@ -17,8 +17,6 @@ from midchart.pages.ui.shared.pickers import pick_linked
 
 PARTED = "parted"
 """The answers that one judge calls correct and the other incorrect."""
-CELLS = ("correct", "first", "second", "incorrect")
-"""The four cells of two judges' verdicts, in the order of a table's columns."""
 
 
 def open_answers(both: str = PARTED, arm: str = ANY) -> None:

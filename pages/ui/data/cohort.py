@@ -15,8 +15,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
-from midchart.pages.ui.curve.text import POSITIONS
-from midchart.pages.ui.shared import chart, reading, tables
+from midchart.pages.ui.shared import chart, reading, results, tables
 from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments, token
@@ -185,7 +184,7 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             icon=":material/search_off:",
         )
         return
-    by = segments("Position by", POSITIONS, "position")
+    by = segments("Position by", results.POSITIONS, "position")
     values = [row[by] for row in located if row[by] is not None]
     counts = np.bincount(deciles(values), minlength=10)
     figure = go.Figure(

@@ -13,8 +13,8 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.arms import agreement as answer_list
-from midchart.pages.ui.shared import chart, formats, marks, tables
-from midchart.pages.ui.shared.chart import ForestRow
+from midchart.pages.ui.results import kit
+from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked, token
 
@@ -25,7 +25,32 @@ CODE = "reviewer-1"
 """Code of a reviewer who enters none."""
 OPENED = "review_shown"
 """Session key of the open card and when it was opened."""
-MEASURES = {"raw": "agreement", "kappa": "Cohen's kappa", "ac1": "Gwet's AC1"}
+AGREEMENT = api.View(
+    "agreement",
+    "Agreement of reviewers and judges, pair by pair",
+    "agreement",
+    tuple(
+        api.Measure(
+            column,
+            title,
+            unit,
+            intervals=(api.Ends(f"{column}_low", f"{column}_high", "by patient"),),
+            clusters="patients",
+        )
+        for column, title, unit in (
+            ("raw", "agreement", "%"),
+            ("kappa", "Cohen's kappa", ""),
+            ("ac1", "Gwet's AC1", ""),
+        )
+    ),
+    "forest",
+    rows=("pair",),
+    more=("answers", "both_yes", "only_first", "only_second", "neither"),
+    about="n: cards that both judged correct or incorrect, each counted once. Agreement among "
+    "human reviewers is the upper bound for a judge; a judge with much lower agreement should not "
+    "decide which arm wins.",
+    opens=("id",),
+)
 MOST_EVIDENCE = 12
 KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
 WITH_CARDS = tuple(kind["name"] for kind in api.kinds() if kind["cards"])
@@ -189,16 +214,27 @@ def _show_refusal(title: str) -> None:
 
 def agreement(run: dict[str, Any]) -> None:
     """Each reviewer against each judge and each other, with intervals; and what was judged."""
-    frame = pd.DataFrame(api.review_agreement(run["run"]))
-    if frame.empty or not frame["n"].any():
-        st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
+    rows = [
+        row
+        | {
+            "id": f"{row['first']}+{row['second']}",
+            "pair": " and ".join(
+                api.title("judge", row[side]).removeprefix("review:") for side in PAIRED
+            ),
+        }
+        for row in api.review_agreement(run["run"])
+        if row["n"]
+    ]
+    if rows:
+        _agreement(rows)
+        _answers(run, {row["id"]: row for row in rows})
     else:
-        _agreement(frame)
-        _answers(run, frame)
+        st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
     st.header("Answers", anchor=False)
-    _judged(run, () if "id" not in frame else list(frame["id"][frame["n"] > 0]))
+    _judged(run, [row["id"] for row in rows])
 
 
+PAIRED = ("first", "second")
 PAIR = "review_pair"
 """Key of the pair whose answers are listed."""
 
@@ -209,72 +245,28 @@ def _open_pair(pair: str, both: str = answer_list.PARTED) -> None:
     answer_list.open_answers(both)
 
 
-def _answers(run: dict[str, Any], frame: pd.DataFrame) -> None:
+def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
     """The answers that the two of a pair judged, at first those on which they disagree."""
     st.header("Answers by both verdicts", anchor=False)
-    rows = frame[frame["n"] > 0].set_index("id")
     pair = pick_linked(
-        "pair", "Judged by", list(rows.index), lambda id: rows["pair"][id], key=PAIR,
+        "pair", "Judged by", list(rows), lambda id: rows[id]["pair"], key=PAIR,
         token=lambda id: token(run["run"], id), width=420,
     )  # fmt: skip
     st.caption(
         "These lists name the arms: finish judging first. Identical answers are listed once an arm."
     )
     readers = api.run_entries(run["run"])["readers"]
-    answer_list.answers(run, readers, *rows.loc[pair, ["first", "second"]])
+    answer_list.answers(run, readers, *(rows[pair][side] for side in PAIRED))
 
 
-def _text(row: dict[str, Any], measure: str) -> str:
-    ends = (row[measure], row[f"{measure}_low"], row[f"{measure}_high"])
-    return formats.share(*ends) if measure == "raw" else formats.estimate(*ends, digits=2)
-
-
-def _agreement(frame: pd.DataFrame) -> None:
-    """One measure as a forest plot of pairs, and all of them in a table."""
-    sides = [
-        [api.title("judge", one).removeprefix("review:") for one in frame[side]]
-        for side in ("first", "second")
-    ]
-    frame["pair"] = [" and ".join(names) for names in zip(*sides, strict=True)]
-    frame["id"] = frame["first"] + "+" + frame["second"]
-    rows = frame.to_dict("records")
-    measure = pick("Measure", list(MEASURES), "measure", MEASURES)
-    share = measure == "raw"
-    scale, span, suffix = (100, chart.PERCENT, " %") if share else (1, (-1.05, 1.05), "")
-    forest: list[ForestRow] = []
-    for row in rows:
-        if row["n"]:
-            names = (measure, f"{measure}_low", f"{measure}_high")
-            ends = (scale * formats.number(row[name]) for name in names)
-            text = f"{_text(row, measure)} n {int(row['n']):,}"
-            human = row["kind"] == "reviewer"
-            forest.append(ForestRow(row["pair"], *ends, text, human, label=row["id"]))
-    chart.show_forest(
-        forest, MEASURES[measure], "review_agreement", _open_pair, span=span, suffix=suffix,
-        zero=not share,
-    )  # fmt: skip
-    st.caption(
-        "n: cards that both judged correct or incorrect, each counted once. Intervals by "
-        "patient. Agreement among human reviewers is the upper bound for a judge; a judge with "
-        "much lower agreement should not decide which arm wins. Click a row or a marker to list "
-        "the answers on which the two disagree; a count, to list its answers."
-    )
-    shown = frame[["pair", "n", "answers", "patients"]].assign(
-        **{title: [_text(row, name) for row in rows] for name, title in MEASURES.items()}
-    )
-    counts = ["both_yes", "only_first", "only_second", "neither"]
-    titles = ["both correct", "only the first", "only the second", "both incorrect"]
-    shown[titles] = frame[counts]
-    of_column = dict(zip(titles, answer_list.CELLS, strict=True))
-    tables.table(
-        shown.rename(columns={"n": "cards"}),
-        "review-agreement",
-        "Agreement of reviewers and judges, pair by pair",
-        download=frame.drop(columns=["pair", "id"]),
-        opens=lambda row, column: _open_pair(
-            rows[row]["id"], of_column.get(column, answer_list.PARTED)
-        ),
-    )
+def _agreement(rows: list[dict[str, Any]]) -> None:
+    """One measure as a forest plot of pairs, and its numbers in a table."""
+    titles = {one.column: one.title for one in AGREEMENT.measures}
+    column = pick("Measure", list(titles), "measure", titles)
+    measure = next(one for one in AGREEMENT.measures if one.column == column)
+    tables_of = {"agreement": rows}
+    shown = kit.Shown({"run": "review"}, {"tables": tables_of}, tables_of)
+    kit.draw(shown, AGREEMENT, measure, {}, lambda _shown, _view, key: _open_pair(key["id"]))
 
 
 def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:

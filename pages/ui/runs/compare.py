@@ -13,14 +13,40 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
+from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
-from midchart.pages.ui.shared import chart, formats, results, tables
-from midchart.pages.ui.shared.formats import percent, signed_intervals
+from midchart.pages.ui.shared import tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
-AXIS = "points against the baseline"
-"""Short, for a narrow screen; the sentence above names the runs."""
+MORE = (
+    "measure", "baseline_share", "run_share", "verdict", "unscored", "bound_low", "bound_high",
+    "baseline_any_piece", "run_any_piece", "baseline_cut_at_least", "baseline_cut_at_most",
+    "baseline_kept_but_cut", "run_cut_at_least", "run_cut_at_most", "run_kept_but_cut",
+)  # fmt: skip
+"""Further columns of the table, those of which a row has a value."""
+DIFFERENCES = api.View(
+    "results",
+    "How do the runs differ from the baseline?",
+    "results",
+    (
+        api.Measure(
+            "difference",
+            "points against the baseline",
+            "points",
+            "This run minus the baseline, on the questions that both scored; McNemar's exact test, "
+            "Holm-adjusted over one run's comparisons. Unscored answers are excluded; a difference "
+            "that they could reverse, or whose interval includes 0, is not claimed.",
+            (api.Ends("patient_low", "patient_high", "by patient"),),
+            clusters="patients",
+            p="p_holm",
+        ),
+    ),
+    "forest",
+    ranked=True,
+    zero=True,
+    opens=("pair",),
+)
 Row = Mapping[str, Any]
 Pair = tuple[str, str, str, str]
 """Run, arm, reader, judge."""
@@ -82,8 +108,7 @@ def compare(chosen: Sequence[str]) -> None:
         for row in diff["runs"]
     }
     if diff["results"]:
-        _forests(diff["results"], titles)
-        _result_table(diff["results"], titles)
+        _differences(diff["results"], titles)
         _changed([known[run] for run in ordered], titles)
     else:
         st.caption("These runs share no results of single questions.")
@@ -168,35 +193,19 @@ def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
     )
 
 
-def _forests(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
-    """A sentence for each run, then a forest plot for each, all on one axis."""
-    known = [row for row in rows if row["difference"] is not None]
-    if not known:
-        return
+def _differences(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
+    """A sentence for each run, then the differences as a forest plot and a table."""
     baseline = next(iter(titles.values()))
-    by_run: dict[str, list[Row]] = {}
-    for row in known:
-        by_run.setdefault(row["run"], []).append(row)
-    for run, of_run in by_run.items():
+    for run in dict.fromkeys(row["run"] for row in rows if row["difference"] is not None):
+        of_run = [row for row in rows if row["run"] == run and row["difference"] is not None]
         st.markdown(sentence(of_run, titles[run], baseline))
-    several = [name for name in ("reader", "judge") if len({row[name] for row in known}) > 1]
-    forests: dict[str, list[chart.ForestRow]] = {}
-    for run, of_run in by_run.items():
-        names = [[api.title(name, row[name]) for name in ("arm", *several)] for row in of_run]
-        frame = pd.DataFrame(of_run).assign(title=list(map(" · ".join, names)))
-        frame["label"] = frame["arm"]
-        forest = chart.difference_rows(frame, "patient_low", "patient_high")
-        keys = dict(zip(frame["title"], map(_pair_key, of_run), strict=True))
-        forests[run] = [replace(row, label=keys[row.name]) for row in forest]
-    span = chart.symmetric_span([row for forest in forests.values() for row in forest])
-    for run, forest in forests.items():
-        if len(forests) > 1:
-            st.markdown(f"**{for_screen(titles[run])}**")
-        about = f"differences of {titles[run]} from {baseline}"
-        chart.show_forest(
-            forest, AXIS, f"run_differences_{run}", _open_pair, about=about, span=span, suffix="",
-            zero=True,
-        )  # fmt: skip
+    named = [{**row, "pair": _pair_key(row), "run": titles[row["run"]]} for row in rows]
+    several = [name for name in ("run", "reader", "judge") if len({row[name] for row in rows}) > 1]
+    known = [name for name in MORE if any(row.get(name) for row in rows)]
+    view = replace(DIFFERENCES, rows=("arm", *several), more=tuple(known))
+    tables = {"results": named}
+    shown = kit.Shown({"run": "run-difference"}, {"tables": tables}, tables)
+    kit.draw(shown, view, view.measures[0], {}, lambda _shown, _view, key: _open_pair(key["pair"]))
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
@@ -236,64 +245,3 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
         f"not significantly different in {len(rows) - better - worse - unclaimed.total()} "
         f"(Holm-adjusted p below .05){judge}.{doubt}"
     )
-
-
-def _result_table(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
-    frame = pd.DataFrame(rows)
-    shown = pd.DataFrame(
-        {
-            "run": frame["run"].map(titles),
-            "arm": [api.title("arm", label) for label in frame["arm"]],
-            "reader": [api.title("reader", label) for label in frame["reader"]],
-            "judge": [api.title("judge", label) for label in frame["judge"]],
-            "measure": frame["measure"],
-            "n": frame["n"],
-            "patients": frame["patients"],
-            "verdict": frame["verdict"],
-            "baseline": frame["baseline_share"].map(percent),
-            "this run": frame["run_share"].map(percent),
-            "difference [by patient]": formats.differences(
-                frame, "difference", "patient_low", "patient_high"
-            ),
-            "p (Holm)": frame["p_holm"].map(formats.p_number),
-            "unscored": frame["unscored"],
-            "unscored against–for": signed_intervals(frame, "bound_low", "bound_high"),
-        }
-    )
-    if not frame["unscored"].any():
-        shown = shown.drop(columns=["unscored", "unscored against–for"])
-    if "run_any_piece" in frame:
-        shown["any piece: baseline"] = frame["baseline_any_piece"].map(percent)
-        shown["any piece: this run"] = frame["run_any_piece"].map(percent)
-    for whose, title in (("baseline", "baseline prompts cut"), ("run", "this run's prompts cut")):
-        if f"{whose}_cut_at_most" in frame and frame[f"{whose}_cut_at_most"].notna().any():
-            shown[title] = [_cut(row, whose) for row in rows]
-    # Columns with one value go into the caption: a narrow screen has room for the numbers.
-    same = [c for c in ("run", "reader", "judge", "measure") if shown[c].nunique() == 1]
-    constants = [f"{c} {for_screen(shown[c].iloc[0])}" for c in same if shown[c].iloc[0]]
-    tables.table(
-        shown.drop(columns=same),
-        "run-difference",
-        "Differences of each run and the baseline by arm, reader and judge, with intervals",
-        download=frame,
-        opens=lambda row, _: _open_pair(_pair_key(rows[row])),
-    )
-    st.caption(
-        (f"In every row: {', '.join(constants)}. " if constants else "")
-        + "Differences are percentage points, this run minus the baseline, on the n instructions "
-        "that both scored. The 95 % interval resamples patients (none for fewer than 5); p: "
-        "McNemar's exact test, Holm-adjusted over one run's comparisons. Unscored answers (failed "
-        "or unparsed in either run) are excluded; a difference that they could reverse, or whose "
-        "interval by patient includes 0, is not claimed. Click a row or a marker to list its "
-        "changed questions."
-    )
-
-
-def _cut(row: Row, whose: str) -> str:
-    """At how many tokens a run's prompts were cut, and the evidence that was kept but cut."""
-    most = row.get(f"{whose}_cut_at_most")
-    if most is None:
-        return ""
-    lost = row[f"{whose}_kept_but_cut"]
-    text = results.cut_at(row[f"{whose}_cut_at_least"], most)
-    return text + (f"; evidence kept but cut in {lost}" if lost else "")

@@ -2,70 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core.figures import (
-    DASHES,
     GLYPHS,
     PERCENT,
     ROW,
     SCORES,
-    SYMBOLS,
-    ForestRow,
-    Ink,
     Look,
-    band,
-    caption,
-    category_axis,
-    controls,
     dark,
-    diagonal,
-    distinct_looks,
     dotted,
-    end_labels,
-    error_bars,
     estimates,
-    forest,
-    forest_alt,
-    heatmap,
     ink,
     is_control,
-    key,
     leading,
-    line,
     look_of,
-    percent_ticks,
-    rgba,
     row_axis,
     series,
     series_look,
-    shade_middle,
-    shifts,
-    spread,
     style,
-    symmetric_span,
     use_theme,
-)  # fmt: skip
+)
 from midchart.pages.ui import scripts
-from midchart.pages.ui.shared import figures, formats
+from midchart.pages.ui.shared import figures
 from midchart.pages.ui.shared.cache import cached
-from midchart.pages.ui.shared.formats import number
 
 __all__ = [
-    "DASHES", "GLYPHS", "PERCENT", "ROW", "SCORES", "SYMBOLS", "ForestRow", "Ink", "Look", "band",
-    "caption", "category_axis", "controls", "dark", "diagonal", "distinct_looks", "dotted",
-    "end_labels", "error_bars", "estimates", "forest", "forest_alt", "heatmap", "ink",
-    "is_control", "key", "leading", "line", "look_of", "percent_ticks", "rgba", "row_axis",
-    "series", "series_look", "shade_middle", "shifts", "spread", "style",
-    "symmetric_span",
-]  # fmt: skip
+    "GLYPHS",
+    "PERCENT",
+    "ROW",
+    "SCORES",
+    "Look",
+    "dark",
+    "dotted",
+    "estimates",
+    "ink",
+    "is_control",
+    "leading",
+    "look_of",
+    "row_axis",
+    "series",
+    "series_look",
+    "style",
+]
 
 use_theme(lambda: st.context.theme.type == "dark")
 
@@ -141,42 +126,3 @@ def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | No
         },
         **clicks,
     )
-
-
-def difference_rows(frame: pd.DataFrame, low: str, high: str) -> list[ForestRow]:
-    """Differences of arms from a baseline in points, the largest on top, with Holm's p."""
-    rows: list[ForestRow] = []
-    for row in sorted(frame.to_dict("records"), key=lambda row: -number(row["difference"])):
-        ends = (row["difference"], row[low], row[high])
-        text = f"{formats.difference(*ends)} n {int(row['n']):,}, {formats.p_value(row['p_holm'])}"
-        points = (100 * number(end) for end in ends)
-        control = is_control(row["label"])
-        text += not_claimed(row)
-        rows.append(ForestRow(row["title"], *points, text, control, label=row["label"]))
-    return rows
-
-
-def not_claimed(row: Mapping[str, Any]) -> str:
-    """ ", not claimed" where a significant difference is not claimed; else empty."""
-    verdict = row.get("verdict")
-    return ", not claimed" if isinstance(verdict, str) and verdict.startswith("not claimed") else ""
-
-
-def show_forest(
-    rows: Sequence[ForestRow],
-    title: str,
-    key: str,
-    opens: Callable[[str], object] | None = None,
-    about: str = "",
-    **options: Any,
-) -> None:
-    """Draw a forest plot; ``options`` are those of :func:`forest`, ``opens`` what a click on the
-    marker of a label does. ``about``: what the text for screen readers names, if not the title."""
-    drawn = drawing(_forest, rows, title, tuple(options.items()))
-    show(drawn, forest_alt(rows, about or title), key, opens=opens)
-
-
-def _forest(
-    rows: Sequence[ForestRow], title: str, options: tuple[tuple[str, Any], ...]
-) -> go.Figure:
-    return forest(rows, title, **dict(options))

@@ -35,6 +35,9 @@ COLUMNS = {
 }  # fmt: skip
 """Titles of columns that are not their names with spaces."""
 
+POSITIONS = {"order": "Order of events", "time": "Elapsed time", "token": "Tokens of the record"}
+"""Titles of the positions of evidence in a record."""
+
 
 def frame_of(tables: Mapping[str, Any], name: str) -> pd.DataFrame:
     """A report, or its tables: one table; without rows where there is none.
