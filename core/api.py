@@ -121,7 +121,6 @@ if TYPE_CHECKING:
     from midchart.core.runs.declared import Conclusion, Ends, Measure, View
     from midchart.core.runs.estimate import estimate, preflight
     from midchart.core.runs.plan import default_primary
-    from midchart.core.runs.probe import probe
     from midchart.core.runs.process import cancel, cancel_runs, enqueue, resume, start, status, wait
     from midchart.core.runs.spec import (
         Preset,

@@ -398,7 +398,6 @@ def calibrate(call: Namespace) -> None:
     QUEUED,
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
-    flag("--probe", "with --estimate: measure the first patient's items, for 2 to 60 s"),
     group="Runs",
     examples=(
         "midchart run docs/first.toml --estimate",
@@ -406,10 +405,6 @@ def calibrate(call: Namespace) -> None:
     ),
 )
 def run(call: Namespace) -> None:
-    if call.probe and not call.estimate:
-        raise InputError("--probe goes with --estimate")
-    if call.probe:
-        api.probe(Path(call.spec))
     if call.estimate:
         preflight = api.preflight(Path(call.spec), call.on)
         estimate, problems = preflight["estimate"], preflight["problems"]

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import blake2b
 from itertools import islice
 from math import ceil, log2
 from pathlib import Path
@@ -29,14 +28,12 @@ from midchart.core.format import count
 from midchart.core.identity import without_places
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import position_in_words
-from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import machine
 from midchart.core.readers import READERS
-from midchart.core.regular_files import read_regular
-from midchart.core.runs.directory import RunDirectory, run_ids, write_json
+from midchart.core.runs.directory import RunDirectory, run_ids
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.places import named_cluster, read_cluster, require_divisible, spelled
+from midchart.core.runs.places import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.planner import (
     Destination,
@@ -49,7 +46,6 @@ from midchart.core.runs.planner import (
 )
 from midchart.core.runs.schemas import EVENT
 from midchart.core.runs.spec import gathering, read_spec, read_toml
-from midchart.core.storage import files
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text import count_tokens, sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
@@ -69,10 +65,6 @@ BASES = (
 )
 
 
-PROBES = "probes.json"
-"""In the cache: what probes measured."""
-
-
 class Pace(NamedTuple):
     """Seconds before the first item, and seconds an item."""
 
@@ -84,9 +76,8 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
     """``seconds`` that so many items will take (null: unknown), and the ``basis``, in words.
 
     The median over finished runs of this machine in the first group that has any: the same
-    components on this cohort, the same on others, the same readers and judges; else what a probe
-    measured (:mod:`midchart.core.runs.probe`). A kind without components must have run with the
-    same option values.
+    components on this cohort, the same on others, the same readers and judges. A kind
+    without components must have run with the same option values.
     """
     groups: tuple[list[Pace], ...] = ([], [], [])
     labels = _components(spec)
@@ -100,32 +91,7 @@ def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
         if group:
             seconds = median(pace.before + items * pace.per_item for pace in group)
             return {"seconds": seconds, "basis": f"{count(len(group), 'finished run')} of {basis}"}
-    if measured := _probed().get(_probe_key(spec, path)):
-        seconds = measured["before"] + items * measured["per_item"]
-        return {"seconds": seconds, "basis": measured["basis"]}
     return {"seconds": None, "basis": "nothing like it has finished on this machine yet"}
-
-
-def remember(spec: Spec, path: Path, pace: Pace, basis: str) -> None:
-    """Keep what a probe of a spec measured on this machine."""
-    file = settings.cache_folder() / PROBES
-    with files.writing(file.parent):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        measured = {**pace._asdict(), "basis": basis}
-        write_json(file, {**_probed(), _probe_key(spec, path): measured})
-
-
-def _probed() -> dict[str, Any]:
-    """What probes measured, by :func:`_probe_key`; none where the file cannot be read."""
-    try:
-        return read_json(read_regular(settings.cache_folder() / PROBES), PROBES)
-    except (OSError, DataError):
-        return {}
-
-
-def _probe_key(spec: Spec, path: Path) -> str:
-    facts = [machine(), spec.kind, str(path), _components(spec), _options(spec)]
-    return blake2b(json.dumps(facts).encode(), digest_size=12).hexdigest()
 
 
 def _components(what: Spec) -> list[list[str]]:
@@ -498,8 +464,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     problems: list[str] = []
     cluster = ""
     try:
-        cluster = spelled(on)
-        read_cluster(on)
+        cluster = read_cluster(on)
     except MidchartError as error:
         problems.append(str(error))
     with gathering() as missing:

@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 class Rows(Protocol):
     """The tables of a pass: a run's own (:class:`core.storage.RowStore`), or a cluster worker's in
-    memory (:mod:`midchart.core.runs.shards`)."""
+    memory (:mod:`midchart.core.runs.pool`)."""
 
     @property
     def schemas(self) -> Mapping[str, Schema]: ...

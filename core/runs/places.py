@@ -11,7 +11,6 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from midchart.core import config as settings
@@ -22,38 +21,31 @@ from midchart.core.judges import JUDGES
 from midchart.core.readers import READERS
 from midchart.core.registry import Registry
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.plan import READER, ComponentSpec, Spec
+from midchart.core.runs.plan import ComponentSpec, Spec
 
 HERE, CORES, LOCAL = "here", "cores", "ray"
 CPU, GPU = "cpu", "gpu"
-PORT = RAY_PORT
-"""Where ``ray start --head`` listens by default."""
-INSTALL = "pip install -r docs/optional/ray.txt"
 _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
 
 
 def read_cluster(text: str) -> str:
-    """A place as :func:`spelled` spells it; raises MissingModel where Ray is not installed."""
-    cluster = spelled(text)
-    if on_ray(cluster) and importlib.util.find_spec("ray") is None:
-        raise MissingModel(f"a run on Ray needs the package ray; get it with: {INSTALL}")
-    return cluster
+    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here.
 
-
-def spelled(text: str) -> str:
-    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here; raises
-    InputError."""
-    if text in ("", HERE):
-        return ""
-    if text in (CORES, LOCAL):
-        return text
+    Raises InputError, MissingModel where Ray is not installed.
+    """
+    if text in ("", HERE, CORES):
+        return "" if text == HERE else text
     match = _ADDRESS.fullmatch(text)
-    port = int(match["port"] or PORT) if match else 0
-    if match is None or not 0 < port < 65536:
+    port = int(match["port"] or RAY_PORT) if match else 0
+    if text != LOCAL and (match is None or not 0 < port < 65536):
         raise InputError(
             f"a run is done on 'here', 'cores', 'ray' or 'ray://HOST:PORT', not on {text!r}"
         )
-    return f"ray://{match['host']}:{port}"
+    if importlib.util.find_spec("ray") is None:
+        raise MissingModel(
+            "a run on Ray needs the package ray; get it with: pip install -r docs/optional/ray.txt"
+        )
+    return f"ray://{match['host']}:{port}" if match else LOCAL
 
 
 def on_ray(cluster: str) -> bool:
@@ -69,48 +61,36 @@ def named_cluster(cluster: str) -> str:
     return cluster if cluster.startswith("ray://") else ""
 
 
-def on_loopback(cluster: str) -> bool:
-    """Whether this machine's loopback is all that is needed to reach a cluster."""
-    return cluster == LOCAL or cluster.startswith(("ray://127.0.0.1:", "ray://localhost:"))
-
-
 def wanted(plan: Spec) -> str:
     """ "gpu" for a run that trains or has a component that loads weights, else "cpu".
 
     A spec whose ``device`` is "cpu" keeps training off the GPUs.
     """
     trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
-    if trains or plan.options.get("semantic"):
-        return GPU
-    for registry, name in _components(plan):
-        factory = registry.get(name)
-        if getattr(factory, "needs", None) or hasattr(factory, "mark"):
-            return GPU
-    return CPU
+    components: list[tuple[Registry[Any], str]] = [
+        *((ARMS, arm.name) for arm in plan.arms),
+        *((READERS, entry.name) for entry in (*plan.reader_entries, *plan.readers_of_arms)),
+        *((JUDGES, entry.name) for entry in plan.judge_entries),
+    ]
+    factories = [registry.get(name) for registry, name in components]
+    loads = any(getattr(one, "needs", None) or hasattr(one, "mark") for one in factories)
+    return GPU if trains or loads or plan.options.get("semantic") else CPU
 
 
-def _components(plan: Spec) -> Iterator[tuple[Registry[Any], str]]:
-    for arm in plan.arms:
-        yield ARMS, arm.name
-        if READER in arm.options:
-            yield READERS, ComponentSpec.read(arm.options[READER]).name
-    yield from ((READERS, entry.name) for entry in plan.reader_entries)
-    yield from ((JUDGES, entry.name) for entry in plan.judge_entries)
+def tracks_budget(registry: Registry[Any], entry: ComponentSpec) -> bool:
+    """Whether a reader or judge has a budget, which one process tracks."""
+    return "folder" in inspect.signature(registry.get(entry.name)).parameters
 
 
 def require_divisible(plan: Spec, cluster: str) -> None:
-    """Refuse a run that cannot be divided among the workers of a place; raises InputError.
-
-    A reader's budget is tracked by one process.
-    """
-    if not cluster:
-        return
-    for entry in (*plan.reader_entries, *plan.readers_of_arms):
-        if "folder" in inspect.signature(READERS.get(entry.name)).parameters:
-            raise InputError(
-                f"the reader {entry.label!r} keeps a budget, which one process tracks: do the run "
-                "without workers (--on here)"
-            )
+    """Refuse a run that cannot be divided among the workers of a place; raises InputError."""
+    readers = (*plan.reader_entries, *plan.readers_of_arms)
+    paid = [entry.label for entry in readers if tracks_budget(READERS, entry)]
+    if cluster and paid:
+        raise InputError(
+            f"the reader {paid[0]!r} keeps a budget, which one process tracks: do the run without "
+            "workers (--on here)"
+        )
     if cluster == CORES and wanted(plan) == GPU and settings.gpus():
         raise InputError(
             "this run uses a GPU, which processes would share: do it in one process (--on here), "

@@ -41,7 +41,6 @@ from midchart.core.runs.places import (
     GPU,
     LOCAL,
     named_cluster,
-    on_loopback,
     on_ray,
     read_cluster,
     require_divisible,
@@ -55,6 +54,8 @@ from midchart.core.storage.files import open_private, writing
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.lock import Lock, exclusive
 
+ON_LOOPBACK = (LOCAL, "ray://127.0.0.1:", "ray://localhost:")
+"""Places that this machine's loopback reaches."""
 BUSY = ("running", "cancelling")
 RAY = "ray"
 children: dict[str, subprocess.Popen[bytes]] = {}
@@ -91,7 +92,8 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
         gpu = slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
     cluster = folder.cluster()
     token = secrets.token_hex(32) if cluster == LOCAL else ""
-    ray = settings.ray_environment(on_loopback(cluster), token) if on_ray(cluster) else {}
+    loopback = cluster.startswith(ON_LOOPBACK)
+    ray = settings.ray_environment(loopback, token) if on_ray(cluster) else {}
     command = [
         sys.executable,
         "-m",

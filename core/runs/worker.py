@@ -16,8 +16,6 @@ from typing import Any
 from midchart.core.errors import InputError, MidchartError, reason_of
 from midchart.core.identity import resolve
 from midchart.core.provenance import machine, now, versions
-from midchart.core.runs.cluster import connected
-from midchart.core.runs.cores import Cores
 from midchart.core.runs.directory import (
     DIGESTS,
     RunDirectory,
@@ -26,9 +24,9 @@ from midchart.core.runs.directory import (
     take_lock,
     write_json,
 )
-from midchart.core.runs.experiment import EXPERIMENTS, Experiment
+from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.job import Job, Stopped
-from midchart.core.runs.places import CORES, GPU, named_cluster, wanted
+from midchart.core.runs.places import named_cluster
 from midchart.core.runs.planner import (
     audit_destinations,
     chosen,
@@ -37,8 +35,8 @@ from midchart.core.runs.planner import (
     permit,
     preflight,
 )
+from midchart.core.runs.pool import divide
 from midchart.core.runs.process import tick
-from midchart.core.runs.shards import Pool, most_workers
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
 from midchart.core.time_left import TimeLeft
@@ -105,7 +103,7 @@ def do_run(folder: RunDirectory) -> str:
             if not receiver and not job.done + job.failed:  # it may have been queued for long
                 preflight(plan, egress)
             if cluster:
-                _divide(cluster, job, kind, folder.id, wanted(plan) == GPU)
+                divide(job, kind, folder.id, cluster)
             kind.execute(job)
         except Stopped:
             if job.done + job.failed < plan.planned:
@@ -134,21 +132,6 @@ def do_run(folder: RunDirectory) -> str:
     finally:
         store.close()
         events.close()
-
-
-def _divide(cluster: str, job: Job, kind: Experiment, run: str, gpu: bool) -> None:
-    """Have workers execute a run's shards; what cannot be divided is left to this process.
-
-    ``gpu``: each worker gets one GPU where the place has any. Raises Stopped when the run is
-    cancelled, WorkFailed where no cluster answers or a shard cannot be done.
-    """
-    if not kind.shard:
-        return
-    if cluster == CORES:
-        Pool(job, kind, run, Cores(most_workers(job.plan))).work()
-        return
-    with connected(cluster, gpu) as session:
-        Pool(job, kind, run, session).work()
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -46,7 +46,7 @@ FUNCTIONS = {
     "researcher": """
         cancel cancel_runs enqueue export_bytes export_html
         export_run export_to import_results import_run label_run make_calibration make_gate
-        open_examples open_shipped prepare_demo prepare_first_start probe received_files replicate
+        open_examples open_shipped prepare_demo prepare_first_start received_files replicate
         resume share_cards start wait write_tables""",
     "owner": """
         accept_audit audit_lines import_cohort receive_log remove_cohort remove_run set_data_use

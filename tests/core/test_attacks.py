@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from midchart.core import api, config
+from midchart.core import config
 from midchart.core.cli import main
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.loaders.open import content_digest, open_cohort
@@ -170,7 +170,6 @@ def printed(*words: str) -> object:
 
 NAMED: dict[str, Callable[[Path], object]] = {
     "spec": read_spec,
-    "probe": api.probe,
     "keys": keys_of,
     "questions": lambda file: printed(
         "ask", str(write_cohort(file.parent / "ward", records=1)), str(file)

@@ -167,19 +167,6 @@ def test_three_choices_say_what_a_run_does_and_the_queue_starts_it(run, monkeypa
     assert app.segmented_control(key="view").value == "All runs"
 
 
-def test_an_unknown_time_is_measured_on_two_questions_before_the_start(run, monkeypatch):
-    measured = []
-    monkeypatch.setattr(api, "probe", lambda spec: measured.append(spec) or
-                        {"seconds": None, "basis": "no item ended within 30 s"})  # fmt: skip
-    app = open_page("runs", view="New run")
-    assert "Time: unknown until it is measured" in page_text(app)
-    button = app.button(key="probe_compose")
-    assert (button.label, button.proto.type) == ("Measure the time on 2 questions", "primary")
-    button.click().run()
-    assert measured[0]["limit"] == 2 and measured[0]["arms"][0] == "full"
-    assert "stays unknown: no item ended" in page_text(app)
-
-
 def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
     app = open_page("runs", view="New run")
     box(app, "multiselect", "compose_1_answers_arms").set_value(["bm25", "full"])

@@ -30,6 +30,7 @@ class EchoReader:
         self.left, self.hold = int(count), Path(file) if file else None
         self.delay_s = float(os.environ.get("TEST_READER_DELAY_S", "0"))
         self.fail_on = os.environ.get("TEST_READER_FAILS_ON", "")
+        self.exit_on = os.environ.get("TEST_READER_EXITS_ON", "")
 
     def count_tokens(self, text):
         return count_tokens(text)
@@ -41,6 +42,8 @@ class EchoReader:
         time.sleep(self.delay_s)
         if self.fail_on and self.fail_on in prompt.question:
             raise RuntimeError(f"the record says: {prompt.text}")
+        if self.exit_on and self.exit_on in prompt.text:
+            os._exit(1)
         asked = set(words(prompt.question))
         best = max(prompt.context, key=lambda line: len(asked & set(words(line.text))))
         text = best.text.upper() if self.shout else best.text

@@ -125,13 +125,10 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
         items = "".join(f"\n- {for_screen(problem)}" for problem in problems)
         st.warning(items, title="The run cannot start yet")
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        measuring = False
-        if estimate is not None and not problems and place == HERE:
-            measuring = presets.measure(spec, estimate, "compose", "primary")
         st.button(
             "Start run",
             key="compose_start",
-            type="secondary" if measuring else "primary",
+            type="primary",
             icon=":material/play_arrow:",
             disabled=bool(problems),
             help="Fix the problems listed above first." if problems else None,

@@ -8,7 +8,6 @@ from typing import Any
 import streamlit as st
 
 from midchart.core import api
-from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared.formats import duration
@@ -16,8 +15,6 @@ from midchart.pages.ui.shared.marks import for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"
-MEASURED = 2
-"""Questions on which the time of a comparison is measured."""
 
 
 def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
@@ -101,7 +98,6 @@ def button(
         local = "Nothing leaves this machine." if estimate["leaves"] is None else ""
         parts = (about, time_text(estimate), "It can be cancelled and resumed.", local)
         st.caption(" ".join(filter(None, parts)))
-        measure(run_spec, estimate, key)
     if file:
         st.code(f"midchart run docs/{file}", language=None, wrap_lines=True)
 
@@ -110,36 +106,5 @@ def time_text(estimate: Mapping[str, Any]) -> str:
     """How long a run will take and how that is known, in a sentence."""
     time = estimate["time"]
     if time["seconds"] is None:
-        return "Time: unknown until it is measured or one such run has finished."
+        return "Time: unknown until one such run has finished."
     return f"About {duration(time['seconds'])}, from {time['basis']}."
-
-
-def measure(
-    run_spec: Mapping[str, Any], estimate: Mapping[str, Any], key: str, kind: str = "tertiary"
-) -> bool:
-    """Where the time of a run is unknown: the button that measures it; whether it is offered.
-
-    A comparison is measured on :data:`MEASURED` of its questions, any other run on its first
-    patient's items.
-    """
-    known = estimate["time"]["seconds"] is not None
-    if known or estimate.get("hosts") or sign_in.lacking("probe"):
-        return False
-    few, where = dict(run_spec), "on its first items"
-    if "arms" in few and few.get("limit", MEASURED + 1) > MEASURED:
-        few["limit"], where = MEASURED, f"on {MEASURED} questions"
-    if st.button(
-        f"Measure the time {where}", key=f"probe_{key}", type=kind, icon=":material/timer:",
-        help="For 2 to 60 seconds; nothing is kept but how long they took.",
-    ):  # fmt: skip
-        try:
-            with st.spinner(f"Measuring {where}"):
-                time = api.probe(few)
-        except MidchartError as error:
-            st.error(for_screen(str(error)), title="The time cannot be measured")
-        else:
-            if time["seconds"] is not None:
-                state.preflight.clear()
-                st.rerun()
-            st.info(f"The time stays unknown: {for_screen(time['basis'])}.")
-    return True

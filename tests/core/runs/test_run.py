@@ -227,7 +227,7 @@ def test_a_run_with_failed_items_exits_1_with_the_reason(cohort: Path, monkeypat
     monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
     run_spec = spec(cohort, arms=["full"], judges=["test_words"])
     call = argparse.Namespace(
-        spec=run_spec, on="", queued=False, detach=False, json=True, estimate=0, probe=False
+        spec=run_spec, on="", queued=False, detach=False, json=True, estimate=0
     )
     with pytest.raises(WorkFailed, match="items failed") as error:
         command.run(call)

@@ -12,7 +12,6 @@ from midchart.core.arms import ARMS
 from midchart.core.cli import main
 from midchart.core.client.claude import HAIKU
 from midchart.core.config import audit_file, runs_folder
-from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
 from midchart.core.runs.estimate import estimate, writing
@@ -184,16 +183,3 @@ def test_text_sent_to_a_cluster_is_reported_with_the_reason_for_refusal(
     for private in ("ray", "here"):
         assert main([*call, private]) == 0
         assert "leaves this machine: nothing" in capsys.readouterr().out
-
-
-@pytest.mark.slow
-def test_a_probe_measures_the_first_items_and_leaves_nothing_else(cohort):
-    wanted = spec(cohort, readers=["extractive"])
-    assert estimate(wanted)["time"]["seconds"] is None
-    measured = api.probe(wanted)
-    assert measured["seconds"] > 0 and "items of it, measured in" in measured["basis"]
-    assert estimate(wanted)["time"] == measured
-    assert estimate({**wanted, "readers": ["abstaining"]})["time"]["seconds"] is None
-    assert not runs_folder().exists() and not list(runs_folder().parent.glob(".probe*"))
-    with pytest.raises(InputError, match="a probe sends nothing"):
-        api.probe(spec(cohort))

@@ -443,7 +443,7 @@ def test_a_text_field_of_a_spec_is_marked_or_refused_with_a_path(site):
 
 def _refused(spec: dict[str, Any]) -> None:
     with acting_as(Person("rita@ward.org", "researcher")):
-        for function in (api.enqueue, api.preflight, api.estimate, api.probe, api.start):
+        for function in (api.enqueue, api.preflight, api.estimate, api.start):
             with pytest.raises(NotPermitted, match="that this installation knows"):
                 function(spec)
 

@@ -1,0 +1,317 @@
+"""A run divided among worker processes, of this machine or of Ray.
+
+The run's own process (:mod:`midchart.core.runs.worker`) holds the run's lock and writes all rows. A
+worker is given a few shards and returns their rows; where it dies they are done again.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import multiprocessing
+import os
+import threading
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from concurrent.futures import wait as wait_for
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeAlias
+
+from midchart.core import config as settings
+from midchart.core.egress import audit, require_cluster
+from midchart.core.errors import WorkFailed, reason_of
+from midchart.core.identity import resolve
+from midchart.core.judges import JUDGES
+from midchart.core.provenance import code_digest
+from midchart.core.readers import READERS
+from midchart.core.registry import Registry
+from midchart.core.runs.directory import find_run
+from midchart.core.runs.experiment import EXPERIMENTS, Experiment
+from midchart.core.runs.job import Job, Stopped
+from midchart.core.runs.places import CORES, GPU, LOCAL, named_cluster, tracks_budget, wanted
+from midchart.core.runs.plan import ComponentSpec, Plan
+from midchart.core.runs.planner import chosen, destinations, open_source, permit
+from midchart.core.storage.rows import Schema, literal
+
+Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
+"""Table → rows."""
+Outcome: TypeAlias = tuple[list[tuple[str, Mapping[str, Any]]], str]
+"""New rows of some shards with their tables, and why the rest has none, or ""."""
+CALLS = "concurrency"
+
+
+def for_workers(plan: Plan, workers: int) -> Plan:
+    """The plan of each of so many workers: without judges that have a budget, which the run's own
+    process asks, and with a share of every component's concurrent calls."""
+
+    def share(registry: Registry[Any], entry: ComponentSpec) -> ComponentSpec:
+        model = getattr(registry.get(entry.name), "options_model", None)
+        if model is None or CALLS not in model.model_fields:
+            return entry
+        calls = entry.options.get(CALLS, model.model_fields[CALLS].default)
+        return replace(entry, options={**entry.options, CALLS: max(1, calls // workers)})
+
+    judges = [entry for entry in plan.judge_entries if not tracks_budget(JUDGES, entry)]
+    return replace(
+        plan,
+        judge_entries=tuple(share(JUDGES, entry) for entry in judges),
+        reader_entries=tuple(share(READERS, entry) for entry in plan.reader_entries),
+    )
+
+
+# A worker: it reads plan and cohort from the shared folder, makes the same egress check, and keeps
+# its cohort and models between calls.
+
+
+class MemoryRows:
+    """Tables in memory: the ``existing`` rows of some shards, and those ``added``."""
+
+    def __init__(self, schemas: Mapping[str, Schema], existing: Rows) -> None:
+        self.schemas = schemas
+        self._rows = {table: list(existing.get(table, ())) for table in schemas}
+        self.added: list[tuple[str, Mapping[str, Any]]] = []
+
+    def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
+        """Rows of a table in order; plain columns only. Raises ValueError for other queries."""
+        names = list(self.schemas[table]) if columns == "*" else columns.split(", ")
+        if where != "true" or not set(names) <= self.schemas[table].keys():
+            raise ValueError(f"rows in memory have plain columns, not {columns!r} {where!r}")
+        return [{name: row.get(name) for name in names} for row in self._rows[table]]
+
+    def append(self, table: str, row: Mapping[str, Any]) -> None:
+        """Add a row."""
+        self._rows[table].append(row)
+        self.added.append((table, row))
+
+
+@cache
+def _opened(run: str, workers: int) -> tuple[Experiment, Job]:
+    """A run in this process, in the name of who started it."""
+    folder = find_run(run)
+    started_by = folder.started_by()
+    resolve(lambda: started_by)
+    plan = for_workers(folder.plan(), workers)
+    kind = EXPERIMENTS.build(plan.kind)
+    cohort = kind.cohort(open_source(folder.cohort_path()), plan)
+    leaving = destinations(plan, len(chosen(cohort, plan)))
+    egress = permit(leaving, cohort, plan.allow_hosts, named_cluster(folder.cluster()))
+    rows, cancel = MemoryRows(kind.schemas, {}), folder.cancel
+    return kind, Job(plan, cohort, rows, lambda *_: not cancel.exists(), folder.path, egress=egress)
+
+
+def do_shards(run: str, workers: int, code: str, shards: Sequence[str], existing: Rows) -> Outcome:
+    """Do what is not among the ``existing`` rows of some shards; a run that is being cancelled ends
+    after the item it is at. ``code``: a hash of the code that wrote the existing rows."""
+    added: list[tuple[str, Mapping[str, Any]]] = []
+    try:
+        if code != code_digest():
+            raise WorkFailed("it has other code of Midchart than the run")
+        kind, job = _opened(run, workers)
+        rows = job.store = MemoryRows(kind.schemas, existing)
+        added, job.only = rows.added, frozenset(shards)
+        kind.execute(job)
+    except Stopped:
+        pass
+    except Exception as error:  # noqa: BLE001 - its text may quote a record: only its line is reported
+        return added, reason_of(error)
+    return added, ""
+
+
+# Two places of workers. A call whose worker died raises one of ``deaths``.
+
+
+def _begin() -> None:
+    settings.one_thread()  # as every core has a worker
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+class Cores:
+    """A process for each core that this one may use."""
+
+    where, deaths = "this machine", (BrokenProcessPool,)
+
+    def __init__(self) -> None:
+        self.room = len(os.sched_getaffinity(0))
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(self.room, multiprocessing.get_context("spawn"), _begin)
+
+    def submit(self, *call: Any) -> Future[Outcome]:
+        """Have a process call :func:`do_shards`; a pool in which one died is replaced."""
+        try:
+            return self._pool.submit(do_shards, *call)
+        except BrokenProcessPool:
+            self._pool = self._new()
+            return self._pool.submit(do_shards, *call)
+
+    def close(self) -> None:
+        """End all processes."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        for child in multiprocessing.active_children():
+            child.kill()
+
+
+SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "MIDCHART_STATE", "PYTHONPATH")
+"""What a worker's environment on Ray has from the run's own process: folders that every machine
+sees. Keys of services are read by a worker on its own machine."""
+LOOPBACK = {
+    "include_dashboard": False,
+    "_node_ip_address": "127.0.0.1",
+    "object_store_memory": 256 << 20,
+}
+
+
+class Ray:
+    """Workers of a cluster, a GPU each where ``gpu`` and the cluster has one.
+
+    Raises WorkFailed where no cluster answers, EgressRefused for one that the installation's owner
+    has not listed.
+    """
+
+    where = "the cluster"
+
+    def __init__(self, cluster: str, gpu: bool) -> None:
+        if named_cluster(cluster):
+            require_cluster(cluster)  # what a cluster's head sends back is unpickled
+        # Not by a statement: the checks of types and layers need no Ray.
+        self._ray: Any = importlib.import_module("ray")
+        self.deaths = (self._ray.exceptions.RayError,)
+        environment = settings.worker_environment()
+        shared = {name: environment[name] for name in SHARED if name in environment}
+        shared["PYTHONPATH"] = ":".join((str(settings.ROOT), shared.get("PYTHONPATH", "")))
+        try:
+            self._ray.init(
+                address="local" if cluster == LOCAL else cluster.removeprefix("ray://"),
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+                runtime_env={"env_vars": shared},
+                **(LOOPBACK if cluster == LOCAL else {}),
+            )
+        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+            raise WorkFailed(
+                f"no Ray cluster answers at {cluster} ({type(error).__name__}); start its first "
+                "machine with: ray start --head, and this command on a machine of the cluster"
+            ) from None
+        self._unit = "GPU" if gpu and self._ray.cluster_resources().get("GPU") else "CPU"
+        # A worker stays for further calls, with its models (``max_calls``).
+        resources = {"num_cpus": 1, "num_gpus": int(self._unit == "GPU"), "max_calls": 0}
+        self._task = self._ray.remote(max_retries=0, **resources)(do_shards)
+
+    @property
+    def room(self) -> int:
+        """Number of workers on the machines that are up; one that comes later is waited for."""
+        return max(1, int(self._ray.cluster_resources().get(self._unit, 0)))
+
+    def submit(self, *call: Any) -> Future[Outcome]:
+        """Have a worker call :func:`do_shards`."""
+        return self._task.remote(*call).future()
+
+    def close(self) -> None:
+        """Leave the cluster, which ends the run's workers."""
+        self._ray.shutdown()
+
+
+# The pass over all shards.
+
+
+LOOK_S = 0.2
+MOST_DEATHS = 3
+"""Workers that may die over one shard before this pass gives it up."""
+DRAIN_S = 5.0
+"""How long a cancelled run waits for the items that are being done."""
+LONGEST, PIECES = 16, 8
+"""Shards of a call at most; calls to a worker at least, where there are enough shards."""
+
+
+class Pool:
+    """One pass of a run's shards over the workers of a place."""
+
+    def __init__(self, job: Job, kind: Experiment, run: str, place: Cores | Ray) -> None:
+        self.job, self.kind, self.place = job, kind, place
+        self.todo = deque(kind.shards(job.cohort, job.plan))
+        self._call = run, place.room, code_digest()
+        self._size = min(LONGEST, 1 + len(self.todo) // (PIECES * place.room))
+        self._doing: dict[Future[Outcome], list[str]] = {}
+        self._deaths: Counter[str] = Counter()
+
+    def work(self) -> None:
+        """Do every shard; raises Stopped, or WorkFailed for shards given up."""
+        self.job.watch(f"workers of {self.place.where} are at work, or being started")
+        try:
+            while self.todo or self._doing:
+                self._submit()
+                self._take(wait_for(self._doing, LOOK_S, FIRST_COMPLETED).done)
+                self.job.notify()
+        except Stopped:
+            self._take(wait_for(self._doing, DRAIN_S).done)
+            raise
+        finally:
+            self.place.close()
+        lost = [shard for shard, deaths in self._deaths.items() if deaths >= MOST_DEATHS]
+        if lost:
+            raise WorkFailed(
+                f"the workers of {len(lost)} shards of the run died {MOST_DEATHS} times (too "
+                f"little memory?): {', '.join(lost[:5])}; all others are done; resume repeats these"
+            )
+
+    def _submit(self) -> None:
+        """Keep every worker busy; a shard whose worker died is done alone, at the end."""
+        while self.todo:
+            alone = self._deaths[self.todo[0]] > 0
+            if len(self._doing) >= (1 if alone else 2 * self.place.room):
+                return
+            self.job.egress.ask_again()
+            size = 1 if alone else min(self._size, len(self.todo))
+            shards = [self.todo.popleft() for _ in range(size)]
+            self._doing[self.place.submit(*self._call, shards, self._existing(shards))] = shards
+
+    def _existing(self, shards: Sequence[str]) -> Rows:
+        where = f"{self.kind.shard} IN ({', '.join(map(literal, shards))})"
+        store = self.job.store
+        return {table: store.select(table, "*", where) for table in store.schemas}
+
+    def _take(self, done: Iterable[Future[Outcome]]) -> None:
+        """Write what workers returned; requeue the shards of those that died."""
+        for future in done:
+            shards = self._doing.pop(future)
+            try:
+                rows, problem = future.result()
+            except self.place.deaths:
+                self._deaths.update(shards)
+                self.todo += [shard for shard in shards if self._deaths[shard] < MOST_DEATHS]
+                continue
+            for table, row in rows:
+                self.job.write(table, row)
+            if problem:
+                raise WorkFailed(f"a worker of {self.place.where} cannot go on: {problem}")
+
+
+def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
+    """Have the workers of a place do a run's shards; what cannot be divided is left to this
+    process. Raises Stopped when the run is cancelled, WorkFailed where a shard cannot be done."""
+    if not kind.shard:
+        return
+    if host := named_cluster(cluster):
+        audit.left(
+            run=run,
+            cohort=job.cohort.manifest.name,
+            host=host,
+            encrypted=False,
+            purpose="workers of the cluster",
+            records=len(job.cohort.records),
+            items=None,
+        )
+    Pool(
+        job, kind, run, Cores() if cluster == CORES else Ray(cluster, wanted(job.plan) == GPU)
+    ).work()
