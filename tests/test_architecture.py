@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import importlib
 import json
 import os
 import pkgutil
@@ -11,12 +12,20 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.run_helpers import ROOT
+from midchart.core.results.report import report
+from midchart.core.runs.directory import RunDirectory, make_run
+from midchart.core.runs.experiment import EXPERIMENTS
+from midchart.core.runs.job import Job
+from midchart.core.runs.planner import plan
+from midchart.core.runs.spec import read_spec
+from midchart.core.runs.status import status
+from tests.support.run_helpers import ROOT, allow, continue_run
 
 DOCUMENT = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 EXAMPLES: dict[str, str] = dict(re.findall(r"^```\w+ (\S+)\n(.*?)^```$", DOCUMENT, re.M | re.S))
@@ -24,13 +33,13 @@ DOSES = {"p1": 10, "p2": 40}
 FILLER = "The patient slept well and had no complaints that day"
 
 
-def write_ward_cohort(folder: Path) -> None:
-    """Two patients in the loader's format; each has one dose among notes of the same length."""
+def write_ward_cohort(folder: Path, doses: Mapping[str, int] = DOSES) -> None:
+    """Patients in the loader's format; each has one dose among notes of the same length."""
     folder.mkdir()
     with (folder / "notes.psv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="|")
         writer.writerow(["patient", "date", "text"])
-        for patient, dose in DOSES.items():
+        for patient, dose in doses.items():
             for day in range(1, 13):
                 text = f"Dose of lisinopril is {dose} milligram" if day == 5 else FILLER
                 writer.writerow([patient, f"2020-01-{day:02d}", f"{text}."])
@@ -40,7 +49,7 @@ def write_ward_cohort(folder: Path) -> None:
     with (folder / "questions.psv").open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, delimiter="|")
         writer.writerow(columns)
-        for patient, dose in DOSES.items():
+        for patient, dose in doses.items():
             fact = f"Dose of lisinopril is {dose} milligram"
             question = "What dose of lisinopril is given?"
             writer.writerow([f"q-{patient}", patient, question, fact, f"{dose} milligram"])
@@ -154,56 +163,136 @@ def test_a_misspelt_option_of_the_arm_is_refused(ward: Contributor) -> None:
     assert "frist" in ward.core("run", "misspelt.toml", status=2)
 
 
-def lengths(report: dict[str, Any]) -> list[tuple[str, int, int, bool]]:
+def lengths(report: dict[str, Any]) -> list[tuple[str, str, int, bool]]:
     return [
-        (row["record"], row["events"], row["tokens"], row["long"])
+        (row["instruction"], row["half"], row["tokens"], row["long"])
         for row in report["tables"]["lengths"]
     ]
 
 
+# 11 notes of 10 words and a full stop, the fifth of 6 words; p2 has one more of 10 words.
+LENGTHS = [
+    ("q-p1", "first", 62, False), ("q-p1", "second", 66, True),
+    ("q-p2", "first", 62, False), ("q-p2", "second", 76, True),
+]  # fmt: skip
+
+
 @pytest.fixture(scope="module")
-def record_lengths(ward: Contributor) -> dict[str, Any]:
-    return ward.report("record_length.toml")
+def experiment(ward: Contributor) -> Iterator[Contributor]:
+    """The experiment of the package, in this process as in a worker."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(ward.folder / "site")
+        for name in ("MIDCHART_DATA", "MIDCHART_CACHE"):
+            patch.setenv(name, ward.env[name])
+        importlib.import_module("ward.experiment")
+        yield ward
+        EXPERIMENTS._factories.pop("question_lengths", None)
+
+
+def ran(ward: Contributor, go: bool = True, **fields: Any) -> RunDirectory:
+    """A run of the experiment with some fields; ``go``: done in this process."""
+    table = tomllib.loads(EXAMPLES["question_lengths.toml"]) | fields
+    folder = make_run(plan(read_spec({**table, "data": str(ward.folder / table["data"])})))
+    if go:
+        continue_run(folder)
+    return folder
+
+
+def finished(folder: RunDirectory) -> dict[str, Any]:
+    """A run's report, and that it has the rows of its plan."""
+    document = report(folder.id)
+    assert document["status"] == "done" and not document["warnings"]
+    assert document["items"]["done"] == document["items"]["planned"]
+    return document
+
+
+@pytest.mark.parametrize(
+    ("fields", "rows"), [({}, LENGTHS), ({"limit": 1}, LENGTHS[:2]), ({"limit": 5}, LENGTHS)]
+)
+def test_the_experiment_asks_the_questions_of_its_spec(
+    experiment: Contributor, fields: dict[str, Any], rows: list[Any]
+) -> None:
+    assert lengths(finished(ran(experiment, **fields))) == rows
+
+
+def test_the_experiment_asks_the_questions_of_a_part(experiment: Contributor) -> None:
+    write_ward_cohort(experiment.folder / "many", {f"p{i}": 10 * i for i in range(1, 13)})
+    allow(experiment.folder / "many", "training_allowed")
+    asked = {
+        part: {row[0] for row in lengths(finished(ran(experiment, data="many", part=part)))}
+        for part in ("test", "train", "validation")
+    }
+    assert sum(map(len, asked.values())) == len(set().union(*asked.values())) == 12
+    assert all(asked.values())
+
+
+@pytest.mark.parametrize("stop", range(1, 4))
+def test_stopped_within_a_question_it_goes_on_with_the_rest(
+    experiment: Contributor, stop: int
+) -> None:
+    folder = ran(experiment, go=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Job, "append", stopped_after(stop))
+        with pytest.raises(KeyboardInterrupt):
+            continue_run(folder)
+    assert status(folder.id)["done"] == stop
+    continue_run(folder)
+    assert lengths(finished(folder)) == LENGTHS
+
+
+def stopped_after(rows: int) -> Callable[[Job, str, dict[str, Any]], None]:
+    """A write of rows after which the process ends."""
+    append, left = Job.append, iter(range(rows - 1))
+
+    def write(job: Job, table: str, row: dict[str, Any]) -> None:
+        append(job, table, row)
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+
+    return write
+
+
+def test_a_run_with_other_rows_than_its_plan_says_so(experiment: Contributor) -> None:
+    folder = ran(experiment, go=False)
+    document = json.loads(folder.spec.read_text(encoding="utf-8"))
+    folder.spec.write_text(json.dumps(document | {"planned": 6}), encoding="utf-8")
+    continue_run(folder)
+    assert "has 4 rows where its plan has 6" in report(folder.id)["warnings"][0]
+    assert "has 4 rows where its plan has 6" in status(folder.id)["warnings"][0]
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_from_the_package(
-    ward: Contributor, record_lengths: dict[str, Any]
-) -> None:
-    report = record_lengths
-    assert report["kind"] == "record_length" and report["items"]["done"] == 2
-    # 11 notes of 10 words and a full stop, one of 6 words and a full stop; p2: 10 words more.
-    assert lengths(report) == [("p1", 12, 128, False), ("p2", 13, 138, True)]
-    bad = EXAMPLES["record_length.toml"].replace("130", "-1")
+@pytest.mark.parametrize("on", ["here", "cores"])
+def test_the_experiment_runs_from_the_package(ward: Contributor, on: str) -> None:
+    run = ward.core("run", "question_lengths.toml", f"--on={on}")["run"]
+    document = ward.core("report", run)
+    assert document["kind"] == "question_lengths" and document["items"]["done"] == 4
+    assert lengths(document) == LENGTHS
+    bad = EXAMPLES["question_lengths.toml"].replace("65", "-1")
     (ward.folder / "bad.toml").write_text(bad, encoding="utf-8")
     assert "longer_than" in ward.core("run", "bad.toml", status=2)
 
 
 @pytest.mark.slow
-def test_the_experiment_runs_from_a_file_of_the_tree(
-    record_lengths: dict[str, Any], tmp_path: Path
-) -> None:
+def test_the_experiment_runs_from_a_file_of_the_tree(tmp_path: Path) -> None:
     tree = tmp_path / "midchart"
     tree.mkdir()
     shutil.copy(ROOT / "__init__.py", tree)
     shutil.copytree(ROOT / "core", tree / "core")
     shutil.copytree(ROOT / "docs", tree / "docs", ignore=shutil.ignore_patterns("*.png"))
-    file = tree / "core" / "experiments" / "record_length.py"
+    file = tree / "core" / "experiments" / "question_lengths.py"
     file.write_text(EXAMPLES["ward/experiment.py"], encoding="utf-8")
     contributor = Contributor(tmp_path / "own", tree, without="midchart.experiments")
-    assert lengths(contributor.report("record_length.toml")) == lengths(record_lengths)
+    assert lengths(contributor.report("question_lengths.toml")) == LENGTHS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in EXAMPLES if name.endswith(".py")])
 def test_the_examples_pass_the_lint_as_written(name: str) -> None:
     file = f"--stdin-filename=core/experiments/{Path(name).name}"
-    ruff = shutil.which(
-        "ruff", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    )
-    assert ruff
     for command in (["check", "--quiet"], ["format", "--check"]):
         done = subprocess.run(
-            [ruff, *command, file, "-"], cwd=ROOT, input=EXAMPLES[name],
+            [sys.executable, "-m", "ruff", *command, file, "-"], cwd=ROOT, input=EXAMPLES[name],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr

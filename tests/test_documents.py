@@ -23,7 +23,7 @@ DOCUMENTS = [
 ]
 TO_BE_WRITTEN = (
     "core/arms/first_words.py",  # examples of docs/architecture.md
-    "core/experiments/record_length.py",
+    "core/experiments/question_lengths.py",
     ".streamlit/secrets.toml",  # of an installation with sign-in
 )
 """Files that a reader of the documents makes."""

@@ -46,7 +46,6 @@ from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from midchart.core.runs.job import Job, Row
 from midchart.core.runs.plan import ArmConfig, Plan, Spec
-from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import (
     ALL_IN_PROMPT,
     ALL_KEPT,
@@ -488,18 +487,16 @@ class SelectionRun(Experiment):
         need_instructions(spec, cohort, instructions)
         return len(instructions) * len(spec.arms) * (1 + stages(spec.options))
 
-    def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(by_patient(cohort, chosen(cohort, plan)))
-
     def execute(self, job: Job) -> None:
-        there = job.there("selections")
         has_limits = limits(job.protocol) or any(e.options.get("window") for e in job.plan.arms)
-        for instruction in chain.from_iterable(own_patients(job).values()):
-            todo = [e for e in job.plan.arms if item_of(e, instruction.id) not in there]
+        for instruction in job.questions():
+            entries = {item_of(entry, instruction.id): entry for entry in job.plan.arms}
+            todo = job.todo("selections", entries, by="item")
             if not todo:
                 continue
             question = question_of(job.cohort, instruction, job.protocol)
-            for entry in todo:
+            for item in todo:
+                entry = entries[item]
                 selection, row = select(job, entry, question)
                 if selection is not None and has_limits:
                     row |= _limited(job, entry, question, selection)
@@ -507,7 +504,7 @@ class SelectionRun(Experiment):
                 shown = [entry.sentence.id for entry in selection.kept] if selection else []
                 text = ",".join([*shown, *(line.text for line in lines)])
                 key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
-                row |= {"key": key, "item": item_of(entry, instruction.id), "time": now()}
+                row |= {"key": key, "item": item, "time": now()}
                 job.append("selections", row)
         score_semantic(job, "selections")
 

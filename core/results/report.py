@@ -28,7 +28,7 @@ from midchart.core.runs.schemas import DIGESTED
 from midchart.core.runs.status import status
 from midchart.core.storage.files import writing
 from midchart.core.storage.outputs import output_file, output_path
-from midchart.core.storage.rows import RowStore, damage_warnings, literal
+from midchart.core.storage.rows import RowStore, literal
 from midchart.core.types import CUT_OFF
 
 # The patients that a run's tables count: those that no gate of the run was trained or calibrated
@@ -159,6 +159,7 @@ def report(run: str, part: str = "") -> dict[str, Any]:
         "origin": origin(plan),
         "warnings": [
             *filter(None, (changed_rows(folder), counted.words)),
+            *now["warnings"],
             *_warnings(folder, plan),
             *mostly_buffer(tables.get("tokens", ())),
             *cut_off(plan, folder.store(plan)),
@@ -236,7 +237,7 @@ def _row_part(table: str, part: PatientPart) -> str:
 
 def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     """Warnings about how the run was made."""
-    warnings = damage_warnings(folder.items)
+    warnings: list[str] = []
     codes = {plan.raw["versions"]["code"]}
     if folder.events.exists():
         with folder.open(folder.events) as file:

@@ -8,10 +8,11 @@ once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from itertools import product
 from typing import Annotated, Any, Optional, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -25,7 +26,7 @@ from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
-from midchart.core.runs.job import Job, Row, Stopped, outcomes
+from midchart.core.runs.job import Job, Row, Stopped, by_patient, outcomes
 from midchart.core.runs.plan import EXACT, ArmConfig
 from midchart.core.runs.schemas import (
     ANSWERS,
@@ -447,10 +448,10 @@ def _judged(pending: Pending, case: JudgedCase) -> _Judged:
 
 
 class Judging:
-    """All judging of a pass. ``there``: items of existing verdicts."""
+    """All judging of a pass."""
 
-    def __init__(self, job: Job, there: Container[str]) -> None:
-        self.job, self.there = job, there
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
         self._streams: dict[
             str, ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]
@@ -460,7 +461,7 @@ class Judging:
         """Judge an answers row by every judge that has not judged it."""
         for entry in self.job.plan.judge_entries:
             for repeat in range(entry.repeats):
-                if self._item(asked, entry.label, repeat) not in self.there:
+                if self.job.todo("verdicts", [self._item(asked, entry.label, repeat)], by="item"):
                     self._add(Pending(asked, answer["key"], entry.label, repeat), answer)
 
     def _add(self, pending: Pending, answer: Mapping[str, Any]) -> None:
@@ -612,21 +613,20 @@ class Answering:
     ) -> None:
         self.job, self.question, self.select = job, question, select
         self.answers = job.there("answers", "item, key, status, answer, sources, ended")
-        self.verdicts = job.there("verdicts")
-        self.judging = Judging(job, self.verdicts)
+        self.judging = Judging(job)
         self.reading = ReadingPass(job, self.judging.judge, complete)
 
-    def run(self, groups: Iterable[Sequence[Instruction]]) -> None:
-        """Write the missing rows."""
+    def run(self) -> None:
+        """Write the missing rows of every question of the pass."""
         with self.job.with_services():
             try:
-                self._run(groups)
+                self._run()
             finally:
                 self.reading.stop()
                 self.judging.stop()
 
-    def _run(self, groups: Iterable[Sequence[Instruction]]) -> None:
-        for instructions in groups:
+    def _run(self) -> None:
+        for instructions in by_patient(self.job.cohort, self.job.questions()).values():
             for instruction in instructions:
                 todo = [
                     entry for entry in self.job.plan.arms if self._incomplete(entry, instruction)
@@ -642,15 +642,16 @@ class Answering:
         self.judging.finish()
 
     def _incomplete(self, entry: ArmConfig, instruction: Instruction) -> bool:
-        return any(
-            item_of(entry, instruction.id, reader) not in self.answers
-            or any(
-                item_of(entry, instruction.id, reader, judge.label, repeat) not in self.verdicts
-                for judge in self.job.plan.judge_entries
-                for repeat in range(judge.repeats)
-            )
-            for reader in self.job.plan.readers
-        )
+        """Whether an answer or a verdict on an arm's selection has no row yet."""
+        readers, judges = self.job.plan.readers, self.job.plan.judge_entries
+        answers = [item_of(entry, instruction.id, reader) for reader in readers]
+        verdicts = [
+            item_of(entry, instruction.id, reader, judge.label, repeat)
+            for reader, judge in product(readers, judges)
+            for repeat in range(judge.repeats)
+        ]
+        todo = self.job.todo
+        return bool(todo("answers", answers, by="item") or todo("verdicts", verdicts, by="item"))
 
     def _entry(self, entry: ArmConfig, question: Question) -> None:
         selected: tuple[Selection | None, Row] | None = None

@@ -17,7 +17,7 @@ from midchart.core.errors import SpecError
 from midchart.core.protocol import Protocol
 from midchart.core.registry import Registry
 from midchart.core.runs.declared import Conclusion, View
-from midchart.core.runs.job import Job
+from midchart.core.runs.job import Job, by_patient, chosen
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Instruction
@@ -113,14 +113,19 @@ class Experiment(ABC):
         """Number of rows to be written; raises SpecError where the cohort lacks what it needs."""
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        """Names of all shards of the work, in execution order; only where ``shard`` is set."""
-        return []
+        """Names of all shards of the work, in execution order: the patients of the questions.
+
+        Only where ``shard`` is set; an experiment that trains models names those.
+        """
+        return list(by_patient(cohort, chosen(cohort, plan)))
 
     @abstractmethod
     def execute(self, job: Job) -> None:
-        """Do every item without a row, writing each row (``job.append``) before the next item.
+        """Write every row that is missing: of the names of all rows, those that ``job.todo`` gives,
+        each row (``job.append``) before the next is begun.
 
-        Where ``shard`` is set, items of shards where ``job.includes(shard)`` is true.
+        An experiment on questions asks those of ``job.questions()``. One that trains models, and
+        sets ``shard``, trains those for which ``job.includes(shard)`` is true.
         """
 
     @abstractmethod

@@ -17,6 +17,7 @@ from midchart.core.arms import ARMS
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError, WorkFailed, reason_of
+from midchart.core.gate.cohort_training import split_of
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import digest, now
@@ -24,7 +25,7 @@ from midchart.core.readers import READERS
 from midchart.core.readers.twice import as_protocol_reads
 from midchart.core.registry import Registry
 from midchart.core.runs.gate_checkpoints import PINNED, arm_options, pin
-from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.schemas import blank
 from midchart.core.storage.rows import Schema
 from midchart.core.types import Cohort, Instruction, Span
@@ -76,13 +77,33 @@ def outcome(row: Row) -> Generator[None]:
         row |= {"status": "failed", "reason": reason_of(error)}
 
 
+def chosen(cohort: Cohort, what: Spec) -> tuple[Instruction, ...]:
+    """The instructions that a spec or plan asks, in the cohort's order.
+
+    The first ``limit`` of those about patients of ``part`` (of the split that gates are trained
+    by). Raises InputError for a part of a cohort too small to be split.
+    """
+    asked = cohort.instructions
+    if what.part:
+        patients = getattr(split_of(cohort, what.protocol), what.part)
+        asked = tuple(i for i in asked if i.record_id in patients)
+    return asked[: what.limit]
+
+
+def by_patient(cohort: Cohort, instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
+    """Instructions grouped by patient, so that a record is read and indexed once."""
+    groups: dict[str, list[Instruction]] = {}
+    for instruction in instructions:
+        groups.setdefault(cohort.patient_of(instruction), []).append(instruction)
+    return groups
+
+
 class Job:
     """One pass of a run. ``progress`` is called after every item and may stop the pass.
 
     ``folder``: the run's, for files other than rows (checkpoints). ``done``, ``failed``: numbers of
     rows. ``note`` is called with the state of a long wait, in words. ``egress`` decides what may
-    leave this machine (:mod:`midchart.core.runs.planner`). ``only``: shards of the work
-    (:attr:`midchart.core.runs.experiment.Experiment.shard`) of this pass; None for all.
+    leave this machine (:mod:`midchart.core.runs.planner`).
     """
 
     def __init__(
@@ -99,7 +120,8 @@ class Job:
         self.protocol = plan.protocol
         self.cohort = gold_under(cohort, plan.protocol)
         self.done = self.failed = 0
-        self.only: Set[str] | None = None
+        self._only: Set[str] | None = None
+        self._names: dict[tuple[str, str], set[str]] = {}
         self._thread: int | None = None
         self._over = threading.Event()
         self._progress, self._note, self.egress = progress, note, egress
@@ -115,9 +137,35 @@ class Job:
         finally:
             self._over.set()
 
+    def restrict(self, shards: Iterable[str], store: Rows) -> None:
+        """Do some shards alone, with their rows in another store."""
+        self._only, self.store = frozenset(shards), store
+        self._names.clear()
+
     def includes(self, shard: str) -> bool:
         """Whether a shard is part of this pass."""
-        return self.only is None or shard in self.only
+        return self._only is None or shard in self._only
+
+    def questions(self) -> list[Instruction]:
+        """The questions that this pass asks, those of a patient one after another.
+
+        Those of the plan's ``part``, the first ``limit`` of them, and of this pass's shards, where
+        the work is divided by patient.
+        """
+        groups = by_patient(self.cohort, chosen(self.cohort, self.plan))
+        return [one for patient in groups if self.includes(patient) for one in groups[patient]]
+
+    def todo(self, table: str, names: Iterable[str], by: str = "key") -> list[str]:
+        """The ``names`` of rows that a table does not have yet, in order.
+
+        ``by``: the column that names a row: "key", or "item" where the key depends on what the work
+        gives. Both are unique in a table.
+        """
+        if (table, by) not in self._names:
+            rows = self.store.select(table, by)
+            self._names[table, by] = {row[by] for row in rows}
+        existing = self._names[table, by]
+        return [name for name in names if name not in existing]
 
     def there(self, table: str, columns: str = "item") -> dict[str, Row]:
         """Rows of a table before this pass: item → ``columns``, item included."""
@@ -160,6 +208,9 @@ class Job:
     def write(self, table: str, row: Mapping[str, Any]) -> None:
         """Write a row and count it; raises WorkFailed for a full disk."""
         self.store.append(table, row)
+        for (of, column), names in self._names.items():
+            if of == table:
+                names.add(row[column])
         if row["status"] == "ok":
             self.done += 1
         else:
@@ -293,18 +344,18 @@ class TrainingJobs(ABC, Generic[M]):
 
     def __init__(self, job: Job, models: Iterable[M]) -> None:
         self.job, self.options = job, dict(job.plan.options)
-        there = job.there(self.table)
-        assigned = [one for one in models if job.includes(one.name)]
-        self.there = [one for one in assigned if self.item(one) in there]
-        self.todo = [one for one in assigned if self.item(one) not in there]
+        assigned = {self.item(one): one for one in models if job.includes(one.name)}
+        missing = job.todo(self.table, assigned, by="item")
+        self.todo = [assigned[item] for item in missing]
+        self._finished = [item for item in assigned if item not in missing]
 
     def run(self) -> None:
         """Train and evaluate what has no row yet."""
-        for one in self.there:  # a pass may have ended between a row and its checkpoint
-            self._checkpoint(one).unlink(missing_ok=True)
+        for item in self._finished:  # a pass may have ended between a row and its checkpoint
+            self._checkpoint(item).unlink(missing_ok=True)
         for at, one in enumerate(self.todo):
             self.job.append(self.table, self._row(one, self.todo[at + 1 :]))
-            self._checkpoint(one).unlink(missing_ok=True)
+            self._checkpoint(self.item(one)).unlink(missing_ok=True)
 
     def item(self, one: M) -> str:
         """A model's name in rows and files."""
@@ -325,8 +376,8 @@ class TrainingJobs(ABC, Generic[M]):
         ``checkpoint``: the file the training resumes from. ``later``: the models that follow.
         """
 
-    def _checkpoint(self, one: M) -> Path:
-        return self.job.folder / "training" / f"{self.item(one)}.safetensors"
+    def _checkpoint(self, item: str) -> Path:
+        return self.job.folder / "training" / f"{item}.safetensors"
 
     def _row(self, one: M, later: Sequence[M]) -> Row:
         row: Row = {
@@ -336,5 +387,5 @@ class TrainingJobs(ABC, Generic[M]):
             **self.columns(one),
         }
         with outcome(row):
-            self.train(one, row, self._checkpoint(one), later)
+            self.train(one, row, self._checkpoint(row["item"]), later)
         return {**row, "time": now()}

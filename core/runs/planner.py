@@ -11,7 +11,6 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.egress import EgressCheck, audit, gate_of, read_address
 from midchart.core.errors import DataError
-from midchart.core.gate.cohort_training import split_of
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import resolve_position
 from midchart.core.loaders.open import content_digest, open_cohort, still_allows
@@ -19,9 +18,9 @@ from midchart.core.parsing import user_path
 from midchart.core.provenance import versions
 from midchart.core.readers import READERS
 from midchart.core.runs.experiment import EXPERIMENTS, MADE
-from midchart.core.runs.job import Job
+from midchart.core.runs.job import chosen
 from midchart.core.runs.plan import ComponentSpec, Spec
-from midchart.core.types import Cohort, Instruction, Manifest
+from midchart.core.types import Cohort, Manifest
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
 
@@ -143,33 +142,6 @@ def find_data(data: str, base: str = "") -> Path:
         if one.exists():
             return one.resolve()
     raise DataError(data, None, "there is no such cohort", "'data' takes a folder or a record file")
-
-
-def chosen(cohort: Cohort, what: Spec) -> tuple[Instruction, ...]:
-    """The instructions that a spec or plan asks, in the cohort's order.
-
-    The first ``limit`` of those about patients of ``part`` (of the split that gates are trained
-    by). Raises InputError for a part of a cohort too small to be split.
-    """
-    asked = cohort.instructions
-    if what.part:
-        patients = getattr(split_of(cohort, what.protocol), what.part)
-        asked = tuple(i for i in asked if i.record_id in patients)
-    return asked[: what.limit]
-
-
-def by_patient(cohort: Cohort, instructions: Sequence[Instruction]) -> dict[str, list[Instruction]]:
-    """Instructions grouped by patient, so that a record is read and indexed once."""
-    groups: dict[str, list[Instruction]] = {}
-    for instruction in instructions:
-        groups.setdefault(cohort.patient_of(instruction), []).append(instruction)
-    return groups
-
-
-def own_patients(job: Job) -> dict[str, list[Instruction]]:
-    """The instructions that a job's pass asks, by patient."""
-    asked = by_patient(job.cohort, chosen(job.cohort, job.plan))
-    return {patient: those for patient, those in asked.items() if job.includes(patient)}
 
 
 def weights_used(what: Spec) -> dict[str, str]:

@@ -30,10 +30,10 @@ from midchart.core.readers import READERS
 from midchart.core.registry import Registry
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment
-from midchart.core.runs.job import Job, Stopped
+from midchart.core.runs.job import Job, Stopped, chosen
 from midchart.core.runs.places import CORES, GPU, LOCAL, named_cluster, tracks_budget, wanted
 from midchart.core.runs.plan import ComponentSpec, Plan
-from midchart.core.runs.planner import chosen, destinations, open_source, permit
+from midchart.core.runs.planner import destinations, open_source, permit
 from midchart.core.storage.rows import Schema, literal
 
 Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
@@ -110,8 +110,9 @@ def do_shards(run: str, workers: int, code: str, shards: Sequence[str], existing
         if code != code_digest():
             raise WorkFailed("it has other code of Midchart than the run")
         kind, job = _opened(run, workers)
-        rows = job.store = MemoryRows(kind.schemas, existing)
-        added, job.only = rows.added, frozenset(shards)
+        rows = MemoryRows(kind.schemas, existing)
+        added = rows.added
+        job.restrict(shards, rows)
         kind.execute(job)
     except Stopped:
         pass

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
@@ -16,7 +16,6 @@ from midchart.core.embedding.pairs import Entailment
 from midchart.core.errors import reason_of
 from midchart.core.provenance import digest, now
 from midchart.core.runs.job import Job, Row, Stopped
-from midchart.core.runs.planner import own_patients
 from midchart.core.runs.schemas import SEMANTIC, blank
 from midchart.core.text import sentences
 from midchart.core.text.prompt import body
@@ -60,21 +59,15 @@ class _ScoringPass:
 
     def __init__(self, job: Job, table: str, about: str) -> None:
         self.job, self.table, self.about = job, table, about
-        self.there = job.there("semantic")
 
     def run(self) -> None:
         """Score record by record; a record's rows are written when its pairs are scored."""
         selected = self._selected()
-        asked = chain.from_iterable(own_patients(self.job).values())
-        for record, instructions in groupby(asked, attrgetter("record_id")):
-            todo = [
-                row
-                for instruction in instructions
-                for row in selected.get(instruction.id, ())
-                if _semantic_item(row) not in self.there
-            ]
+        for record, asked in groupby(self.job.questions(), attrgetter("record_id")):
+            rows = {_semantic_item(row): row for one in asked for row in selected.get(one.id, ())}
+            todo = self.job.todo("semantic", rows, by="item")
             if todo:
-                self._record(record, todo)
+                self._record(record, [rows[item] for item in todo])
 
     def _selected(self) -> dict[str, list[Row]]:
         """The selections by instruction; one that is in several readers' rows counts once."""

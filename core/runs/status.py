@@ -172,6 +172,16 @@ def _status_once(folder: RunDirectory) -> dict[str, Any]:
     return dict(_FINISHED.get((folder.path, by_name_alone(), files), partial(_status, folder)))
 
 
+def plan_warnings(state: str, rows: int, planned: int) -> list[str]:
+    """A finished run has the rows that it planned, or this says so."""
+    if state != "done" or rows == planned:
+        return []
+    return [
+        f"the run has {rows:,} rows where its plan has {planned:,}: its experiment counts others "
+        "than it writes, or asks other questions"
+    ]
+
+
 def _read_status(folder: RunDirectory) -> dict[str, Any]:
     raw = folder.plan().raw
     state = state_of(folder)
@@ -201,7 +211,10 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "cohort_here": imported.get("cohort", ""),
         "reason": _crash_reason(folder, events) if state == "crashed" else "",
         "note": _last(events, "note").get("text", "") if working else "",
-        "warnings": damage_warnings(folder.items),
+        "warnings": [
+            *damage_warnings(folder.items),
+            *([] if imported else plan_warnings(state, done + failed, raw["planned"])),
+        ],
         "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
         "rate": per_second,
@@ -221,7 +234,8 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     Among all runs those with a damaged folder are left out (:func:`damaged_runs`).
 
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
-    died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables.
+    died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables, and
+    rows that its plan does not have or lacks.
     ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
     ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
     smoothed over about a minute; ``seconds_left``: null before a tenth of the items

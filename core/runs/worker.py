@@ -25,11 +25,10 @@ from midchart.core.runs.directory import (
     write_json,
 )
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.job import Job, Stopped
+from midchart.core.runs.job import Job, Stopped, chosen
 from midchart.core.runs.places import named_cluster
 from midchart.core.runs.planner import (
     audit_destinations,
-    chosen,
     destinations,
     open_source,
     permit,
@@ -37,6 +36,7 @@ from midchart.core.runs.planner import (
 )
 from midchart.core.runs.pool import divide
 from midchart.core.runs.process import tick
+from midchart.core.runs.status import plan_warnings
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
 from midchart.core.time_left import TimeLeft
@@ -124,6 +124,8 @@ def do_run(folder: RunDirectory) -> str:
             "failed": job.failed,
         }
         notify("finished", **finished)
+        for warning in plan_warnings("done", job.done + job.failed, plan.planned):
+            print(f"{now()} warning: {warning}", flush=True)
         write_json(folder.done, {**finished, DIGESTS: row_digests(folder)})
         return "done"
     except Exception as error:

@@ -37,7 +37,6 @@ from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.runs.semantic import score_semantic
 from midchart.core.stats.seeds import seeded
@@ -105,9 +104,6 @@ class AnswersRun(Experiment):
         each = len(spec.readers) * (1 + verdicts) + stages(spec.options)
         return len(instructions) * len(spec.arms) * each
 
-    def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(by_patient(cohort, chosen(cohort, plan)))
-
     def execute(self, job: Job) -> None:
         def question(instruction: Instruction) -> Question:
             plain = question_of(job.cohort, instruction, job.protocol)
@@ -115,7 +111,7 @@ class AnswersRun(Experiment):
                 return plain
             return replace(plain, site={"record": job.cohort.patient_of(instruction)})
 
-        Answering(job, question).run(own_patients(job).values())
+        Answering(job, question).run()
         score_semantic(job, "answers")
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:

@@ -45,7 +45,6 @@ from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.runs.planner import chosen
 from midchart.core.runs.schemas import blank
 from midchart.core.stats.positions import BINS
 from midchart.core.storage.rows import RowStore, Schema
@@ -113,10 +112,9 @@ class CurveRun(Experiment):
         return each * sum(many[stratum] for stratum in options["strata"])
 
     def execute(self, job: Job) -> None:
-        there = job.there("curves")
         observed = observe(
             job.cohort,
-            chosen(job.cohort, job.plan),
+            job.questions(),
             job.protocol,
             lambda done, of: job.watch(f"evidence located of {done:,} of {of:,} questions"),
         )
@@ -134,7 +132,7 @@ class CurveRun(Experiment):
                 )
                 columns = curve_columns(choice, bins)
                 item = digest(*map(str, columns.values()), choice.snippets)
-                if item not in there:
+                if job.todo("curves", [item], by="item"):
                     row = _row(job, observed, choice, bins)
                     fixed = {"item": item, "key": digest(item, repr(job.protocol))}
                     located = {"location": locations[position], "time": now()}

@@ -28,7 +28,6 @@ from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Instruction
 
@@ -103,13 +102,10 @@ class NeedleRun(Experiment):
         verdicts = sum(judge.repeats for judge in spec.judge_entries)
         return len(instructions) * len(spec.arms) * len(spec.readers) * (1 + verdicts)
 
-    def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(by_patient(cohort, chosen(cohort, plan)))
-
     def execute(self, job: Job) -> None:
         cohort = cast(NeedleCohort, job.cohort)
         question = partial(needle_question, cohort, protocol=job.protocol)
-        Answering(job, question).run(own_patients(job).values())
+        Answering(job, question).run()
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
         wanted = {name: chosen[name] for name in ("label", "reader", "judge") if name in chosen}

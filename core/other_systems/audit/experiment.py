@@ -38,7 +38,6 @@ from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import UNLIMITED, ArmConfig, Plan, Spec
-from midchart.core.runs.planner import own_patients
 from midchart.core.runs.schemas import blank, entry_text
 from midchart.core.samples.sample import Sample
 from midchart.core.storage.rows import RowStore, Schema
@@ -157,7 +156,7 @@ class AuditRun(Experiment):
             read.comparison.shingles(
                 lambda done, n: job.watch(f"comparing the log with record {done + 1:,} of {n:,}")
             )
-        for instruction in chain.from_iterable(own_patients(job).values()):
+        for instruction in job.questions():
             question = question_of(job.cohort, instruction, job.protocol)
             item = digest("audited", instruction.id)
             system = there.get(item)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, product
+from itertools import product
 from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import AfterValidator, Field
@@ -35,9 +35,8 @@ from midchart.core.runs.answering import Answering, unfinished
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.directory import RunDirectory
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_instructions
-from midchart.core.runs.job import Job, Row, outcome
+from midchart.core.runs.job import Job, Row, chosen, outcome
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.runs.planner import by_patient, chosen, own_patients
 from midchart.core.runs.schemas import ANSWERS, VERDICTS, blank, item_of
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Answer, Cohort, Instruction
@@ -126,14 +125,9 @@ class OrderAndFillerRun(Experiment):
         answers = len(instructions) * (1 + verdicts)
         return (answers + compared) * len(spec.arms) * len(spec.readers)
 
-    def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        return list(by_patient(cohort, chosen(cohort, plan)))
-
     def execute(self, job: Job) -> None:
         arrangement = Arrangement(cast(VariedCohort, job.cohort), job.protocol)
-        Answering(job, arrangement.question, arrangement.select, complete=True).run(
-            own_patients(job).values()
-        )
+        Answering(job, arrangement.question, arrangement.select, complete=True).run()
         _compare(job)
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
@@ -165,7 +159,7 @@ def _compare(job: Job) -> None:
     cohort = cast(VariedCohort, job.cohort)
     columns = "item, key, status, answer, sources, ended, prompt_hash"
     answers = job.there("answers", columns)
-    for instruction in chain.from_iterable(own_patients(job).values()):
+    for instruction in job.questions():
         case = cohort.cases[instruction.id]
         for entry, reader in product(job.plan.arms, job.plan.readers):
             name = item_of(entry, instruction.id, reader)
