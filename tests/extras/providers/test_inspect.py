@@ -11,7 +11,6 @@ from types import ModuleType, SimpleNamespace
 import httpx2
 import pytest
 
-from midchart.core.client import inspect as client
 from midchart.core.client.claude import call_log
 from midchart.core.client.requests import Request
 from midchart.core.egress import CLOSED, EgressCheck
@@ -23,6 +22,7 @@ from midchart.core.readers import READERS
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text.prompt import SYSTEM, build_prompt
 from midchart.core.types import Answer, Gold, Instruction, Selection
+from midchart.extras.providers import inspect_engine as client
 from tests.support.openai_server import OpenAIFake
 
 HERE = importlib.util.find_spec("inspect_ai") is not None

@@ -1,22 +1,20 @@
 """Inspect: a judge asked through any model provider of Inspect AI, with the same prompt as Claude.
 
-Inspect AI is optional (:mod:`midchart.core.client.inspect`).
+Inspect AI is optional (:mod:`midchart.extras.providers.inspect_engine`).
 """
 
 from __future__ import annotations
 
-from midchart.core.client.inspect import InspectEngine, InspectFields
 from midchart.core.client.requests import ModelService
-from midchart.core.judges import JUDGES
 from midchart.core.judges.claude import Claude
 from midchart.core.judges.model_options import JudgeOptions
+from midchart.extras.providers.inspect_engine import InspectEngine, InspectFields
 
 
 class InspectJudgeOptions(InspectFields, JudgeOptions):
     """Options of the judge ``inspect``."""
 
 
-@JUDGES.register("inspect")
 class InspectJudge(Claude):
     """A model asked through Inspect AI, with the sighted prompt."""
 

@@ -1,17 +1,16 @@
 """Inspect: answers by any model provider of Inspect AI, which is optional (``inspect-ai``).
 
 Gemini, Bedrock, Azure and some thirty others need no code here; calls are held to the address that
-the spec names (:mod:`midchart.core.client.inspect`).
+the spec names (:mod:`midchart.extras.providers.inspect_engine`).
 """
 
 from __future__ import annotations
 
-from midchart.core.client.inspect import InspectEngine, InspectFields
 from midchart.core.client.requests import ModelService
 from midchart.core.errors import InputError
 from midchart.core.options import Whole
-from midchart.core.readers import READERS
 from midchart.core.readers.service import ServiceReader
+from midchart.extras.providers.inspect_engine import InspectEngine, InspectFields
 
 
 class InspectReaderOptions(InspectFields):
@@ -28,7 +27,6 @@ class InspectReaderOptions(InspectFields):
             raise InputError(f"the {component} needs 'window', the model's longest text in tokens")
 
 
-@READERS.register("inspect")
 class InspectReader(ServiceReader):
     """A model asked through Inspect AI; ``model`` is "provider/name"."""
 

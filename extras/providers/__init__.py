@@ -1,0 +1,1 @@
+"""Readers and judges by any model provider of Inspect AI."""
