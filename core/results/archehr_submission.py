@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.errors import InputError
-from midchart.core.loaders.archehr_qa import LABELS, LabelledCase, labelled_cases
+from midchart.core.loaders.benchmarks import LABELS, LabelledCase, labelled_cases
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.runs.directory import RunDirectory

@@ -9,7 +9,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import InputError
-from midchart.core.loaders.archehr_qa import LabelledCase, labelled_cases
+from midchart.core.loaders.benchmarks import LabelledCase, labelled_cases
 from midchart.core.protocol import Protocol
 from midchart.core.results.archehr_submission import SubmittedCase, cases_of, scores, submission
 from midchart.core.runs.directory import find_run

@@ -1,0 +1,765 @@
+"""Question-answer benchmarks: a base class, and of each format a mapping of its files to records.
+
+SQuAD-shaped JSON (COVID-QA, RadQA, emrQA, BioASQ), MedCalc-Bench, ArchEHR-QA, LongHealth and
+EHRNoteQA.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import zlib
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache, partial
+from itertools import zip_longest
+from pathlib import Path, PurePath
+from typing import Annotated, Any
+from xml.etree.ElementTree import Element
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import (
+    LoadLog,
+    parse_time,
+    read_start,
+    read_text,
+    read_xml,
+    without_hidden,
+)
+from midchart.core.cohorts.records import (
+    MOST_PIECES,
+    Entry,
+    PatientEntries,
+    Questions,
+    entry,
+    opaque_id,
+)
+from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened, read_table
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.parsing import read_document, read_json
+from midchart.core.text import content_words
+from midchart.core.text.choices import correct_option
+from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.text.splitting import split
+from midchart.core.types import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question of a benchmark with its reference ``answer`` (None: it has none) and evidence.
+
+    ``id``: "" for one derived from the question. ``exact``: the benchmark states the ``spans``.
+    """
+
+    id: str
+    question: str
+    answer: str | None
+    spans: Iterable[Span] = ()
+    exact: bool = False
+    domain: str = ""
+    options: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class BenchmarkRecord:
+    """A record of a benchmark: its notes, and for each question what reads it.
+
+    ``same``: a record with the same id and this text is the same one. A ``problem`` leaves the
+    record out. A question's function raises ValueError, with the reason, where it cannot be used.
+    ``lines``: of the questions in the file, where it has lines.
+    """
+
+    id: str
+    notes: list[Entry] = field(default_factory=list[Entry])
+    questions: Iterable[Callable[[], Asked]] = ()
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+    same: str = ""
+    problem: str = ""
+    lines: Sequence[int] = ()
+
+
+class BenchmarkLoader(RecordLoader):
+    """A benchmark's format. Subclasses write ``records``; ``shape`` says what a file must hold."""
+
+    by_time = False
+    shape: str
+
+    @abstractmethod
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """The records of a file; raises DataError where nothing of it can be read."""
+
+    def read_file(
+        self, file: Path, name: str, patients: PatientEntries, questions: Questions
+    ) -> None:
+        """Enter all records and questions; what cannot be used is skipped with its reason."""
+        for record in self.records(file, name, patients):
+            what = f"{self.unit} {record.id}"
+            if record.problem:
+                line = record.lines[0] if record.lines else None
+                patients.log.skip(name, line, f"{what} {record.problem} — {self.shape}")
+                continue
+            id = patients.ids.get((record.id, record.same)) if record.same else None
+            if id is None:
+                id = patients.unused(record.id, patients.entries)
+                patients.ids[record.id, record.same] = id
+                patients.add(id, name, *(_of_record(one, record.id, id) for one in record.notes))
+                patients.facts[id] = dict(record.facts)
+            for number, (read, line) in enumerate(zip_longest(record.questions, record.lines), 1):
+                try:
+                    asked = read()
+                except ValueError as error:
+                    reason = "lacks a field" if isinstance(error, ValidationError) else str(error)
+                    where = f"question {number} of {what} {reason} — {self.shape}"
+                    patients.log.skip(name, line, where)
+                    continue
+                of = patients.unused(asked.id.format(record=id), questions.records)
+                gold = None if asked.answer is None else (asked.answer, [*asked.spans], asked.exact)
+                more: dict[str, Any] = {"domain": asked.domain, "options": asked.options}
+                questions.ask(of, id, asked.question, gold, **more)
+
+
+def _of_record(note: Entry, stated: str, id: str) -> Entry:
+    """A note whose id begins with that of its record, of a record that got another id."""
+    return (*note[:6], note[6].replace(stated, id, 1), *note[7:]) if id != stated else note
+
+
+def objects(content: object, *path: str) -> list[Any]:
+    """The list at a path of keys of a JSON document; none where it is of another shape."""
+    for key in path:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content if isinstance(content, list) else []
+
+
+def required(content: object, kind: type, name: str, what: str, shape: str) -> Any:
+    """The content of a file if it is of a kind; raises DataError."""
+    if not isinstance(content, kind):
+        raise DataError(name, 1, f"holds no {what}", shape)
+    return content
+
+
+# SQuAD-shaped JSON: articles of paragraphs, questions with answers by character offset.  An
+# article is a record and each of its paragraphs a note, in their order. A question's reference is
+# its first answer; its evidence is where its answers begin, exactly. A question marked
+# ``is_impossible`` has "Not documented." for its reference and no evidence. Covers COVID-QA,
+# RadQA, emrQA and BioASQ as SQuAD.
+
+
+SHIFT = 32
+"""Characters that an answer may be away from its offset."""
+
+
+class _SquadAnswer(BaseModel):
+    text: str
+    answer_start: Annotated[int, Field(ge=0)]
+
+    def span(self, order: int, context: str) -> Span:
+        """Where the answer is, without blanks around it; raises ValueError.
+
+        It may be up to :data:`SHIFT` characters from its offset, as it is where line ends or blanks
+        were counted otherwise (COVID-QA); of several places the nearest is taken.
+        """
+        answered, first = self.text.strip(), max(0, self.answer_start - SHIFT)
+        window = context[first : self.answer_start + SHIFT + len(answered)]
+        starts = [first + m.start() for m in re.finditer(f"(?={re.escape(answered)})", window)]
+        if not starts or not answered:
+            raise ValueError("has an answer that is not at its offset")
+        begin = min(starts, key=lambda at: abs(at - self.answer_start))
+        return Span(order, begin, begin + len(answered))
+
+
+class _SquadQuestion(BaseModel):
+    question: str
+    id: str | int | None = None
+    answers: Annotated[list[_SquadAnswer], Field(max_length=MOST_PIECES)] | None = None
+    is_impossible: Any = False
+
+
+def _squad_question(record: str, order: int, context: str, stated: Any) -> Asked:
+    read = _SquadQuestion.model_validate(stated)
+    spans = list(dict.fromkeys(one.span(order, context) for one in read.answers or ()))
+    if not spans and read.is_impossible is not True:
+        raise ValueError("has no answer")
+    id = str(read.id or opaque_id(f"{record}-{order}", read.question.strip()))
+    answer = context[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
+    return Asked(id, read.question, answer, spans, exact=True)
+
+
+@LOADERS.register("squad")
+class Squad(BenchmarkLoader):
+    """SQuAD-shaped question answering over articles or notes."""
+
+    name = "squad"
+    title = "SQuAD-shaped JSON (paragraphs, questions, answers by offset)"
+    source = "SQuAD-shaped question answering"
+    suffix, marks = ".json", (b'"paragraphs"', b'"data"')
+    unit = "article"
+    shape = (
+        "it needs data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
+    )
+
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """A record an article."""
+        content = read_json(read_text(file, name), name, remedy="download it again")
+        required(objects(content, "data") or None, list, name, "list of articles", self.shape)
+        for number, article in enumerate(objects(content, "data"), 1):
+            paragraphs = [
+                one
+                for one in objects(article, "paragraphs")
+                if isinstance(one, dict) and isinstance(one.get("context"), str)
+            ]
+            if not paragraphs:
+                yield BenchmarkRecord(str(number), problem="has no paragraph with a context")
+                continue
+            stated = article.get("title") or paragraphs[0].get("document_id")
+            id = str(stated or f"{file.stem}-{number}").replace("/", "-")[:120]
+            texts = [str(one["context"]) for one in paragraphs]
+            yield BenchmarkRecord(
+                id,
+                [entry(None, "note", text=t, note_id=f"{id}-{n}") for n, t in enumerate(texts, 1)],
+                [
+                    partial(_squad_question, id, order, texts[order], stated)
+                    for order, one in enumerate(paragraphs)
+                    for stated in objects(one, "qas")
+                ],
+            )
+
+
+# MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): case notes, a calculation asked about each.  A note is a
+# record. The reference is the ground-truth answer. The evidence of a question are the sentences
+# that state the numbers of its relevant entities: of several places of a number the first near
+# the entity's name. It is found so, not marked by the authors; sex and yes or no are left out.
+
+
+MEDCALC = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer")
+BEFORE, AFTER = 60, 25
+"""Characters before and after a number in which the entity's name makes it the entity's."""
+_ENTITY = re.compile(r"""(?:'([^']+)'|"([^"]+)")\s*:\s*\[?\s*(-?\d+(?:\.\d+)?)""")
+_ID = re.compile(r"[^A-Za-z0-9-]")
+
+
+def evidence(text: str, entities: str) -> list[Span]:
+    """The sentences of a note that state the numbers of ``entities``, as the column writes them."""
+    sentences = split(text)
+    places: set[tuple[int, int]] = set()
+    for match in list(_ENTITY.finditer(entities))[:MOST_PIECES]:
+        name, written = (match[1] or match[2]).lower(), match[3]
+        forms = "|".join(re.escape(form) for form in {f"{float(written):g}", written})
+        numbers = list(re.finditer(rf"(?<![\d.,])(?:{forms})(?!\d|\.\d)", text))
+        word = name.split()[0][:5] if name.split() else ""
+        near = [
+            number for number in numbers
+            if word in text[max(0, number.start() - BEFORE) : number.end() + AFTER].lower()
+        ]  # fmt: skip
+        # A number that is there once, and an age, need no name.
+        chosen = near[:1] or (numbers[:1] if len(numbers) == 1 or name == "age" else [])
+        places.update((a, b) for one in chosen for a, b in sentences if a <= one.start() < b)
+    return [Span(0, a, b) for a, b in sorted(places)]
+
+
+@LOADERS.register("medcalc")
+class MedCalc(BenchmarkLoader):
+    """MedCalc-Bench's table of notes and questions."""
+
+    name = "medcalc"
+    title = "MedCalc-Bench (CSV of patient notes and calculations)"
+    source = "MedCalc-Bench"
+    licence = "CC BY-SA 4.0"
+    suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
+    unit, shape = "note", "add it"
+
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """A record a row, of which those with the same note are one."""
+        for row in read_table(file, name, MEDCALC, patients.log, ","):
+            text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
+            number = row.get("Row Number") or str(row.line)
+            id = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
+            question, answer = row.get("Question"), row.get("Ground Truth Answer")
+            complete = text and question and answer
+            spans = evidence(text, row.get("Relevant Entities"))
+            asked = Asked(f"mc{number}", question, answer, spans, domain=row.get("Category"))
+            note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
+            yield BenchmarkRecord(
+                id, [note], [lambda asked=asked: asked], same=text, lines=[row.line],
+                problem="" if complete else "lacks its note, question or answer",
+            )  # fmt: skip
+
+
+# ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): note excerpts with labelled sentences.  A
+# case of ``archehr-qa.xml`` is a record of one note, its sentences in order, and the clinician's
+# question. ``archehr-qa_key.json`` in its folder labels each sentence: the essential ones are the
+# evidence, exactly, or the supplementary ones where none is essential. The reference is the
+# clinician's answer where the key has one, else the essential sentences. Without a key the
+# questions have no evidence.
+
+
+LABELS = ("essential", "supplementary", "not-relevant")
+_CITATION = re.compile(r"\s*\|[\d,\s]*\|")
+
+
+class _Label(BaseModel):
+    sentence_id: str
+    relevance: str
+
+
+class _Key(BaseModel):
+    case_id: str
+    answers: list[_Label] = []
+    clinician_answer_without_citations: str = ""
+    clinician_answer: str = ""
+
+
+_KEYS = TypeAdapter(list[_Key])
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledCase:
+    """The sentences of a case by their ids: first character in the note and the one after, and the
+    label that the key gives each (none without a key); the note, a line a paragraph."""
+
+    places: Mapping[str, tuple[int, int]]
+    labels: Mapping[str, str]
+    note: str = ""
+
+    def evidence(self) -> list[Span]:
+        """The essential sentences, or else the supplementary ones."""
+        for label in LABELS[:2]:
+            named = [one for one, of in self.labels.items() if of == label and one in self.places]
+            if named:
+                return [Span(0, *self.places[one]) for one in named]
+        return []
+
+
+def _case(case: Element, key: _Key | None) -> LabelledCase:
+    text, paragraph, places = "", None, dict[str, tuple[int, int]]()
+    for sentence in case.iterfind("note_excerpt_sentences/sentence"):
+        words = " ".join("".join(sentence.itertext()).split())
+        stated = sentence.get("paragraph_id")
+        if text:
+            text += " " if stated == paragraph else "\n"
+        places[sentence.get("id", "")] = (len(text), len(text) + len(words))
+        text, paragraph = text + words, stated
+    labels = {one.sentence_id: one.relevance for one in key.answers} if key else {}
+    return LabelledCase(places, labels, text)
+
+
+def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, Element, _Key | None]]:
+    """Id, element and key of each case of a file; keys that cannot be read are skipped."""
+    path, keys = _key_file(file), dict[str, _Key]()
+    if not path.is_file():
+        log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
+    else:
+        key_name = str(PurePath(name).with_name(path.name))
+        with log.skipping(key_name):
+            content = read_text(path, key_name).encode()
+            stated = read_document(content, key_name, _KEYS, "see the format of ArchEHR-QA")
+            keys = {one.case_id: one for one in _KEYS.validate_python(stated)}
+    for number, case in enumerate(read_xml(file, name).iterfind("case"), 1):
+        id = case.get("id") or str(number)
+        yield id, case, keys.get(id)
+
+
+def _key_file(file: Path) -> Path:
+    return file.with_name(f"{file.stem}_key.json")
+
+
+def labelled_cases(path: Path) -> dict[str, LabelledCase]:
+    """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
+    files = sorted(without_hidden(path, path.glob("*.xml"))) if path.is_dir() else [path]
+    return {
+        id: _case(case, key)
+        for file in files
+        for id, case, key in _cases(file, file.name, LoadLog())
+    }
+
+
+def _archehr_question(case: Element, labelled: LabelledCase, key: _Key | None) -> Asked:
+    tags = ("clinician_question", "patient_question")
+    texts = [" ".join("".join(e.itertext()).split()) for tag in tags for e in case.iterfind(tag)]
+    question = next(filter(None, texts), "")
+    if not question:
+        raise ValueError("has no text")
+    if key is None:
+        return Asked("case-{record}", question, None)
+    spans = labelled.evidence()
+    stated = key.clinician_answer_without_citations or key.clinician_answer
+    quoted = " ".join(labelled.note[span.start : span.end] for span in spans)
+    answer = " ".join(_CITATION.sub("", stated).split()) or quoted
+    return Asked("case-{record}", question, answer, spans, exact=True)
+
+
+@LOADERS.register("archehr_qa")
+class ArchEhrQa(BenchmarkLoader):
+    """ArchEHR-QA's cases, with the key where it is there."""
+
+    name = "archehr_qa"
+    title = "ArchEHR-QA (XML of cases, JSON key of sentence labels)"
+    source = "ArchEHR-QA"
+    licence = "PhysioNet Credentialed Health Data License"
+    suffix, marks, sniffed = ".xml", (b"<annotations", b"<case"), 1 << 14
+    unit, shape = "case", "see the format of ArchEHR-QA"
+
+    def companions(self, place: Path) -> list[Path]:
+        """The key of a file of cases."""
+        return [_key_file(place)] if place.is_file() else []
+
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """A record a case."""
+        for id, element, key in _cases(file, name, patients.log):
+            case = _case(element, key)
+            known = case.places.keys()
+            wrong = [one for one, of in case.labels.items() if one not in known or of not in LABELS]
+            if wrong and case.note:
+                patients.log.warn(
+                    f"{name}: {len(wrong)} labels of case {id} name no sentence or label"
+                )
+            note = entry(None, "note", name="note excerpt", text=case.note, note_id=id)
+            yield BenchmarkRecord(
+                id,
+                [note],
+                [lambda of=(element, case, key): _archehr_question(*of)],
+                problem="" if case.note else "has no sentence",
+            )
+
+
+# LongHealth: fictional patients as JSON, with five-option questions and answer locations.  A
+# record is a key of the file; each of its texts is a note, in the order of the texts' numbers, as
+# in the benchmark. Texts have no timestamp: a note's time is the first date of its opening
+# paragraph that is not a birth date, if there is one; times never reorder the notes. The
+# reference is the text of the correct option. ``answer_location`` gives fractions of a text's
+# length, some shifted, so the evidence is the lines around it, 3 % of the text wider on both
+# sides, and is not exact.
+
+
+WIDER = 0.03
+"""By how much a stated location is widened on either side, as a share of the text."""
+_WRITTEN = re.compile(
+    r"(?P<date>\d{1,2}/\d{1,2}/\d{4})|(?P<month>January|February|March|April|May|June|July|August"
+    r"|September|October|November|December)\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+    r"(?:\s+to\s+\d{1,2}(?:st|nd|rd|th)?)?,\s+(?P<year>\d{4})",
+    re.IGNORECASE,
+)
+
+
+def opening_date(text: str) -> datetime | None:
+    """The first date of a letter's opening paragraph (after the salutation), except birth dates."""
+    paragraphs = [p for p in text.split("\n\n") if p.strip()][:2]
+    opening = paragraphs[-1] if paragraphs else ""
+    for match in _WRITTEN.finditer(opening):
+        if re.search(r"\bborn\b[\s(on]*$", opening[: match.start()], re.IGNORECASE):
+            continue
+        stated = match["date"] or f"{match['month']}/{match['day']}/{match['year']}"
+        try:
+            return datetime.strptime(stated, "%m/%d/%Y" if match["date"] else "%B/%d/%Y")
+        except ValueError:
+            return None
+    return None
+
+
+@lru_cache(maxsize=64)
+def _sentences(text: str) -> list[tuple[int, int]]:
+    """The sentences of a text, which many questions can ask about."""
+    return split(text)
+
+
+def location_window(text: str, start: float, end: float) -> tuple[int, int]:
+    """The lines of ``text`` around the fractions ``start`` to ``end``, 3 % wider."""
+    n = len(text)
+    first = max(0, int((start - WIDER) * n))
+    last = min(n, int((end + WIDER) * n) + 1)
+    first = text.rfind("\n", 0, first) + 1
+    stop = text.find("\n", last)
+    return first, n if stop < 0 else stop
+
+
+def narrowed(text: str, window: tuple[int, int], question: str, answer: str) -> tuple[int, int]:
+    """The part of a location's window that answers the question.
+
+    Of the sentences that overlap ``window`` (first, last character): those with the most distinct
+    terms of ``answer`` (words of four letters or more, and numbers), ties broken by terms of
+    ``question``; all of them where they are adjacent, the first otherwise. The window itself where
+    no sentence shares a term with ``answer``.
+    """
+    inside = [(a, b) for a, b in _sentences(text) if a < window[1] and b > window[0]]
+    answer_terms, question_terms = _terms(answer), _terms(question)
+    terms = [_terms(text[a:b]) for a, b in inside]
+    scores = [(len(answer_terms & held), len(question_terms & held)) for held in terms]
+    best = max(scores, default=(0, 0))
+    if not best[0]:
+        return window
+    chosen = [i for i, score in enumerate(scores) if score == best]
+    last = chosen[-1] if chosen[-1] - chosen[0] + 1 == len(chosen) else chosen[0]
+    return inside[chosen[0]][0], inside[last][1]
+
+
+@lru_cache(maxsize=4096)
+def _terms(text: str) -> frozenset[str]:
+    return content_words(text) | frozenset(re.findall(r"\d+(?:[.,/:-]\d+)*", text))
+
+
+_Shares = Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(max_length=MOST_PIECES)]
+
+
+class _Location(BaseModel):
+    start: _Shares = []
+    end: _Shares = []
+
+
+_LOCATIONS = TypeAdapter(dict[str, _Location])
+
+
+class _LonghealthQuestion(BaseModel):
+    """A question as LongHealth has it."""
+
+    No: int | str
+    question: str
+    correct: str
+    answer_location: Any = None
+    answer_a: str = ""
+    answer_b: str = ""
+    answer_c: str = ""
+    answer_d: str = ""
+    answer_e: str = ""
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """All options, those that are not there empty."""
+        return self.answer_a, self.answer_b, self.answer_c, self.answer_d, self.answer_e
+
+    def evidence(self, texts: dict[str, str]) -> list[Span]:
+        """The evidence at the answer's locations (:func:`narrowed`), overlaps merged; raises
+        ValueError. A correct option that names others ("B and C") is their texts."""
+        answer = self.correct.strip()
+        if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
+            letters = re.findall(r"[A-E]", answer)
+            answer = "; ".join(self.options[ord(letter) - ord("A")] for letter in letters)
+        locations = _LOCATIONS.validate_python(self.answer_location or {})
+        merged: list[Span] = []
+        for order, (name, text) in enumerate(texts.items()):
+            location = locations.get(name, _Location())
+            windows = [
+                narrowed(text, location_window(text, start, end), self.question.strip(), answer)
+                for start, end in zip(location.start, location.end, strict=True)
+            ]
+            if any(a > b for a, b in zip(location.start, location.end, strict=True)):
+                raise ValueError("a location that ends before it starts")
+            for start, end in sorted(windows):
+                if merged and merged[-1].event == order and start <= merged[-1].end:
+                    start, end = merged[-1].start, max(end, merged.pop().end)
+                merged.append(Span(order, start, end))
+        return merged
+
+
+class _LonghealthPatient(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    texts: dict[str, str]
+    questions: list[Any] = []
+
+
+@LOADERS.register("longhealth")
+class LongHealth(BenchmarkLoader):
+    """LongHealth's benchmark file, or some patients of it."""
+
+    name = "longhealth"
+    title = "LongHealth (JSON of texts and questions)"
+    source = "LongHealth"
+    licence = "Apache-2.0"
+    suffix, marks = ".json", (b'"texts"',)
+    unit, shape = "patient", "see LongHealth's format"
+
+    def has_marks(self, path: Path) -> bool:
+        """Whether a file has the marks and opens with an object of objects."""
+        opening = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
+        return super().has_marks(path) and bool(re.match(opening, read_start(path, 400)))
+
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """A record a patient."""
+        text = read_text(file, name)
+        content = read_json(text, name, remedy="download it again", unique=True)
+        for key, stated in required(content, dict, name, "patients by name", self.shape).items():
+            try:
+                patient = _LonghealthPatient.model_validate(stated)
+            except ValueError:
+                yield BenchmarkRecord(key, problem="has no texts, or questions that are no list")
+                continue
+            if key in patients.entries:
+                yield BenchmarkRecord(key, problem="is there twice")
+                continue
+            texts = dict(sorted(patient.texts.items(), key=_number))
+            notes = [
+                entry(opening_date(text), "note", name=title, text=text, note_id=title)
+                for title, text in texts.items()
+            ]
+            if not notes:
+                patients.log.warn(f"{name}: {key} has no text — the record stays, empty")
+            if undated := sum(one[0] is None for one in notes):
+                patients.log.warn(
+                    f"{name}: {undated} of {len(notes)} texts of {key} open with no date — they "
+                    "keep their order and have no time position"
+                )
+            facts = (patient.model_extra or {}).items()
+            yield BenchmarkRecord(
+                key,
+                notes,
+                [
+                    partial(_longhealth_question, texts, one, f"{name}: {key}", patients)
+                    for one in patient.questions
+                ],
+                {k.replace("canaray", "canary"): str(v) for k, v in facts if v},
+            )
+
+
+def _number(named: tuple[str, str]) -> tuple[int, str]:
+    digits = re.search(r"\d{1,18}", named[0])
+    return int(digits.group()) if digits else 0, named[0]
+
+
+def _longhealth_question(
+    texts: dict[str, str], stated: Any, file: str, patients: PatientEntries
+) -> Asked:
+    read = _LonghealthQuestion.model_validate(stated)
+    id, answer, spans = f"{{record}}-q{read.No}", read.correct.strip(), list[Span]()
+    try:
+        spans = read.evidence(texts)
+    except ValueError:
+        patients.log.warn(f"{file}: the answer location of question {read.No} cannot be read")
+    options = tuple(option.strip() for option in read.options)
+    if not all(options) or correct_option(answer, options) is None:
+        if any(options):
+            patients.log.warn(
+                f"{file}: question {read.No} lacks an option or the correct one — it is an open question"
+            )
+        options = ()
+    return Asked(id, read.question, answer, spans, options=options)
+
+
+# EHRNoteQA (PhysioNet, ehr-notes-qa-llms): multiple choice over discharge summaries.
+# ``EHRNoteQA.jsonl`` has a question a line with choices A to E. The notes are its fields
+# ``note_1``, ``note_2``, … (the authors' processed file), or MIMIC-IV-Note's ``discharge.csv`` or
+# ``discharge.csv.gz`` in the same folder. The reference is the text of the correct choice; the
+# format marks no evidence.
+
+
+NOTES = ("discharge.csv.gz", "discharge.csv")
+DISCHARGE = ("note_id", "subject_id", "hadm_id", "charttime", "text")
+_DATE = re.compile(r"^Chartdate : (\S+)$", re.MULTILINE)
+
+
+class _EhrnoteqaQuestion(BaseModel):
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+    patient_id: str
+    question: Annotated[str, Field(pattern=r"\S")]
+    choice_A: str
+    choice_B: str
+    choice_C: str
+    choice_D: str
+    choice_E: str = ""
+    answer: Annotated[str, Field(pattern=r"^\s*[A-E]\s*$")]
+    category: str = ""
+
+    def asked(self, number: int) -> Asked:
+        """The question; raises ValueError for an answer without a choice."""
+        letters = [letter for letter in "ABCDE" if getattr(self, f"choice_{letter}").strip()]
+        choices = {letter: getattr(self, f"choice_{letter}").strip() for letter in letters}
+        if self.answer.strip() not in choices:
+            raise ValueError("names an answer without a choice")
+        return Asked(
+            f"{{record}}-q{number}", self.question, choices[self.answer.strip()],
+            domain=self.category, options=tuple(choices.values()),
+        )  # fmt: skip
+
+    def notes(self, line: int) -> list[Entry]:
+        """The notes in the question's fields."""
+        extra = self.model_extra or {}
+        stated = [(n, extra.get(f"note_{n}")) for n in range(1, len(extra) + 1)]
+        texts = [(n, text) for n, text in stated if isinstance(text, str) and text.strip()]
+        dates = {n: _DATE.search(text) for n, text in texts}
+        return [
+            _summary(date[1] if (date := dates[n]) else None, text, f"note_{place}", line)
+            for place, (n, text) in enumerate(texts, 1)
+        ]
+
+
+def _summary(time: str | None, text: str, id: str, line: int, visit: str = "") -> Entry:
+    return entry(
+        parse_time(time), "note", name="discharge summary", text=text, note_id=id, visit_id=visit,
+        line=line,
+    )  # fmt: skip
+
+
+def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
+    """The summaries of patients in MIMIC-IV-Note's table, where it is there; raises DataError."""
+    notes: dict[str, list[Entry]] = defaultdict(list)
+    path = next((folder / name for name in NOTES if (folder / name).is_file()), None)
+    if path is None or not patients:
+        return notes
+    accept_long_cells()
+    try:
+        with io.TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
+            rows = csv.DictReader(file)
+            check_columns(list(rows.fieldnames or ()), DISCHARGE, path.name)
+            for number, row in enumerate(rows, 1):
+                id = (row["subject_id"] or "").strip()
+                if id in patients:
+                    time, text, note, visit = (
+                        row[of] or "" for of in ("charttime", "text", "note_id", "hadm_id")
+                    )
+                    notes[id].append(_summary(time, text, note, number, visit))
+    except (EOFError, UnicodeDecodeError, csv.Error, zlib.error, OSError) as error:
+        reason = f"cannot be read to its end ({type(error).__name__})"
+        raise DataError(path.name, None, reason, "download it again") from None
+    return notes
+
+
+@LOADERS.register("ehrnoteqa")
+class EhrNoteQa(BenchmarkLoader):
+    """EHRNoteQA's questions over discharge summaries of MIMIC-IV-Note."""
+
+    name = "ehrnoteqa"
+    title = "EHRNoteQA (JSON Lines of choices A to E, discharge notes)"
+    source = "EHRNoteQA"
+    licence = "PhysioNet Credentialed Health Data License"
+    suffix, marks = ".jsonl", (b'"choice_A"', b'"patient_id"')
+    sniffed, marks_in_line = 1 << 20, True
+    by_time = True
+    unit = "patient"
+    shape = "see the format of EHRNoteQA"
+
+    def companions(self, place: Path) -> list[Path]:
+        """MIMIC's discharge summaries, for a file of questions."""
+        return [place.with_name(name) for name in NOTES] if place.is_file() else []
+
+    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+        """A record a patient asked about: notes of the questions' file, or MIMIC's."""
+        asked: dict[str, list[tuple[int, _EhrnoteqaQuestion]]] = defaultdict(list)
+        unread: list[DataError] = []
+        for number, line in enumerate(read_text(file, name).split("\n"), 1):
+            if line.strip():
+                try:
+                    read = _EhrnoteqaQuestion.model_validate(read_json(line, name, number))
+                    asked[read.patient_id].append((number, read))
+                except ValidationError:
+                    reason = "lacks patient_id, question, choice_A to choice_D or answer"
+                    unread.append(DataError(name, number, reason, self.shape))
+                except DataError as error:
+                    unread.append(error)
+        notes = {id: lines[0][1].notes(lines[0][0]) for id, lines in asked.items()}
+        patients.log.opened.update(self.companions(file))
+        notes |= _discharge(file.parent, {id for id, of in notes.items() if not of})
+        for id, lines in asked.items():
+            remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
+            yield BenchmarkRecord(
+                id,
+                notes[id],
+                [partial(one.asked, n) for n, (_, one) in enumerate(lines, 1)],
+                lines=[line for line, _ in lines],
+                problem="" if notes[id] else f"has no notes of the patients — {remedy}",
+            )
+        for error in unread:  # after what is wrong with the notes
+            patients.log.skip_error(error)
