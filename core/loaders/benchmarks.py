@@ -633,7 +633,7 @@ def _longhealth_question(
     if not all(options) or correct_option(answer, options) is None:
         if any(options):
             patients.log.warn(
-                f"{file}: question {read.No} lacks an option or the correct one — it is an open question"
+                f"{file}: question {read.No} lacks an option or the correct one — it is open"
             )
         options = ()
     return Asked(id, read.question, answer, spans, options=options)
