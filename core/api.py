@@ -202,7 +202,7 @@ if TYPE_CHECKING:
         shipped_runs,
     )
     from midchart.core.services.summary import ReadingProgress, check, reading_progress
-    from midchart.core.services.training import make_calibration, make_gate
+    from midchart.core.services.training import make_gate
     from midchart.core.services.user_questions import (
         KeptQuestion,
         answer_cells,

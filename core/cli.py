@@ -375,22 +375,6 @@ def train_gate(call: Namespace) -> None:
 
 
 @command(
-    "calibrate",
-    "calibrate the arm 'certain' on a cohort's questions with located evidence",
-    DATA,
-    arg("--out", metavar="FILE", required=True, help="the calibration, a JSON file"),
-    PROTOCOL,
-    group="Models",
-    examples=("midchart calibrate demo --out calibration.json",),
-)
-def calibrate(call: Namespace) -> None:
-    coverage = api.make_calibration(
-        call.data, call.out, call.protocol, meter("calibrate, questions")
-    )
-    facts(call, coverage)
-
-
-@command(
     "run",
     "execute a run spec (TOML)",
     arg("spec", metavar="SPEC.toml"),

@@ -13,6 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
+from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, InputError
 from midchart.core.gate import checkpoint
 from midchart.core.gate import plus as plus
@@ -21,7 +22,6 @@ from midchart.core.gate.cohort_training import DEFAULT_GATES, default_gate_folde
 from midchart.core.named_files import place_of
 from midchart.core.parsing import read_document
 from midchart.core.protocol import Protocol
-from midchart.core.provenance import digest
 from midchart.core.regular_files import read_regular
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import GATES
@@ -33,20 +33,13 @@ from midchart.core.types import Cohort
 def arm_options(
     name: str, protocol: Protocol, options: Mapping[str, Any], cohort: Cohort | None
 ) -> dict[str, Any]:
-    """``options`` of an arm, with the default gate or calibration where it needs one and none is
-    named; a named calibration's guarantee is checked on ``cohort``."""
+    """``options`` of an arm, with the default gate where it needs one and none is named, and with
+    what its method ``prepared`` makes of the ``cohort``."""
     filled = dict(options)
     if name in DEFAULT_GATES and not filled.get("gate"):
         filled["gate"] = str(DEFAULT_GATES[name](protocol))
-    if name == "certain" and cohort is not None:
-        from midchart.core.arms.certain import own_calibration, withdrawn
-
-        if not filled.get("calibration"):
-            filled["calibration"] = str(own_calibration(cohort, protocol))
-        else:
-            path = place_of(filled["calibration"])
-            filled["withdrawn"] = withdrawn(cohort, protocol, path)
-    return filled
+    prepared = getattr(ARMS.get(name), "prepared", None)
+    return filled if prepared is None or cohort is None else prepared(protocol, filled, cohort)
 
 
 NOTE = "gates.json"
@@ -57,17 +50,17 @@ FORMATS = {
 """Arm → file stem of its gate and format of the card."""
 
 
-PINNED = {"qccs": "gate", "qccs_plus": "gate", "certain": "calibration"}
-"""Arm → the option that names what it was trained or calibrated to."""
+def pinned_option(arm: str) -> str:
+    """The option that names what an arm was trained to (its attribute ``pinned``); "" for none."""
+    return "gate" if arm in FORMATS else getattr(ARMS.get(arm), "pinned", "")
 
 
 def mark(arm: str, gate: Path) -> str:
-    """A hash of a gate's weights, shape and n-gram hash, or of a calibration; raises DataError for
-    a damaged one."""
-    if arm == "certain":
-        from midchart.core.arms.certain import read_calibration
-
-        return digest(json.dumps(read_calibration(gate)))
+    """A hash of a gate's weights, shape and n-gram hash, or what the arm's own ``mark`` gives of
+    its file; raises DataError for a damaged one."""
+    if arm not in FORMATS:
+        factory: Any = ARMS.get(arm)
+        return factory.mark(gate)
     stem, format = FORMATS[arm]
     total = blake2b(digest_size=16)
     for folder in gate_folders(gate, f"{stem}.json"):
@@ -89,7 +82,7 @@ def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     out: it has no rows. Of a cross-fitted gate, which scores a patient by the gate that was not
     trained on them, nobody is. Raises DataError for a broken gate.
     """
-    if arm == "certain":  # a patient's threshold comes from all others
+    if arm not in FORMATS:  # such an arm answers no patient by what it learned of the same
         return []
     folders = gate_folders(gate, f"{FORMATS[arm][0]}.json")
     seen = [set(_seen_by_one(arm, folder, cohort, digest)) for folder in folders]
@@ -155,11 +148,11 @@ def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> N
     """
     noted = _noted(run)
     for entry in arms:
-        if entry.name not in PINNED or entry.label not in noted:
+        if entry.label not in noted:
             continue
-        named = entry.options.get(PINNED[entry.name])
+        named = entry.options.get(pinned_option(entry.name))
         if not named and entry.name not in DEFAULT_GATES:
-            continue  # the cohort's own calibration: its name in the cache is its content
+            continue  # made of the cohort: its name in the cache is its content
         gate = place_of(named) if named else default_gate_folder(entry.name, protocol)
         if not named and not (gate / f"{FORMATS[entry.name][0]}.json").exists():
             continue

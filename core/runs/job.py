@@ -24,8 +24,13 @@ from midchart.core.provenance import digest, now
 from midchart.core.readers import READERS
 from midchart.core.readers.twice import as_protocol_reads
 from midchart.core.registry import Registry
-from midchart.core.runs.gate_checkpoints import PINNED, arm_options, pin
+<<<<<<< HEAD
+from midchart.core.runs.gate_checkpoints import arm_options, pin, pinned_option
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
+=======
+from midchart.core.runs.gate_checkpoints import arm_options, pin, pinned_option
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
+>>>>>>> 6648a178 (Arm certain and its calibration are an installed component: arms prepare themselves on a cohort)
 from midchart.core.runs.schemas import blank
 from midchart.core.storage.rows import Schema
 from midchart.core.types import Cohort, Instruction, Span
@@ -246,9 +251,8 @@ class Job:
             if READER in options:
                 options[READER] = self._reader(ComponentSpec.read(options[READER]))
             arm = ARMS.build(entry.name, self.protocol, **options)
-            if entry.name in PINNED:
-                checkpoint = options[PINNED[entry.name]]
-                pin(self.folder, entry, checkpoint, self.cohort, self.plan.digest)
+            if option := pinned_option(entry.name):
+                pin(self.folder, entry, options[option], self.cohort, self.plan.digest)
             return arm
 
         return self.member("arm", entry.label, make)

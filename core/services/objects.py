@@ -68,7 +68,7 @@ PATHS = {
 field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
 PLACES = {
     "audit_lines": "file", "export_run": "file", "export_to": "folder", "import_results": "folder",
-    "import_run": "folder", "make_calibration": "file", "make_gate": "folder",
+    "import_run": "folder", "make_gate": "folder",
     "open_shipped": "folder",
 }  # fmt: skip
 """The same of other files and folders."""

@@ -54,9 +54,10 @@ def typed_question(record: Record, question: str) -> Instruction:
 
 
 def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
-    """An arm by name; the oracle gets the cohort's located evidence, a gated arm the default gate
-    and the arm ``certain`` the cohort's calibration, made on first use."""
-    if not {"gate", "calibration"}.isdisjoint(inspect.signature(ARMS.get(name)).parameters):
+    """An arm by name; the oracle gets the cohort's located evidence, a gated arm the default gate,
+    and one that is prepared on a cohort what it needs of it, made on first use."""
+    factory = ARMS.get(name)
+    if "gate" in inspect.signature(factory).parameters or hasattr(factory, "prepared"):
         from midchart.core.runs.gate_checkpoints import arm_options
 
         return ARMS.build(name, protocol, **arm_options(name, protocol, {}, cohort))

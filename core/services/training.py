@@ -1,4 +1,4 @@
-"""Training of gates and calibration of arms, as the command line calls them."""
+"""Training of gates, as the command line calls it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from midchart.core.protocol import Protocol, parse
 from midchart.core.provenance import digest
 from midchart.core.services.cohorts import cohort_key, open_data
 from midchart.core.storage.files import writing
-from midchart.core.storage.outputs import output_path
 from midchart.core.types import Cohort
 
 _REPORTED = (
@@ -100,26 +99,6 @@ def _train_plus(
 ) -> dict[str, Any]:
     facts = train_plus_gate(cohort, protocol, folder, report, split=split).facts
     return {name: facts[name] for name in _REPORTED[True]}
-
-
-def make_calibration(
-    data: str | Path,
-    out: str | Path,
-    protocol: str | Mapping[str, Any] = "corrected",
-    progress: Callable[[int, int], None] | None = None,
-) -> dict[str, Any]:
-    """Calibrate the arm ``certain`` on a cohort; returns its coverage (``calibrate --json``).
-
-    ``out`` is the file to write; it holds numbers and hashes of records, no text. Raises InputError
-    where no question has located evidence, or where the file cannot be written.
-    """
-    from midchart.core.arms.certain import calibrate, split_coverage
-
-    cohort = open_data(data)
-    path = output_path(place_of(out))
-    with writing(path):
-        calibration = calibrate(cohort, parse(protocol), path, progress)
-    return {"file": str(path.resolve()), **split_coverage(calibration)}
 
 
 def _gate_folder(cohort: Cohort, protocol: Protocol, fields: Sequence[str], kind: str = "") -> Path:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from midchart.core.arms.certain import FIELDS, FORMAT, Calibration, CalibrationQuestion
 from midchart.core.embedding.embedder import shared
 from midchart.core.protocol import Protocol
+from midchart.extras.lab.certain import FIELDS, FORMAT, Calibration, CalibrationQuestion
 
 
 def drawn_questions(patients: int, each: int = 2, seed: int = 0) -> list[CalibrationQuestion]:

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from midchart.core.arms import certain
 from midchart.core.arms.semantic import LexicalArm
 from midchart.core.protocol import Protocol
 from midchart.core.types import Cohort
+from midchart.extras.lab import certain
 from tests.support import marked_cohort
 from tests.support.marked_cohort import CUTOFF_DAY, evidence_day, patient_in
 from tests.support.run_helpers import set_workspace

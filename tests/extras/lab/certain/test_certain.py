@@ -12,17 +12,17 @@ from scipy.stats import binomtest
 
 from midchart.core import api
 from midchart.core.arms.base import candidates
-from midchart.core.arms.certain import (
+from midchart.core.errors import DataError, InputError
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.types import Budget, Instruction
+from midchart.extras.lab.certain import (
     Certain,
     Threshold,
     calibrate,
     split_coverage,
     withdrawn,
 )
-from midchart.core.errors import DataError, InputError
-from midchart.core.loaders.open import open_cohort
-from midchart.core.protocol import Protocol
-from midchart.core.types import Budget, Instruction
 from tests.support.calibrations import calibration_file, drawn_questions
 from tests.support.charts import chart
 from tests.support.run_helpers import shared_vectors

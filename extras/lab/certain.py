@@ -32,7 +32,6 @@ from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from midchart.core import config as settings
-from midchart.core.arms import ARMS
 from midchart.core.arms.base import (
     Candidates,
     Mask,
@@ -232,7 +231,6 @@ class _RankedByBoth(LexicalArm):
         return ScoredArm.reasons(self, pool, instruction)
 
 
-@ARMS.register("certain")
 class Certain(_RankedByBoth):
     """Every sentence whose rank is within the threshold; ``k`` is ignored.
 
@@ -243,6 +241,7 @@ class Certain(_RankedByBoth):
     """
 
     name, title = "certain", "Certain (conformal)"
+    pinned = "calibration"
 
     def __init__(
         self,
@@ -285,6 +284,22 @@ class Certain(_RankedByBoth):
         locate(cls.needs)
         if calibration:
             cls(protocol, calibration, alpha)
+
+    @classmethod
+    def prepared(
+        cls, protocol: Protocol, options: Mapping[str, Any], cohort: Cohort
+    ) -> dict[str, Any]:
+        """The options with the cohort's own calibration where none is named; a named one's
+        guarantee is checked on the cohort."""
+        if not options.get("calibration"):
+            return {**options, "calibration": str(own_calibration(cohort, protocol))}
+        path = place_of(options["calibration"])
+        return {**options, "withdrawn": withdrawn(cohort, protocol, path)}
+
+    @classmethod
+    def mark(cls, calibration: Path) -> str:
+        """A hash of a calibration; raises DataError for a damaged one."""
+        return digest(json.dumps(read_calibration(calibration)))
 
     @staticmethod
     def _check_alpha(alpha: float) -> None:
