@@ -58,7 +58,7 @@ def test_of_the_folder_data_only_published_results_are_in_the_repository():
         ["git", "ls-files", "data"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     folders = {name.split("/")[1] for name in listed.stdout.split()}
-    assert folders == {"published", "published-runs"}
+    assert folders == {"demo", "published", "published-runs"}
 
 
 def test_only_the_configuration_reads_the_environment():
