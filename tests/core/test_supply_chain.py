@@ -116,7 +116,7 @@ def test_what_comes_from_outside_is_parsed_by_core_parsing() -> None:
     """Elsewhere JSON and TOML are read from the program's own files, caches and model weights."""
     own_files = {
         "core/parsing.py",
-        *("core/arms/llmlingua2.py", "core/arms/map_reduce.py", "core/embedding/embedder.py"),
+        *("core/arms/map_reduce.py", "core/embedding/embedder.py"),
         *("core/embedding/pairs.py", "core/training_experiments/forecast/training.py"),
         "core/text/chat_template.py",
         *("core/training_experiments/gate/experiment.py", "core/gate/checkpoint.py"),

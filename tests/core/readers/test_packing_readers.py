@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 import pytest
 
 from midchart.core.arms import ARMS
-from midchart.core.arms.llmlingua2 import MODEL as COMPRESSOR
 from midchart.core.embedding.pairs import RELEVANCE
 from midchart.core.errors import InputError
 from midchart.core.protocol import parse
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import TAIL, build_prompt
 from midchart.core.types import Budget, Event, Instruction, Record
+from midchart.extras.lab.llmlingua2 import MODEL as COMPRESSOR
 from tests.core.arms.test_arms_laws import build
 from tests.core.readers.test_packing_hostile import LOOKALIKES, SPLIT, TOKENS, WORDS, speaks_once
 from tests.support import pair_models

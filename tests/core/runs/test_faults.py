@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from midchart.core.arms.llmlingua2 import MODEL
 from midchart.core.protocol import parse
 from midchart.core.readers import READERS
 from midchart.core.results.items import rows
 from midchart.core.text.prompt import HEAD, MIDDLE
+from midchart.extras.lab.llmlingua2 import MODEL
 from tests.support.compressors import xlm_roberta
 from tests.support.run_helpers import finished_run, workspace_at
 from tests.support.writers import SpecWriter

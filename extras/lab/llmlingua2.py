@@ -31,7 +31,6 @@ from numpy.typing import NDArray
 
 from midchart.core import config as settings
 from midchart.core import weights
-from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, candidates
 from midchart.core.errors import InputError, MissingModel
 from midchart.core.protocol import Protocol
@@ -267,7 +266,6 @@ class Words:
 _words: LRU[Words] = LRU(8)
 
 
-@ARMS.register("llmlingua2")
 class LLMLingua2:
     """The words of highest probability, in the record's order.
 

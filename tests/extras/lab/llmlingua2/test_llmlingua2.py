@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.arms import ARMS
-from midchart.core.arms.llmlingua2 import MODEL, Compressor, chunk_edges
 from midchart.core.protocol import Protocol, parse
 from midchart.core.text.prompt import body
 from midchart.core.types import Budget, Instruction, Record
+from midchart.extras.lab.llmlingua2 import MODEL, Compressor, chunk_edges
 from tests.reference import llmlingua2 as plain
 from tests.support.charts import START, chart
 from tests.support.compressors import WORDS, xlm_roberta
