@@ -24,13 +24,8 @@ from midchart.core.provenance import digest, now
 from midchart.core.readers import READERS
 from midchart.core.readers.twice import as_protocol_reads
 from midchart.core.registry import Registry
-<<<<<<< HEAD
 from midchart.core.runs.gate_checkpoints import arm_options, pin, pinned_option
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-=======
-from midchart.core.runs.gate_checkpoints import arm_options, pin, pinned_option
-from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
->>>>>>> 6648a178 (Arm certain and its calibration are an installed component: arms prepare themselves on a cohort)
 from midchart.core.runs.schemas import blank
 from midchart.core.storage.rows import Schema
 from midchart.core.types import Cohort, Instruction, Span

@@ -45,13 +45,8 @@ FUNCTIONS = {
         withdraw_question withdraw_question_set""",
     "researcher": """
         cancel cancel_runs enqueue export_bytes export_html
-<<<<<<< HEAD
         export_run export_to import_results import_run label_run make_gate
         open_examples open_shipped prepare_demo prepare_first_start received_files replicate
-=======
-        export_run export_to import_results import_run label_run make_gate
-        open_examples open_shipped prepare_demo prepare_first_start probe received_files replicate
->>>>>>> 6648a178 (Arm certain and its calibration are an installed component: arms prepare themselves on a cohort)
         resume share_cards start wait write_tables""",
     "owner": """
         accept_audit audit_lines import_cohort receive_log remove_cohort remove_run set_data_use
