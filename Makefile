@@ -12,7 +12,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
 .PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
-	lock sbom advisories clean docs
+	lock advisories clean docs
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
 # that runs and tests start. Most modules of the packages are never imported: pip compiles none.
@@ -144,14 +144,14 @@ lock:
 		--no-header --no-annotate $(UNLOCKED:%=--no-emit-package %) $$one.txt -o $$one.lock || exit 1; \
 	done
 
-# A bill of materials (CycloneDX 1.6, JSON) of what `make app` installs.
-sbom: $(VENV)/.app
-	$(BIN)/python -m tests.sbom > sbom.json
-
-# The pins against the known advisories of tests/advisories.json, offline; make advisories OSV=all.zip takes newer
-# ones from a fetched export of OSV.
-advisories: $(VENV)/.test
-	$(BIN)/python -m tests.advisories $(if $(OSV),--from $(OSV))
+# The pins against the known advisories, asked of PyPI; fails where one covers a pin. The bill of
+# materials (CycloneDX, JSON) of what `make app` installs is sbom.json.
+AUDIT := .tools/audit
+advisories:
+	$(PYTHON) -m venv $(AUDIT) && $(AUDIT)/bin/pip install --quiet pip-audit==2.9.0
+	$(AUDIT)/bin/pip-audit --disable-pip --no-deps -r requirements.txt -r tests/requirements.lock
+	$(AUDIT)/bin/pip-audit --disable-pip --no-deps -r requirements.txt -r requirements.lock \
+	--format cyclonedx-json --output sbom.json
 
 clean:
 	rm -rf cache/* site .pytest_cache .ruff_cache .hypothesis .import_linter_cache
