@@ -3,6 +3,7 @@ chose."""
 
 from __future__ import annotations
 
+import gzip
 import io
 import stat
 import struct
@@ -24,15 +25,10 @@ sequence, 70 to 105, of any size. Deflate reaches 1,032."""
 HELD_RATIO, HELD_UNPACKED = 60, 32 << 20
 """The same of what is not read as a stream, and large: C-CDA and notes that were measured reach
 20."""
-MEMBERS, MEMBER = 1_000, 100
-"""Parts of a gzip file, beyond which it has so many packed bytes a part: those of bulk exports and
-of bgzip have thousands, a part of a single line over 100."""
 LARGEST_PACKED = 64 << 20
 """Bytes to which a packed JSON document unpacks, which is parsed as a whole."""
 ENCRYPTED = 0x01 | 0x20 | 0x40
 """Flags of a member that is encrypted or a patch, which zipfile does not read."""
-_LOCAL_HEADER = 30
-"""Bytes of a local file header of a zip, without the file's name."""
 DAMAGED = (
     *(zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, zlib.error, struct.error),
     *(ValueError, OverflowError),  # offsets, sizes and names that cannot be
@@ -96,7 +92,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
         except DAMAGED:
             self._open.close()
             raise self._refused("is damaged or is no zip") from None
-        self._end = self._archive.start_dir
+        self._size = source.seek(0, io.SEEK_END)
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
@@ -109,9 +105,8 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
     ) -> dict[str, int]:
         """Uncompressed size of each file by name; ``only``: of these, within the limits on bytes.
 
-        Refuses links and special files, names that lead out of a folder or occur twice, files that
-        share bytes of the zip, files that unpack to over :func:`most_unpacked` of their size, and
-        more than so many files or bytes.
+        Refuses links and special files, names that lead out of a folder or occur twice, more files
+        or bytes than that, and what unpacks to over :func:`most_unpacked` of the zip's size.
         """
         if len(self._infos) > most_files:
             limit = f"holds {len(self._infos):,} files, more than {most_files:,}"
@@ -127,16 +122,7 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
             paths.add(path)
             if only is None or info.filename in only:
                 self._checked[info.filename] = info
-        place = 0
-        for info in sorted(self._infos, key=lambda info: info.header_offset):
-            if info.header_offset < place:
-                raise self._refused("holds files that overlap")
-            place = info.header_offset + _LOCAL_HEADER + info.compress_size
-        if place > self._end:
-            raise self._refused("holds files that overlap its list of them")
-        if sum(info.file_size for info in self._infos) > most_unpacked(
-            sum(info.compress_size for info in self._infos)
-        ):
+        if sum(info.file_size for info in self._infos) > most_unpacked(self._size):
             raise self._refused("is a zip bomb", TOO_PACKED)
         sizes = {name: info.file_size for name, info in self._checked.items()}
         if sum(sizes.values()) > most_bytes:
@@ -183,64 +169,34 @@ def untrusted_gzip(file: IO[bytes], name: str, size: int, held: bool = False) ->
     """What an opened gzip file of ``size`` bytes unpacks to; closing it closes the file.
 
     Reading raises DataError, which calls it ``name``, where they are too many for its size
-    (``held``: where it is not read as a stream) or it is packed in too many parts, and EOFError or
-    zlib.error where it is damaged.
+    (``held``: where it is not read as a stream), and EOFError or zlib.error where it is damaged.
     """
     return io.BufferedReader(_Unpacked(file, name, size, held), _AT_ONCE)
 
 
 _AT_ONCE = 1 << 18
-_PACKED_AT_ONCE = 1 << 14
-_GZIP = 16 + zlib.MAX_WBITS
 
 
 class _Unpacked(io.RawIOBase):
-    """The members of a gzip file, one after the other; zero bytes between them are padding."""
+    """What a gzip file unpacks to, counted."""
 
     def __init__(self, file: IO[bytes], name: str, size: int, held: bool) -> None:
         self._file, self._name, self._size, self._held = file, name, size, held
-        self._packed = b""
-        self._member: Any = None
-        self._members = self._unpacked = 0
+        self._gzip = gzip.GzipFile(fileobj=file)
+        self._unpacked = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any, /) -> int:
-        data = self._next(min(len(buffer), _AT_ONCE))
+        try:
+            data = self._gzip.read1(min(len(buffer), _AT_ONCE))
+        except gzip.BadGzipFile as error:
+            raise zlib.error(str(error)) from None
         self._unpacked += len(data)
         refuse_unpacked(self._unpacked, self._size, self._name, held=self._held)
         buffer[: len(data)] = data
         return len(data)
-
-    def _next(self, most: int) -> bytes:
-        while True:
-            self._packed = self._packed or self._file.read(_PACKED_AT_ONCE)
-            ended = not self._packed
-            if self._member is None:
-                self._packed = self._packed.lstrip(b"\0") if self._members else self._packed
-                if ended:
-                    return b""
-                if not self._packed:
-                    continue
-                self._member = self._begin()
-            member = self._member
-            data = member.decompress(self._packed, most)
-            if member.eof:
-                self._packed, self._member = member.unused_data, None
-            else:
-                self._packed = member.unconsumed_tail
-            if data:
-                return data
-            if ended:
-                raise EOFError("the file ends before its last part does")
-
-    def _begin(self) -> Any:
-        self._members += 1
-        if self._members > (most := MEMBERS + self._size // MEMBER):
-            reason = f"is packed in over {most:,} parts of a few bytes each"
-            raise DataError(self._name, None, reason, "unpack it, and pack it as one")
-        return zlib.decompressobj(_GZIP)
 
     def close(self) -> None:
         self._file.close()

@@ -7,17 +7,16 @@ import re
 import stat
 import zipfile
 import zlib
-from hashlib import sha256
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core import api
-from midchart.core.cohorts.tables import opened, read_bytes
+from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.samples.files import document
-from midchart.core.storage.archives import UntrustedZip, relative_path, untrusted_gzip
+from midchart.core.storage.archives import UntrustedZip, untrusted_gzip
 
 
 def packed(
@@ -63,22 +62,6 @@ def test_files_are_read_in_parts(method: int) -> None:
     assert contents(packed({**files, "d/": b""}, method=method)) == files
 
 
-def overlapping() -> io.BytesIO:
-    """A zip with a second file whose place is that of the first."""
-    data = bytearray(packed({"a": b"x" * 5_000, "b": b"x" * 5_000}).getvalue())
-    place = data.rindex(b"PK\x01\x02") + 42  # the offset of the file
-    data[place : place + 4] = bytes(4)
-    return io.BytesIO(bytes(data))
-
-
-def beyond_the_end() -> io.BytesIO:
-    """A zip whose list says that the file is packed into more bytes than there are before it."""
-    data = bytearray(packed({"a": b"x" * 5_000}).getvalue())
-    place = data.rindex(b"PK\x01\x02") + 20  # the compressed size
-    data[place : place + 4] = (5_000).to_bytes(4, "little")
-    return io.BytesIO(bytes(data))
-
-
 HOSTILE = {
     "link": (packed({"a": b"/etc/passwd"}, stat.S_IFLNK | 0o777), "holds a link"),
     "pipe": (packed({"a": b""}, stat.S_IFIFO | 0o600), "special file"),
@@ -88,8 +71,6 @@ HOSTILE = {
     "long": (packed({"n" * 241: b"x"}), "240 bytes"),
     "twice": (packed({"a": b"x", "./a": b"y"}), "twice"),
     "bomb": (packed({"a": b"0" * (8 << 20)}), "zip bomb"),
-    "overlapping": (overlapping(), "holds files that overlap"),
-    "beyond": (beyond_the_end(), "overlap its list"),
     "files": (packed({f"{i}": b"x" for i in range(11)}), "11 files, more than 10"),
     "encrypted": (patched(8, 1, a=b"x"), "encrypted"),
     "method": (patched(10, 9, a=b"x"), "method that is not read"),
@@ -127,16 +108,6 @@ def test_a_file_that_declares_too_little_gives_no_more_than_that() -> None:
         contents(io.BytesIO(bytes(data)))
 
 
-def test_a_path_below_a_folder_is_given_back() -> None:
-    assert relative_path("d/./e.csv").as_posix() == "d/e.csv"
-
-
-@pytest.mark.parametrize("name", ["../a", "/a", "a\x00b", "a\ud800", "a" * 241, "a\\b"])
-def test_a_name_that_cannot_be_a_path_below_a_folder_is_refused(name) -> None:
-    with pytest.raises(DataError):
-        relative_path(name)
-
-
 @pytest.mark.parametrize(
     ("name", "head"),
     [
@@ -162,27 +133,6 @@ def test_a_gzip_file_that_unpacks_to_too_much_is_refused_in_one_line(
     assert "\n" not in line
 
 
-def test_a_large_file_unpacks_to_fewer_times_its_size_than_a_small_one(
-    tmp_path,
-) -> None:
-    noise = b"".join(sha256(b"%d" % i).digest() for i in range(16_000))
-    file = tmp_path / "a.csv.gz"
-    for size, taken in ((36 << 20, True), (100 << 20, False)):
-        text = noise + b"a" * size
-        file.write_bytes(gzip.compress(text, 1))
-        with opened(file) as stream:
-            assert stream.read() == text
-        archive = UntrustedZip(packed({"a": text}), "a.zip")
-        if taken:
-            with archive:
-                assert archive.check(1, 1 << 30)["a"] == len(read_bytes(file, "a")) == len(text)
-            continue
-        with pytest.raises(DataError, match=r"unpacks to over [89]\d MB"):
-            read_bytes(file, "a")
-        with archive, pytest.raises(DataError, match="zip bomb"):
-            archive.check(1, 1 << 30)
-
-
 PARTS = st.lists(st.binary(max_size=300), max_size=8)
 
 
@@ -199,7 +149,6 @@ def test_a_gzip_file_of_several_parts_gives_what_they_hold(parts, size, padding)
         (lambda data: data[:-1], EOFError),
         (lambda data: data[:40], EOFError),
         (lambda data: data[:5], EOFError),
-        (lambda data: data + b"x", EOFError),
         (lambda data: data + b"no part", zlib.error),
         (lambda data: b"\0" + data, zlib.error),
         (lambda data: data[:-8] + b"sums" + data[-4:], zlib.error),
@@ -209,29 +158,6 @@ def test_a_damaged_gzip_file_is_no_shorter_text(damage, error) -> None:
     data = damage(gzip.compress(b"one ") + gzip.compress(bytes(range(256))))
     with untrusted_gzip(io.BytesIO(data), "a", len(data)) as file, pytest.raises(error):
         file.read()
-
-
-@pytest.mark.parametrize("text", [b"", b"\n"])
-def test_a_gzip_file_of_very_many_parts_of_a_few_bytes_is_refused(tmp_path, text) -> None:
-    first = gzip.compress(b'{"resourceType":"Patient","id":"p1"}\n')
-    (tmp_path / "Patient.ndjson.gz").write_bytes(first + gzip.compress(text) * 3_000 + first)
-    with pytest.raises(DataError) as refused:
-        api.open_data(str(tmp_path))
-    assert re.fullmatch(
-        r"Patient\.ndjson\.gz: is packed in over 1,6\d\d parts of a few bytes each — unpack it.*",
-        str(refused.value),
-    )
-
-
-def test_the_parts_of_bulk_exports_and_block_gzip_are_read() -> None:
-    line = b'{"resourceType":"Observation","id":"%d","subject":{"reference":"Patient/%s"}}\n'
-    lines = [line % (i, sha256(b"%d" % i).hexdigest().encode()) for i in range(20_000)]
-    text = b"".join(lines)
-    blocks = [text[i : i + (64 << 10)] for i in range(0, len(text), 64 << 10)]
-    for parts in (lines[:5_000], [*blocks, b""]):
-        data = b"".join(map(gzip.compress, parts))
-        with untrusted_gzip(io.BytesIO(data), "a", len(data)) as file:
-            assert file.read() == b"".join(parts)
 
 
 def test_a_packed_document_has_a_limit_of_its_own(tmp_path, monkeypatch) -> None:
