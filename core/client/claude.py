@@ -51,7 +51,7 @@ from midchart.core.client.prices import Price, estimated_tokens, price_of
 from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.config import Secret
 from midchart.core.egress import Address, EgressCheck, Permit, key_at, read_address
-from midchart.core.errors import InputError, MidchartError, MissingKey
+from midchart.core.errors import EgressRefused, InputError, MidchartError, MissingKey
 from midchart.core.format import about_left
 from midchart.core.options import Options
 from midchart.core.storage.jsonl import add_line, read_lines
@@ -86,8 +86,6 @@ class ClaudeFields(ServiceOptions):
     """The model's id."""
     base_url: str = CLAUDE_URL
     """The API, or a gateway with the same interface."""
-    stream: bool = False
-    """Whether the reply is streamed."""
     batch: bool = False
     """Whether all requests form one batch: half the price, results within a day."""
     poll: Annotated[float, Field(ge=1, lt=86_400)] = 30.0
@@ -240,6 +238,21 @@ class CallBudget:
             self.spent += usd
             self._changed.notify_all()
 
+    def pay(self, most: float, ask: Callable[[], Reply]) -> Reply:
+        """The reply of a call of at most such a cost, which is recorded: of a failed call nothing,
+        or the most where the service may charge for it. Raises as ``ask``, and BudgetSpent."""
+        claim = self.reserve(most)
+        cost: float | None = None
+        try:
+            reply = ask()
+            cost = reply.usage.cost_usd
+            return reply
+        except (CallFailed, EgressRefused) as failed:
+            cost = None if getattr(failed, "billed", False) else 0.0
+            raise
+        finally:
+            self.charge(claim, cost)
+
     def _note(self, event: str, **facts: Any) -> None:
         if self.file is not None:
             add_line(self.file, {"event": event, **facts})
@@ -347,10 +360,7 @@ class _ClaudeAPI:
             parameters |= {"extra_body": {"temperature": 0}, **self.extra()}
         client = self.client
         try:
-            if not self.options.stream:
-                return client.messages.create(**parameters)
-            with client.messages.stream(**parameters) as stream:
-                return stream.get_final_message()
+            return client.messages.create(**parameters)
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
             if tempered and _about("temperature", error):
                 raise _NoTemperature from None
@@ -762,17 +772,7 @@ class ClaudeEngine:
         stop: threading.Event,
     ) -> Reply:
         def ask() -> Reply:
-            claim = budget.reserve(api.max_cost(request, cached))
-            cost: float | None = None
-            try:
-                reply = api.ask(request, cached)
-                cost = reply.usage.cost_usd
-                return reply
-            except CallFailed as failed:
-                cost = None if failed.billed else 0.0
-                raise
-            finally:
-                budget.charge(claim, cost)
+            return budget.pay(api.max_cost(request, cached), lambda: api.ask(request, cached))
 
         start = time.perf_counter()
         return replace(self._caller.call(ask, stop), seconds=time.perf_counter() - start)

@@ -89,7 +89,7 @@ class BlindOptions(ClaudeOptions):
         if not self.model or self.model == HAIKU:
             raise InputError(f"the {component} with 'url' needs 'model', its name on that server")
         default = ClaudeOptions()
-        names = ("base_url", "stream", "batch", "budget_usd")
+        names = ("base_url", "batch", "budget_usd")
         wrong = [name for name in names if getattr(self, name) != getattr(default, name)]
         if wrong:
             raise InputError(

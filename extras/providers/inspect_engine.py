@@ -425,20 +425,7 @@ class InspectEngine:
         budget.charge_lost()
 
         def once(request: Request) -> Reply:
-            claim = budget.reserve(model.max_cost(request))
-            cost: float | None = None
-            try:
-                reply = model.ask(request)
-                cost = reply.usage.cost_usd
-                return reply
-            except CallFailed as failed:
-                cost = None if failed.billed else 0.0
-                raise
-            except EgressRefused:
-                cost = 0.0
-                raise
-            finally:
-                budget.charge(claim, cost)
+            return budget.pay(model.max_cost(request), lambda: model.ask(request))
 
         def ask(request: Request) -> Reply:
             start = time.perf_counter()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 
-from tests.support.fault_server import SECRET_TEXT, FaultServer, send
+from tests.support.fault_server import SECRET_TEXT, FaultServer
 
 TYPES = {
     400: "invalid_request_error", 401: "authentication_error", 404: "not_found_error",
@@ -61,10 +61,7 @@ class ClaudeFake(FaultServer):
             return 401, self.error(401)
         version = headers.get("anthropic-version")
         if path == "/v1/messages":
-            status, message = self.message(body, version)
-            if body.get("stream") and status == 200:
-                return 200, stream(message), "text/event-stream"
-            return status, message
+            return self.message(body, version)
         if path == "/v1/messages/batches" and method == "POST":
             id = f"msgbatch_{len(self.batches) + 1}"
             self.batches[id] = {"asked": body["requests"], "left": self.looks, "version": version}
@@ -107,37 +104,3 @@ class ClaudeFake(FaultServer):
                 result["error"] = message if status != 200 else self.error(500)
             lines.append(json.dumps({"custom_id": request["custom_id"], "result": result}))
         return ("\n".join(reversed(lines)) + "\n").encode()  # in no particular order
-
-    def fail(self, handler, fault):
-        """Faults of streams, besides the shared ones."""
-        events = stream(self.message({"model": "m", "messages": [{"content": "x"}]}, "")[1])
-        if fault == "stream_cut":  # ends before its end
-            send(handler, 200, events[: len(events) // 2], "text/event-stream")
-        elif fault == "stream_error":
-            event = f"event: error\ndata: {json.dumps(self.error(529))}\n\n".encode()
-            start = events[: events.index(b"event: content_block_start")]
-            send(handler, 200, start + event, "text/event-stream")
-        elif fault == "stream_broken":
-            garbled = b'event: message_start\ndata: {"type": \n\n'
-            send(handler, 200, garbled, "text/event-stream")
-        else:
-            return super().fail(handler, fault)
-        return False
-
-
-def stream(message):
-    """A message as server-sent events."""
-    text = message["content"][0]["text"]
-    start = {**message, "content": [], "stop_reason": None}
-    block = {"type": "text", "text": ""}
-    delta = {"type": "text_delta", "text": text}
-    ended = {"stop_reason": message["stop_reason"], "stop_sequence": None}
-    events = [
-        {"type": "message_start", "message": start},
-        {"type": "content_block_start", "index": 0, "content_block": block},
-        {"type": "content_block_delta", "index": 0, "delta": delta},
-        {"type": "content_block_stop", "index": 0},
-        {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 2}},
-        {"type": "message_stop"},
-    ]
-    return "".join(f"event: {e['type']}\ndata: {json.dumps(e)}\n\n" for e in events).encode()
