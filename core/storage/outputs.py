@@ -42,9 +42,11 @@ def output_path(file: str | Path) -> Path:
 
 
 def _of_installation(path: Path) -> bool:
+    data = settings.data_folder()
     stored = (
-        *(settings.data_folder(), settings.cache_folder()),
-        *(settings.state_folder(), settings.models_folder()),
+        *(settings.cohorts_folder(), settings.runs_folder(), settings.received_folder()),
+        *(data / "reviews", settings.state_folder(), settings.models_folder()),
+        settings.cache_folder(),
     )
     # Of the cache, calibrations are a person's, and an export may be made in a temporary folder.
     free = (settings.calibrations_folder(), temporary_root())
@@ -52,8 +54,12 @@ def _of_installation(path: Path) -> bool:
         any(path.is_relative_to(folder.resolve()) for folder in folders)
         for folders in (stored, free)
     )
-    keys = {one.resolve() for one in settings.secrets_files()}
-    return (in_stored and not in_free) or path in keys
+    return (
+        (in_stored and not in_free)
+        or (path.parent == data.resolve() and path.name.startswith(("audit.", ".")))
+        or (path.parent == data.resolve() and path.suffix == ".lock")
+        or path in {one.resolve() for one in settings.secrets_files()}
+    )
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from midchart.core.client.claude import ClaudeEngine, ClaudeFields
 from midchart.core.client.openai_server import OpenAIServer
 from midchart.core.client.requests import Request
 from midchart.core.egress import CLOSED, EgressCheck
-from midchart.core.errors import InputError, MidchartError
+from midchart.core.errors import MidchartError
 from midchart.core.identity import Person, acting_as
 
 KEY, TEXT = "sk-planted-key", "lisinopril at forty milligram"
@@ -139,37 +139,6 @@ def test_a_key_does_not_follow_a_redirect(both, monkeypatch):
     monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{listed.port}=MIDCHART_SERVED_KEY")
     assert "redirects are not followed" in send(f"http://127.0.0.1:{listed.port}/v1")
     assert KEY.encode() in listed.received and other.received == b""
-
-
-SPELLINGS = (
-    "http://user:pass@127.0.0.1:{port}/v1",
-    "http://127.0.0.1@127.9.9.9:{port}/v1",
-    "http://127.0.0.1:{port}@127.9.9.9:{port}/v1",
-    "http://2130706433:{port}/v1",
-    "http://0x7f000001:{port}/v1",
-    "http://0177.0.0.1:{port}/v1",
-    "http://127.1:{port}/v1",
-    "http://127.0.0.1.:{port}/v1",
-    "http://localhost.:{port}/v1",
-    "http://127%2e0.0.1:{port}/v1",
-    "http://%6cocalhost:{port}/v1",
-    "http://loc\u0430lhost:{port}/v1",
-    "http://\u2460\u2461\u2466.0.0.1:{port}/v1",
-    "http://[::1%25lo]:{port}/v1",
-    "http://127.0.0.1:{port}#@127.9.9.9:{port}/v1",
-    "http://127.0.0.1\\@127.9.9.9:{port}/v1",
-    "//127.0.0.1:{port}/v1",
-)
-
-
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_another_spelling_of_an_address_sends_nothing(both, monkeypatch, spelling):
-    listed, other = both
-    monkeypatch.setenv("MIDCHART_HOSTS", f"http://127.0.0.1:{listed.port}=MIDCHART_SERVED_KEY")
-    url = spelling.format(port=listed.port)
-    with pytest.raises(InputError):
-        EgressCheck("c", True, frozenset({"127.0.0.1", "localhost"})).permit(url)
-    assert send(url) and listed.received == other.received == b""
 
 
 def test_the_ipv6_loopback_is_an_address_of_its_own(monkeypatch):

@@ -325,18 +325,6 @@ def test_what_lies_elsewhere_by_a_link_is_named_before_anything_is_removed(
     assert holding(CANARY) == []
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_a_run_on_a_part_of_a_cohort_goes_with_it() -> None:
-    files = [(f"{one}/p1.txt", io.BytesIO(CANARY.encode())) for one in ("first", "second")]
-    api.import_cohort("ward", files)
-    part = str(config.cohorts_folder() / "ward" / "first")
-    questions = ["Was it seen?"]
-    table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
-    finished_run({**table, "questions": questions, "data": part})
-    assert api.remove_cohort("ward", runs=True)["runs"] == 1
-    assert holding(CANARY) == []
-
-
 def spec_on_imported_ward() -> dict[str, Any]:
     api.import_cohort("ward", [("p1.txt", io.BytesIO(CANARY.encode()))])
     table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}

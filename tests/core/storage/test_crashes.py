@@ -7,15 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core.results.report import changed_rows
-from midchart.core.runs.directory import find_run, make_run, run_ids, take_lock
-from midchart.core.runs.planner import plan
-from midchart.core.runs.spec import read_spec
-from midchart.core.runs.worker import do_run
 from midchart.core.storage import rows as rows_module
 from midchart.core.storage.rows import RowStore, encode
 from tests.support.crashes import Recorder
-from tests.support.run_helpers import continue_run, set_workspace, write_cohort
 
 SCHEMA = {"key": "VARCHAR", "status": "VARCHAR", "n": "BIGINT"}
 ITEMS = 5
@@ -100,65 +94,3 @@ def test_a_row_is_lost_where_its_sync_is_left_out(
         if keys and b'"k1"' not in (folder / "rows.jsonl").read_bytes()
     ]
     assert lost
-
-
-@pytest.mark.slow
-def test_every_crash_of_a_real_run_leaves_a_run_that_is_whole_or_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_workspace(monkeypatch, tmp_path)
-    cohort = write_cohort(tmp_path / "data" / "cohorts" / "tiny", 1, 12)
-    table = {
-        "kind": "answers",
-        "data": str(cohort),
-        "arms": ["bm25"],
-        "readers": ["extractive"],
-        "judges": ["exact"],
-        "protocol": {"resamples": 100},
-    }
-    runs = tmp_path / "data" / "runs"
-    runs.mkdir()
-    planned = plan(read_spec(table))
-    recorder = Recorder(runs)
-    real = RowStore.append
-
-    def append(self: RowStore, name: str, values: dict[str, object]) -> None:
-        real(self, name, values)
-        recorder.written[name].add(str(values["key"]))
-
-    monkeypatch.setattr(RowStore, "append", append)
-    with recorder.recording():
-        folder = make_run(planned)
-        points_to_make = len(recorder.points)
-        recorder.written["run"].add("made")
-        recorder.synced.add("made")
-        lock = take_lock(folder)
-        assert do_run(folder) == "done"
-        lock.release()
-    monkeypatch.setattr(RowStore, "append", real)
-    total = sum(map(len, recorder.written.values())) - 1
-    assert points_to_make > 5 and total >= 8
-    resumed = crashes = 0
-    for number, (place, keys, tree) in enumerate(recorder.states(tmp_path, half=False)):
-        crashes += 1
-        workspace = tmp_path / f"w{number}"
-        (workspace / "data").mkdir(parents=True)
-        tree.rename(workspace / "data" / "runs")
-        monkeypatch.setenv("MIDCHART_DATA", str(workspace / "data"))
-        known = run_ids()
-        assert known == [folder.id] or (not known and "made" not in keys), place
-        if not known:
-            continue
-        there = find_run(folder.id)
-        assert there.plan().planned == planned["planned"], place
-        store = there.store(there.plan())
-        rows = {r["key"] for name in store.schemas for r in store.select(name, "key")}
-        assert keys - {"made"} <= rows, place
-        finished = there.done.exists() and there.done.stat().st_size
-        if finished:
-            assert len(rows) == total and not changed_rows(there), place
-        elif number % 8 == 0:
-            assert continue_run(there) == "done", place
-            assert len({r["key"] for n in store.schemas for r in store.select(n, "key")}) == total
-            resumed += 1
-    assert crashes > 30 and resumed > 3

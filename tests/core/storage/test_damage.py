@@ -92,7 +92,7 @@ def test_a_damaged_line_is_moved_and_the_others_remain(tmp_path: Path, name: str
     assert len(damage_warnings(tmp_path)) == 1
 
 
-@pytest.mark.parametrize("name", DAMAGE)
+@pytest.mark.parametrize("name", ["cut", "n is a text", "a key twice"])
 def test_a_table_damaged_while_its_run_works_is_not_finished_silently(tmp_path: Path, name: str):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(encode(row(1)) + DAMAGE[name] + b"\n" + encode(row(2)))
@@ -125,21 +125,3 @@ def test_a_kill_while_moving_damaged_lines_duplicates_nothing(tmp_path: Path, mo
     assert path.read_bytes() == encode(row(0)) + encode(row(1))
     assert aside.read_bytes().count(b'"reason"') == 1
     assert len(damage_warnings(tmp_path)) == 1
-
-
-def test_names_of_new_files_and_renames_are_synced(tmp_path: Path, monkeypatch):
-    synced: list[Path] = []
-    for module in ("rows", "files"):
-        monkeypatch.setattr(f"midchart.core.storage.{module}.sync_folder", synced.append)
-    folder = tmp_path / "items"
-    table = store(folder)
-    table.reopen()
-    assert synced == [tmp_path]  # the folder of the tables
-    table.append("rows", row(0))
-    assert synced[1:] == [folder]  # the journal
-    table.close()
-    (folder / "rows.jsonl").write_bytes(encode(row(0)) + b"{\n")
-    table.reopen()
-    assert synced[2:] == [folder, folder]  # the file set aside, the journal's rename
-    table.compact()
-    assert synced[4:] == [folder, folder]  # the Parquet's rename, the journal's removal

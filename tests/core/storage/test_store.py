@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -19,14 +18,12 @@ from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.storage.rows import (
     FinishedTable,
-    LineWriter,
     RowStore,
     compact,
     cursor,
     encode,
     query,
     reopen,
-    repair,
     source,
 )
 
@@ -100,7 +97,7 @@ def test_a_file_of_other_columns_reads_as_the_declared_ones(
     assert rows_store.select("rows", "key, n", "n = 3") == [{"key": "k3", "n": 3}]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.text(max_size=60), st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)))
 def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float | None):
     folder = tmp_path_factory.mktemp("any")
@@ -112,12 +109,6 @@ def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float 
     assert list(rows_store.table("rows")) == [wanted]
     reopen(folder, "rows")
     assert list(read_lines(folder / "rows.jsonl")) == [wanted]
-
-
-def test_a_lone_surrogate_becomes_a_question_mark(tmp_path: Path):
-    rows_store = store(tmp_path)
-    rows_store.append("rows", row(1, text="a\ud800b"))
-    assert next(rows_store.table("rows"))["text"] == "a?b"
 
 
 HALF = len(encode(row(5))) - 1
@@ -165,14 +156,6 @@ def test_appending_to_a_partly_written_file_cuts_it_first(tmp_path: Path):
     assert path.read_bytes() == complete + encode(row(5))
 
 
-def test_a_file_of_one_partial_line_is_repaired(tmp_path: Path):
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(b'{"key"')
-    assert repair(path) == 6
-    assert path.read_bytes() == b""
-    assert repair(path) == repair(tmp_path / "none") == 0
-
-
 def test_append_refuses_a_known_key_and_a_strange_column(tmp_path: Path):
     rows_store = filled(tmp_path)
     with pytest.raises(ValueError, match="has a row with the key k1"):
@@ -210,73 +193,6 @@ def test_failed_rows_are_removed_by_one_rewrite_and_only_where_there_are_any(tmp
     assert [r["key"] for r in store(tmp_path).table("rows")] == [f"k{i}" for i in range(5)]
 
 
-def _steps(folder: Path, work, monkeypatch) -> int:
-    """Run ``work`` and die at its first, second, … change of the folder; how many there were."""
-    real = {"replace": Path.replace, "unlink": Path.unlink}
-    step = 0
-    while True:
-        left = [step]
-
-        def dying(name, left=left):
-            def change(self, *args, **kw):
-                if left[0] == 0:
-                    raise KeyboardInterrupt
-                left[0] -= 1
-                return real[name](self, *args, **kw)
-
-            return change
-
-        for name in real:
-            monkeypatch.setattr(Path, name, dying(name))
-        try:
-            work()
-            return step
-        except KeyboardInterrupt:
-            step += 1
-        finally:
-            monkeypatch.undo()
-        assert list(store(folder).table("rows")) == [row(i) for i in range(5)]
-        assert step < 20
-
-
-_PEAK = """
-import resource, sys
-from pathlib import Path
-from midchart.core.storage.rows import compact
-from tests.core.storage.test_store import SCHEMA, filled
-
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-
-folder, count = Path(sys.argv[1]), int(sys.argv[2])
-filled(folder / "small", 2).compact()
-rows = filled(folder / "large", count, "x" * 10_000)
-rows.close()
-before = peak()
-rows.compact()
-print(peak() - before)
-"""
-
-
-@pytest.mark.slow
-def test_compaction_holds_a_part_of_the_rows(tmp_path: Path):
-    rows, megabytes = 25_000, 250
-    command = [sys.executable, "-c", _PEAK, str(tmp_path), str(rows)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    assert int(done.stdout) < megabytes
-
-
-def test_reads_are_complete_after_a_kill_anywhere_in_compaction(tmp_path: Path, monkeypatch):
-    filled(tmp_path).close()
-    # Removing an old part, renaming the new one, removing the journal.
-    assert _steps(tmp_path, lambda: compact(tmp_path, "rows", SCHEMA, {}), monkeypatch) == 3
-    assert [p.name for p in tmp_path.iterdir()] == ["rows.parquet"]
-    # And back: removing an old part, renaming the journal, removing the Parquet.
-    assert _steps(tmp_path, lambda: reopen(tmp_path, "rows"), monkeypatch) == 3
-    assert [p.name for p in tmp_path.iterdir()] == ["rows.jsonl"]
-    assert list(read_lines(tmp_path / "rows.jsonl")) == [row(i) for i in range(5)]
-
-
 def test_readers_never_see_rows_doubled_or_missing_while_files_move(tmp_path: Path):
     filled(tmp_path, 50).close()
     seen: list[int] = []
@@ -290,13 +206,13 @@ def test_readers_never_see_rows_doubled_or_missing_while_files_move(tmp_path: Pa
     threads = [threading.Thread(target=read) for _ in range(2)]
     for thread in threads:
         thread.start()
-    for _ in range(25):
+    for _ in range(8):
         compact(tmp_path, "rows", SCHEMA, {})
         reopen(tmp_path, "rows")
     stop.set()
     for thread in threads:
         thread.join()
-    assert len(seen) > 10
+    assert len(seen) > 3
     assert set(seen) == {50}
 
 
@@ -375,15 +291,6 @@ def test_a_line_that_no_log_has_is_not_read(tmp_path: Path, monkeypatch):
     path.write_text('{"n": 1}\n' + "a" * 1000)
     with pytest.raises(DataError, match=r"events.jsonl:2: has a line of more than"):
         list(read_lines(path))
-
-
-def test_the_log_has_one_line_per_row(tmp_path: Path):
-    journal = LineWriter(tmp_path / "j.jsonl")
-    journal.append({"text": "two\nlines"})
-    journal.close()
-    journal.close()
-    (line,) = (tmp_path / "j.jsonl").read_text().splitlines()
-    assert json.loads(line) == {"text": "two\nlines"}
 
 
 def test_a_column_may_have_the_name_of_a_word_of_sql(tmp_path: Path):
