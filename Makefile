@@ -11,7 +11,7 @@ UNLOCKED := torch triton cuda-bindings cuda-pathfinder cuda-toolkit nvidia-cubla
 	nvidia-cusolver nvidia-cusparse nvidia-cusparselt-cu13 nvidia-nccl-cu13 nvidia-nvjitlink \
 	nvidia-nvshmem-cu13 nvidia-nvtx
 
-.PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench bench-pages screenshots \
+.PHONY: app test check demo lint types contracts wheel unit slow screens planted fuzz browser packaged-browser bench screenshots \
 	lock advisories clean docs
 
 # Modules are compiled once, by the first process that imports them, and not again by each of the many
@@ -117,10 +117,6 @@ fuzz: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench
-
-# Times, messages and processor time of every page and of the clicks on page Patient, in a browser.
-bench-pages: $(VENV)/.test browser
-	$(BIN)/python -m tests.browser.bench_pages
 
 # The pictures of README and docs.
 screenshots: $(VENV)/.test browser

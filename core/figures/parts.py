@@ -167,7 +167,7 @@ def category_axis(labels: Sequence[str], margin: float = 0.4) -> dict[str, Any]:
     """An x axis of categories at 0, 1, 2 …, so that series can be shifted side by side."""
     return {
         "tickvals": list(range(len(labels))),
-        "ticktext": list(labels),
+        "ticktext": [for_screen(label, html=True) for label in labels],
         "tickangle": 0,
         "range": [-margin, len(labels) - 1 + margin],
         "showgrid": False,

@@ -60,24 +60,3 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     shared.goto(address)
     expect(shared.locator(".mc-facts dd").first).to_have_text(question)
     shared.context.close()
-
-
-def test_another_baseline_and_judge_are_kept_in_the_address(watch, run):
-    page = watch.go(f"/arms?run={run}&view=pairs&baseline=bm25", "Arms")
-    expect(page.locator(".mc-headline")).to_contain_text("BM25")
-    expect(page.get_by_role("combobox", name="Baseline")).to_have_value("BM25")
-    page.get_by_role("combobox", name="Judge").click()
-    page.get_by_role("option").nth(1).click()
-    page.wait_for_url("**judge=**")
-    watch.settled()
-    assert "baseline=bm25" in page.url and "view=pairs" in page.url
-
-
-def test_another_question_is_chosen_in_the_picker_and_kept_in_the_address(watch, run):
-    page = watch.go(f"/arms?run={run}", "Arms")
-    page.get_by_role("combobox", name="Question").click()
-    page.get_by_role("option", name=TITLES["evidence"]).click()
-    page.wait_for_url("**view=evidence**")
-    watch.settled()
-    expect(page.locator(".js-plotly-plot").first).to_be_visible()
-    watch.fits()

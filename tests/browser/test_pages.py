@@ -80,35 +80,6 @@ def test_the_ways_in_lead_where_they_say(watch):
     watch.settled()
 
 
-def test_home_is_one_screen_and_answers_begin_high(watch, run):
-    """At 1360 × 900 nothing of Home is out of sight; what each page is for begins above 400 px,
-    and above 500 px at 390 × 844."""
-    first = {
-        "/": ".mc-headline",
-        f"/runs?run={run}": "[data-testid=stDataFrame]",
-        "/runs?view=New+run": "[data-testid=stMultiSelect]",
-        "/data": "[data-testid=stFileUploader]",
-    }
-    for path, seen in first.items():
-        page = watch.go(path, PLACES[path.split("?")[0]])
-        for _ in watch.looks():
-            most = 400 if watch.looked == 0 else 500
-            assert page.locator(seen).first.bounding_box()["y"] < most, path
-        watch.look(0)
-    watch.go("/", "Home")
-    main = page.get_by_test_id("stMain")
-    assert main.evaluate("e => e.scrollHeight - e.clientHeight") <= 0
-
-
-def test_a_download_brings_the_numbers(watch):
-    page = watch.go("/arms", "Arms")
-    page.locator("[class*=st-key-downloads_] button").first.click()
-    with page.expect_download() as coming:
-        page.get_by_test_id("stDownloadButton").get_by_text("CSV").first.click()
-    text = coming.value.path().read_text()
-    assert text.startswith("arm,") and "Recency only" in text
-
-
 def test_a_run_is_watched_and_cancelled_from_any_page(watch, server):
     with workspace_at(server.data.parent):
         api.enqueue({**preset("demo"), "name": "long one"})

@@ -51,15 +51,6 @@ def test_the_answer_and_its_evidence_are_seen_at_once_and_read_around_in_one_cli
     ).to_be_in_viewport()
 
 
-def test_the_record_opens_at_the_mark_and_not_at_the_top_of_the_note(on_records):
-    page = opened(on_records)
-    expect(page.locator(".viewer .sentence.current").first).to_be_attached()
-    scroll = page.locator(".viewer .scroll").bounding_box()
-    mark = page.locator(".viewer .sentence.current").first.bounding_box()
-    assert scroll["y"] <= mark["y"] <= scroll["y"] + scroll["height"]
-    assert page.evaluate("document.activeElement.tagName") == "BODY", "it takes no focus"
-
-
 def test_hostile_text_is_shown_and_does_nothing(on_records):
     page = opened(on_records)
     expect(page.locator(".viewer .scroll")).to_contain_text("<script>alert(1)</script> <|im_end|>")
@@ -85,24 +76,3 @@ def test_next_evidence_and_a_click_on_a_marker_open_their_entries_quickly(on_rec
     assert entry.get_attribute("data-event") == stays, (
         "the selection's reset does not close what was opened"
     )
-
-
-def test_the_address_opens_the_same_view_and_holds_no_words(on_records):
-    page = opened(on_records)
-    page.get_by_text("Time", exact=True).click()
-    on_records.settled()
-    page.wait_for_url("**axis=Time**")
-    for word in ("9001", "colonoscopy", "male", "69"):
-        assert word not in page.url.lower().split("?")[1]
-    page.goto(page.url)
-    page.locator(".viewer .row").first.wait_for()
-    expect(page.get_by_role("radio", name="Time")).to_be_checked()
-
-
-def test_the_evidence_in_its_notes_can_be_exported(on_records):
-    page = opened(on_records)
-    page.get_by_text("Settings and files").click()
-    with page.expect_download() as coming:
-        page.get_by_role("button", name="Evidence in its notes, HTML").click()
-    text = coming.value.path().read_text()
-    assert "<script" not in text and "default-src 'none'" in text

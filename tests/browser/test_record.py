@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from midchart.core import api
-from tests.browser.conftest import WIDER, Server, Watch
+from tests.browser.conftest import Server, Watch
 from tests.support.patient_cohort import FIRST
 
 pytestmark = pytest.mark.browser
@@ -97,21 +97,6 @@ def test_search_counts_all_hits_and_walks_over_them(on_records):
     expect(count).to_have_text("No sentence holds these words")
 
 
-def test_filters_by_type_and_date_show_these_entries_alone(on_records):
-    page = open_record(on_records, "hand")
-    page.get_by_role("button", name="Notes 2").click()
-    expect(page.locator(".viewer .row")).to_have_count(2)
-    assert page.locator(".viewer .row.line").count() == 0
-    page.get_by_label("From this date").fill("2012-07-01")
-    expect(page.locator(".viewer .row")).to_have_count(1)
-    expect(page.locator(".viewer .row .head")).to_contain_text("2012-12-26")
-    page.get_by_label("To this date").fill("2012-08-01")
-    expect(page.locator(".viewer")).to_contain_text("No entry passes these filters.")
-    page.get_by_role("button", name="Show all entries").click()
-    expect(page.locator(".viewer")).to_contain_text("60 entries")
-    assert "2012-07" not in page.url and "Notes" not in page.url
-
-
 def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, records):
     page = open_record(on_records, "hand")
     keep_question(page, "What was seen?")
@@ -135,32 +120,6 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, rec
     expect(page.locator(".viewer .sentence[aria-checked=true]")).to_contain_text("Seen for follow")
 
 
-def test_quick_marks_are_all_saved(on_records, records):
-    page = open_record(on_records, "hand")
-    keep_question(page, "Which readings came last?")
-    page.locator(".viewer .scroll").focus()
-    for _ in range(4):
-        page.keyboard.press("Tab")
-        page.keyboard.press(" ")
-    saved(page, 4)
-    assert len(marked(records)) == 4
-
-
-def test_a_sentence_reached_by_tab_keeps_the_focus_while_the_last_mark_is_saved(
-    on_records, records
-):
-    page = open_record(on_records, "hand")
-    keep_question(page, "Which reading was second?")
-    page.locator(".viewer .scroll").focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press(" ")
-    page.keyboard.press("Tab")
-    saved(page, 1)  # drawn again meanwhile
-    page.keyboard.press(" ")
-    saved(page, 2)
-    assert len(marked(records)) == 2
-
-
 def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
     page = open_record(on_records, "hand")
     keep_question(page, "What was written first?")
@@ -175,24 +134,6 @@ def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
     page.locator(".viewer .row").first.wait_for()
     expect(page.locator(".viewer .status[data-saved=yes]")).to_be_attached()
     assert len(marked(records)) == 2
-
-
-def test_the_search_does_not_take_the_focus_from_another_field(on_records):
-    page = open_record(on_records, "hand")
-    page.get_by_role("searchbox", name="Search in the record").fill("lab")
-    field = page.get_by_role("combobox", name="Question", exact=True)
-    field.focus()
-    expect(page.locator(".viewer output")).to_contain_text("hits in")
-    page.wait_for_timeout(300)
-    expect(field).to_be_focused()
-
-
-def test_it_fits_a_phone(on_records):
-    page = open_record(on_records, "hand")
-    for _ in on_records.looks():
-        assert page.evaluate(WIDER) <= 0
-        scroll = page.locator(".viewer .scroll")
-        assert scroll.evaluate("(e) => e.scrollWidth - e.clientWidth") <= 0
 
 
 def test_a_record_of_20000_events_stays_fluid(on_records, records):

@@ -12,16 +12,6 @@ from tests.browser.test_pages import no_trouble
 pytestmark = pytest.mark.browser
 
 
-def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
-    for query, text in (
-        (f"run={run}", "Select|Log and folder"),
-        ("view=New+run", "What to compare"),
-    ):
-        page = watch.go(f"/runs?{query}", "Runs")
-        expect(page.get_by_text(re.compile(text)).first).to_be_visible()
-        watch.fits()
-
-
 def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server, run):
     page = watch.go("/runs?view=New+run", "Runs")
     page.get_by_text("Advanced").click()
@@ -47,18 +37,3 @@ def test_a_run_is_composed_started_watched_to_its_end_and_compared(watch, server
     assert f"runs={run}" in page.url and f"runs={new}" in page.url
     expect(page.get_by_test_id("stDataFrame")).to_have_count(2)
     assert "demo" not in page.url.removeprefix(watch.home), "names stay out of the address"
-
-
-def test_text_that_is_being_typed_stays_when_the_run_on_top_ends(watch):
-    page = watch.go("/runs?view=New+run", "Runs")
-    page.get_by_text("Advanced").click()
-    questions = page.get_by_role("spinbutton", name="Number of questions")
-    questions.fill("1")
-    questions.press("Enter")
-    page.get_by_role("button", name="Start run").click()
-    search = page.get_by_role("textbox", name="Search")
-    expect(page.locator(".st-key-queue")).to_be_visible()
-    search.fill("begun")  # not yet entered
-    expect(page.locator(".st-key-queue")).to_have_count(0)
-    watch.settled()
-    expect(search).to_have_value("begun")

@@ -81,14 +81,6 @@ def test_a_marker_of_a_gate_or_of_weights_opens_the_sequences_of_its_attention(
     assert app.session_state["attended"] == ["gated_differential"]
 
 
-def test_the_task_comes_from_the_address(run):
-    app = open_page("forecast", view="areas", task="lab_hyperkalemia")
-    assert app.selectbox(key="task").value == "lab_hyperkalemia"
-    assert set(app.dataframe[0].value["prevalence"]) == {"2.4 %"}
-    assert "Hyperkalemia: better than Softmax" in plain_text(app)
-    assert open_page("forecast").selectbox(key="task").value == TASK
-
-
 def test_a_run_that_holds_little_yet_reports_it_and_what_failed(home, monkeypatch):
     tables = {name: [] for name in forecast_report.tables()}
     failed = {"task": TASK, "variant": "h2o", "seed": 1, "reason": "out of memory"}
@@ -98,46 +90,6 @@ def test_a_run_that_holds_little_yet_reports_it_and_what_failed(home, monkeypatc
     assert "partial" in plain_text(app) and 'class="mc-headline"' not in plain_text(app)
     assert app.progress[0].value == pytest.approx(100 * 9 / 26, abs=1)
     assert app.dataframe[0].value["reason"].tolist() == ["out of memory"]
-
-
-def test_a_run_of_baselines_alone_breaks_no_view(home, monkeypatch):
-    tables = forecast_report.tables()
-    for name in tables:
-        tables[name] = [
-            row for row in tables[name] if row.get("variant") in forecast_report.BASELINES
-        ]
-    shown(monkeypatch, forecast_report.status(), tables)
-    for one in api.views_of(forecast_report.report("", tables)):
-        assert "has no Softmax to compare with" in plain_text(open_page("forecast", view=one.name))
-
-
-def test_a_p_that_is_not_estimable_is_shown_with_its_reason(home, monkeypatch):
-    reason = "all positive labels are of one patient"
-    tables = forecast_report.tables()
-    for row in tables["summary"]:
-        if row["difference"] is not None:
-            row |= {"not_estimable": reason, "holm_p": float("nan")}
-    shown(monkeypatch, forecast_report.status(), tables)
-    frame = open_page("forecast", view="differences").dataframe[0].value
-    assert len(frame) == 7 and set(frame["not estimable"]) == {reason}
-    assert not frame.iloc[:, 1].str.contains("p =|p <").any()
-
-
-def test_the_mean_over_tasks_is_shown_with_its_interval_and_what_it_covers(run):
-    frame = open_page("forecast", view="mean").dataframe[0].value
-    row = frame.set_index("variant").loc[api.title("variant", "differential")]
-    assert row["mean difference over tasks"] == "+0.5 [−1.5, +2.5]"
-    assert (row["n"], row["of tasks"]) == (2, 2)
-    assert row["lowest"] < 0 < row["highest"]
-
-
-def test_the_papers_figures_stand_next_to_ours(run):
-    app = open_page("forecast", view="paper")
-    assert app.selectbox(key="task").options == ["anemia", "hyperkalemia"], "the run's own tasks"
-    frame = app.dataframe[0].value
-    assert len(frame) == 8 and set(frame["paper auroc"]) == {0.764}
-    assert list(frame.iloc[:, 0])[:2] == ["anemia, Softmax", "anemia, Differential"]
-    assert set(frame["AUROC"]) == {"0.700 [0.670, 0.730]"}
 
 
 def test_hostile_names_stay_text_in_figures(home, monkeypatch):

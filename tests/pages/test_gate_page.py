@@ -75,25 +75,6 @@ def test_each_view_has_its_figure_their_numbers_and_the_conclusion(run, view):
     assert "held-out patients" in page_text(app) and 'class="mc-headline"' in page_text(app)
 
 
-def test_the_ablation_holds_every_variant_with_intervals(run):
-    app = open_page("gate", measure="auroc")
-    frame = app.dataframe[0].value
-    assert len(frame) == 29
-    assert frame.iloc[:, 1].str.contains(r"\[0\.").all() and set(frame["n"]) == {32}
-    app.selectbox(key="measure").set_value("evidence_recall").run()
-    assert set(app.dataframe[0].value["n"]) == {36}, "the questions with evidence"
-
-
-def test_a_variant_is_chosen_by_address_and_the_standard_comes_first(run):
-    app = open_page("gate", view="calibration")
-    first = gate_report.tables()["calibration"][0]["variant"]
-    assert app.selectbox(key="of_variant").value == first
-    name = "n=4 dim=128 deep"
-    app = open_page("gate", view="calibration", of_variant=name)
-    assert app.selectbox(key="of_variant").value == name
-    assert app.dataframe[0].value.shape == (2, 5), "four bins before and after scaling"
-
-
 def test_a_run_that_holds_little_yet_says_so(home, monkeypatch):
     now = gate_report.status(state="running")
     empty = {name: [] for name in gate_report.tables()}
@@ -103,34 +84,6 @@ def test_a_run_that_holds_little_yet_says_so(home, monkeypatch):
     monkeypatch.setattr(api, "report", lambda run: gate_report.report(run, empty))
     assert not figures_of(open_page("gate"))
     assert app.progress[0].value == pytest.approx(100 * 12 / 34, abs=1)
-
-
-def test_failed_variants_are_listed_with_their_reasons(run, monkeypatch):
-    rows = gate_report.tables() | {
-        "failures": [{"variant": "n=3", "reason": "no memory", "count": 1}]
-    }
-    report = gate_report.report("", rows)
-    report["items"]["failed"] = 1
-    show_run(monkeypatch, run, lambda run: report)
-    app = open_page("gate")
-    assert app.dataframe[-1].value["reason"].tolist() == ["no memory"]
-    app = open_page("gate", view="missed")
-    assert app.dataframe[0].value["reason"].tolist() == ["no memory"]
-
-
-def test_the_papers_figures_are_shown_with_ours(run, monkeypatch):
-    ours = {"table": "gate_ablation", "paper_low": 0.96, "paper_high": 1.0, "paper_n": None}
-    rows = [
-        ours | {"factor": "ngram", "value": "3", "paper_recall": 0.981, "recall": 0.5, "low": 0.4,
-                "high": 0.6, "n": None},
-        ours | {"factor": "dim", "value": "64", "paper_recall": 0.9, "recall": None, "low": None,
-                "high": None, "n": None},
-    ]  # fmt: skip
-    report = gate_report.report("", gate_report.tables() | {"published": rows})
-    show_run(monkeypatch, run, lambda run: report)
-    frame = open_page("gate", view="paper").dataframe[0].value
-    assert frame["paper recall"].tolist() == ["98.1 %"], "of what this run has"
-    assert frame.iloc[:, 1].tolist() == ["50.0 % [40.0, 60.0]"]
 
 
 def test_a_gate_run_is_none_of_the_arms_pages_runs(run):

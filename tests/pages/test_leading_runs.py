@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from midchart.core import api
-from midchart.core.results.report import UNFINISHED
 from midchart.core.runs.directory import find_run
 from midchart.pages.ui import state
 from tests.support.app_data import make_cohort, make_run
@@ -51,28 +48,3 @@ def test_a_page_opens_the_finished_run_though_a_cancelled_one_is_newer(runs):
     assert app.selectbox(key="run").value == finished
     assert 'class="mc-headline"' in page_text(app)
     assert "first" in page_text(open_page("home"))
-
-
-def test_a_cancelled_run_is_marked_and_concludes_nothing(runs):
-    _, cancelled = runs
-    app = open_page("arms", run=cancelled, view="pairs")
-    text = page_text(app)
-    assert app.selectbox(key="run").value == cancelled
-    assert 'class="mc-headline"' not in text
-    assert "A run has no conclusion before it has finished" in text
-    assert set(app.dataframe[0].value["verdict"].dropna()) <= {UNFINISHED}
-    tables = api.report(cancelled)["tables"]
-    assert {row["verdict"] for row in tables["paired"]} == {UNFINISHED}
-    assert {row["verdict"] for row in api.compared(cancelled, "bm25")["paired"]} == {UNFINISHED}
-
-
-def test_without_a_finished_run_no_other_is_a_result(runs):
-    finished, _ = runs
-    moved = find_run(finished).path
-    away = moved.parent.parent / "away"
-    shutil.move(moved, away)
-    try:
-        assert "No finished run yet" in page_text(open_page("home"))
-        assert 'class="mc-headline"' not in page_text(open_page("arms"))
-    finally:
-        shutil.move(away, moved)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import pandas as pd
-import plotly.graph_objects as go
 import pytest
 from hypothesis import given
 from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
-from midchart.core import api
 from midchart.core.format import MARKDOWN
-from midchart.pages.ui.shared import chart, formats, marks, results
+from midchart.pages.ui.shared import formats
 from midchart.pages.ui.shared.marks import for_screen, looks_marked
-from midchart.pages.ui.shared.tables import configuration
 from tests.support import app_data
 
 pytestmark = pytest.mark.slow
@@ -33,14 +29,6 @@ def test_nothing_that_markdown_reads_is_left_bare(text):
 @pytest.mark.parametrize("text", ["![x](y)", "a $b$", "`a`", ":material/home:", "<b>", "*a*"])
 def test_what_could_be_more_than_words_is_noticed(text):
     assert looks_marked(text) and not looks_marked("bm25 · k=5 (offline), R_1")
-
-
-def test_a_long_prompt_is_cut_in_the_middle_and_reports_it():
-    text = "HEAD" + "x" * marks.LONG_PROMPT + "TAIL <b>"
-    shown = marks.prompt_html(text)
-    assert "HEAD" in shown and "TAIL &lt;b&gt;" in shown, "a prompt ends with the question"
-    assert "… 12 characters not shown …" in shown, "4 and 8 more than are shown"
-    assert "not shown" not in marks.prompt_html(text[: marks.LONG_PROMPT])
 
 
 def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
@@ -79,31 +67,6 @@ def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
     assert "The item in this link was not found" in app.info[0].value
 
 
-def test_where_one_of_several_runs_ends_the_page_is_drawn_again(monkeypatch):
-    run = {
-        "name": "n", "status": "running", "planned": 2, "done": 0, "failed": 0, "note": "",
-        "group": "", "data": "", "imported": False, "rate": None,
-        "seconds_left": None, "queue_number": None,
-    }  # fmt: skip
-    both = [{**run, "run": "a"}, {**run, "run": "b"}]
-    lists = iter([both, both[1:]])  # one ends between the page's look and the panel's
-    monkeypatch.setattr(api, "any_active", lambda: True)
-    monkeypatch.setattr(api, "status", lambda run=None: next(lists, both[1:]))
-
-    def script():
-        import streamlit as st
-
-        from midchart.pages.ui.runs import panel
-
-        st.session_state["drawn"] = st.session_state.get("drawn", 0) + 1
-        panel.status_line()
-
-    app = AppTest.from_function(script).run()
-    assert not app.exception
-    assert app.session_state["drawn"] == 2
-    assert [one.key for one in app.button] == ["cancel_b"]
-
-
 def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
     for name in ("one", "two"):
         app_data.make_cohort(empty / "data", name)
@@ -130,37 +93,17 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
     assert go("Patient").value == "two"
 
 
-def test_columns_of_a_table_have_titles_and_meanings():
-    frame = pd.DataFrame(columns=["arm", "AUROC", "n", "time"])
-    shown = configuration(frame, {"arm": "method", "n": None, "time": {"label": "seconds"}})
-    assert shown["arm"]["label"] == "method"
-    assert shown["AUROC"]["help"] and shown["n"] is None and shown["time"]["label"] == "seconds"
-
-
 def test_a_missing_number_is_shown_as_a_dash():
     def script():
-        import pandas as pd
+        import pandas
 
         from midchart.pages.ui.shared import tables
 
-        tables.table(pd.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
+        tables.table(pandas.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
 
     app = AppTest.from_function(script).run()
     assert not app.exception
     assert app.dataframe[0].proto.placeholder == "–"
-
-
-def test_a_figures_own_margin_has_priority_over_the_template():
-    styled = chart.style(go.Figure(layout={"margin": {"t": 3}}))
-    assert styled.layout.margin.t == 3
-    assert styled.layout.template.layout.margin.t == 28
-    assert styled.layout.template.layout.xaxis.automargin
-
-
-def test_a_title_with_a_comma_is_quoted_in_a_list():
-    labels = ("bm25", "bm25_ranked", "bm25 k=5")
-    text = results.with_titles("arm", labels, f"selections of {', '.join(labels)}")
-    assert text == "selections of BM25, “BM25, by relevance”, “BM25, k = 5”"
 
 
 def test_numbers_in_words():
@@ -175,8 +118,3 @@ def test_numbers_in_words():
         "p = 1.000",
     ]
     assert formats.compact(3_140_000) == "3.1 million"
-
-
-def test_where_prompts_were_cut_in_words():
-    assert results.cut_at(900, 1200) == "cut at 900–1,200 tokens"
-    assert results.cut_at(900, 900) == "cut at 900 tokens"

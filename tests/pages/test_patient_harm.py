@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.pages.ui.patient import harm, model, opening, screen
-from tests.pages.test_patient_marks import PIECES, PROTOCOL, RECORD, prompted, view_of
+from tests.pages.test_patient_marks import PIECES, prompted, view_of
 from tests.support.pages import page_at, page_html, page_text
 from tests.support.run_helpers import (
     finished_run,
@@ -74,17 +74,6 @@ def test_what_controls_did_is_not_the_headline():
     assert alone is not None and not alone.harmful, "no method was wrong"
 
 
-def test_a_refusal_is_no_answer_and_an_unparsed_one_is_not_judged():
-    silent = judged(HELD, "Not documented.", "incorrect", refusal=True)
-    unclear = judged(OTHER, "maybe", "unparsed")
-    assert harm.sentences([silent, unclear], PIECES, "x") == (
-        "The evidence was in the prompt: BM25 still gave no answer.",
-        "Not judged: HYBRID.",
-        True,
-    )
-    assert harm.sentences([unclear], PIECES, "x") is None
-
-
 def test_right_answers_are_no_harm_also_after_the_evidence_was_dropped():
     views = [judged(HELD, "x", "correct"), judged(GONE, "x", "correct")]
     sentences = harm.sentences(views, PIECES, "x")
@@ -95,14 +84,6 @@ def test_right_answers_are_no_harm_also_after_the_evidence_was_dropped():
         False,
     )
     assert 'class="mc-alarm mc-held"' in screen.verdict(views, PIECES, "x")[0]
-
-
-def test_of_several_pieces_it_says_how_many_were_in_the_prompt():
-    gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
-    pieces = model.evidence_pieces(RECORD, gold, PROTOCOL)
-    sentences = harm.sentences([judged(view_of("bm25", "e0"), "y", "incorrect")], pieces, "x")
-    assert sentences is not None
-    assert sentences.headline == ("1 of 2 pieces of evidence was in the prompt: BM25 answered “y”.")
 
 
 @pytest.mark.parametrize(

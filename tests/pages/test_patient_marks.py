@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import re
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -22,8 +20,7 @@ from midchart.core.types import Kept, Prompt
 from midchart.pages.ui.arms import contexts
 from midchart.pages.ui.patient import export, model, panel, prompts, screen
 from midchart.pages.ui.patient.model import ArmView, Choice
-from midchart.pages.ui.shared import marks, tables, verdicts
-from midchart.pages.ui.shared.marks import DROPPED_EVIDENCE, KEPT, KEPT_EVIDENCE, Mark
+from midchart.pages.ui.shared import marks, tables
 
 HOSTILE = '<script>alert(1)</script> <img src=x onerror="y"> <|im_end|> & "q"'
 NOTE = f"Seen today.\nMetformin was stopped in May.\n{HOSTILE}\nFollow-up in two weeks."
@@ -92,9 +89,6 @@ def prompted(view: ArmView, *cut: str, tokens: int = 512) -> ArmView:
 def test_a_piece_is_kept_cut_from_the_prompt_or_dropped(view, status, words):
     [piece] = PIECES
     assert (view.status(piece), view.status_words(piece)) == (status, words)
-    assert f", under BM25: {words}.</p>" in export.evidence_page(CHOICE, [view], PIECES)
-    document = json.loads(export.as_json(CHOICE, [view], PIECES))
-    assert document["evidence"][0]["status"] == {"bm25": words}
 
 
 @given(st.data())
@@ -137,27 +131,6 @@ def test_the_page_and_a_run_s_tables_agree_on_all_pieces_and_any_piece(data: st.
         assert (view.held(pieces) == len(pieces)) == all_pieces
 
 
-def test_the_panel_tells_evidence_in_the_prompt_from_evidence_that_was_cut():
-    units = api.sentences(RECORD, PROTOCOL)
-    shown, lost = (
-        prompted(view_of(name, "e2.0", "e2.1"), *cut, tokens=tokens)
-        for name, cut, tokens in (("bm25", (), 900), ("full", ("e2.1", "e2.0"), 512))
-    )
-    units = [unit for unit in units if unit.span.event == 2]
-    html = panel.entry_html(RECORD, 2, shown, [shown, lost], PIECES, units)
-    assert ">kept evidence</span>" in html and ">kept</span>" in html
-    html = panel.entry_html(RECORD, 2, lost, [shown, lost], PIECES, units)
-    [mark] = re.findall(r'<mark class="mc-lostgold">(.*?)</mark>', html)
-    assert "cut evidence <small>at 512 tokens, kept by BM25" in mark
-    assert html.count('class="mc-lost"') == 1 and "mc-held" not in html
-    assert "dropped evidence" not in html
-    rows = export.frame(CHOICE, [lost], PIECES)
-    assert dict(zip(rows["sentence"], rows["status"], strict=True)) == {
-        "e2.0": "cut", "e2.1": "cut evidence",
-    }  # fmt: skip
-    assert model.first_event(PIECES, lost) == 2
-
-
 def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     def row(label: str, cut: list[str], tokens: int | None) -> dict[str, object]:
         return {
@@ -177,20 +150,6 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
     assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
 
 
-def test_an_answer_that_did_not_end_by_itself_says_so_beside_its_verdict():
-    def row(label: str, ended: str | None) -> dict[str, object]:
-        return {
-            "label": label, "selection": [{"id": "e0"}], "cut": [], "prompt_tokens": 9,
-            "prompt_cut": False, "verdicts": [], "status": "ok", "answer": "May",
-            "question_survived": True, "failure_kind": None, "ended": ended,
-        }  # fmt: skip
-
-    answers = [row("full", "length"), row("bm25", "stop"), row("mmr", None)]
-    full, bm25, mmr = contexts.arms_html(answers, RECORD, GOLD, PROTOCOL).split("<article")[1:]
-    assert "cut off at its largest number of tokens" in full
-    assert "cut off" not in bm25 and "cut off" not in mmr
-
-
 def test_two_prompts_side_by_side_mark_what_each_kept_cut_and_dropped_in_the_same_words():
     a = prompted(view_of("bm25", "e0", "e1"))
     b = prompted(view_of("full", "e0", "e1", "e2.1", "e3"), "e1", "e2.1")
@@ -201,11 +160,8 @@ def test_two_prompts_side_by_side_mark_what_each_kept_cut_and_dropped_in_the_sam
     assert [(line.id, line.label) for line in prompts.lines(b, gold, units)] == [
         ("e0", "kept"), ("e1", "cut"), ("e2.1", "cut evidence"), ("e3", "kept"),
     ]  # fmt: skip
-    assert prompts.shared_words(a, b) == (
-        "1 sentences are kept under both, 1 only under BM25, 1 only under FULL."
-    )
-    html = prompts.lines_html(b, gold, units, without=a.shown & b.shown)
-    assert "a: 1" not in html and 'class="mc-lostgold"' in html and "c: 3" in html
+    html = prompts.lines_html(b, gold, units)
+    assert 'class="mc-lostgold"' in html and "c: 3" in html
 
 
 def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it():
@@ -219,13 +175,6 @@ def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it
     html, _ = screen.verdict([cut, held], PIECES)
     assert ">cut evidence<" in html and "FULL: cut. DENSE kept it." in html
     assert screen.verdict([dropped], ()) == ("", ""), "nothing is said without located evidence"
-
-
-def test_of_several_pieces_the_mark_counts_those_that_an_arm_dropped():
-    gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
-    pieces = model.evidence_pieces(RECORD, gold, PROTOCOL)
-    html, _ = screen.verdict([view_of("bm25", "e0"), view_of("dense", "e0", "e3")], pieces)
-    assert "BM25: 1 of 2 dropped. DENSE kept all of it." in html
 
 
 OTHERS = [
@@ -294,22 +243,8 @@ def test_the_first_screen_has_evidence_reference_question_and_a_line_per_arm_in_
     assert [html.index(part) for part in parts] == sorted(html.index(part) for part in parts)
 
 
-@pytest.mark.parametrize(
-    ("gold", "says"),
-    [
-        (None, "cannot be evaluated"),
-        (api.Gold("q1", "May"), "has no evidence annotation"),
-        (api.Gold("q1", "May", ("x",)), "could not be located"),
-        (api.Gold("q1", "May", ("x", "y"), (api.Span(0, 0, 1),)), "1 of 2 pieces"),
-        (GOLD, ""),
-    ],
-)
-def test_unlocated_or_absent_evidence_is_stated(gold, says):
-    assert says in model.evidence_note(gold) and bool(says) == bool(model.evidence_note(gold))
-
-
 def test_hostile_text_is_inert_and_readable():
-    html = marks.note_html(NOTE, [Mark(START, END, KEPT)])
+    html = screen.passage(NOTE, START, len(NOTE))
     assert "<script" not in html and "<img" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&lt;|im_end|&gt;" in html
     assert marks.for_screen("a\x00b\u202ec", html=True) == "a\ufffdb[U+202E]c"
@@ -331,59 +266,11 @@ def test_invisible_characters_are_shown_by_their_code_point(show):
         assert f"U+{code:04X}" in shown.replace("\\", "")
 
 
-def test_a_mark_keeps_its_place_beside_invisible_characters():
-    text = "no\u200b\u200b evidence\U000e0041 here"
-    start = text.index("evidence")
-    shown = marks.marked(text, [Mark(start, start + len("evidence"), KEPT)])
-    tag = marks.tag(KEPT)
-    assert f'<mark class="mc-kept">{tag}evidence</mark>[U+E0041] here' in shown
-    assert shown.startswith("no[U+200B][U+200B] ")
-
-
 def test_a_table_shows_invisible_characters_and_its_download_keeps_them():
     frame = pd.DataFrame({"text": ["a\u200bb", None, "c"], "n": [1, 2, 3]})
     shown = tables.visible_frame(frame)
     assert list(shown["text"])[::2] == ["a[U+200B]b", "c"] and shown["text"].isna()[1]
     assert "a\u200bb" in tables.csv_bytes(frame).decode()
-
-
-def test_dropped_evidence_is_marked_in_place():
-    view, other = view_of("bm25", "e2.0"), view_of("dense", "e2.1")
-    units = [unit for unit in api.sentences(RECORD, PROTOCOL) if unit.span.event == 2]
-    html = panel.entry_html(RECORD, 2, view, [view, other], PIECES, units)
-    assert '<mark class="mc-kept"><span class="mc-tag">kept</span>Seen today.</mark>' in html
-    dropped = re.search(r'<mark class="mc-dropped">(.*?)</mark>', html)
-    assert dropped is not None
-    assert "dropped evidence" in dropped[1] and "kept by DENSE" in dropped[1]
-    assert "<u>Metformin was stopped in May.</u>" in dropped[1]
-    html = panel.entry_html(RECORD, 2, other, [view, other], PIECES, units)
-    assert 'class="mc-held"' in html and "mc-dropped" not in html
-
-
-def test_evidence_is_marked_the_same_way_when_a_whole_note_is_the_unit():
-    protocol = api.parse({"unit": "event"})
-    pieces = model.evidence_pieces(RECORD, GOLD, protocol)
-    assert pieces[0].ids == {"e2"}
-    none = ArmView("bm25", "BM25", api.Selection("p1", "q1", "bm25", (), 0))
-    units = [unit for unit in api.sentences(RECORD, protocol) if unit.span.event == 2]
-    html = panel.entry_html(RECORD, 2, none, [none], pieces, units)
-    assert html.count('class="mc-dropped mc-block"') == 1, "one border round the note"
-    assert html.count(">dropped evidence<") == 1, "and the word stands once"
-
-
-@given(
-    st.text(alphabet="ab <&\n", max_size=60),
-    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 60)), max_size=5),
-)
-def test_marking_never_changes_the_text(text, spans):
-    labels = (KEPT, KEPT_EVIDENCE, DROPPED_EVIDENCE)
-    pieces = [
-        Mark(min(a, b), min(max(a, b), len(text)), labels[i % 3]) for i, (a, b) in enumerate(spans)
-    ]
-    html = marks.note_html(text, pieces)
-    plain = re.sub(r'<span class="mc-tag">.*?</span>', "", html)
-    plain = re.sub(r"</?(?:mark|u|div)\b[^>]*>", "", plain)
-    assert plain.rstrip() == marks.for_screen(text, html=True).rstrip()
 
 
 def test_what_opens_first_is_the_dropped_evidence():
@@ -402,20 +289,6 @@ def test_export_holds_every_kept_and_every_dropped_sentence():
     assert frame.text[2].startswith("Metformin"), "dropped evidence carries its words"
     rows = list(csv.DictReader(io.StringIO(tables.csv_bytes(frame).decode())))
     assert rows[1]["kept_by"] == "recency" and rows[1]["score"] == ""
-    document = json.loads(export.as_json(CHOICE, views, PIECES))
-    assert document["evidence"][0]["status"] == {"bm25": "dropped"}
-    assert document["arms"][1] == {"arm": "dense", "problem": "no weights"}
-
-
-def test_the_exported_evidence_page_has_no_script_and_requests_nothing():
-    views = [view_of("bm25", "e2.0"), view_of("dense", "e2.1")]
-    choice = replace(CHOICE, instruction=replace(QUESTION, question="<b>When</b>?"))
-    page = export.evidence_page(choice, views, PIECES)
-    assert "&lt;b&gt;When" in page and "<script" not in page
-    assert "default-src 'none'" in page
-    assert not re.search(r"(?:src|href)\s*=|url\(|@import", page.replace("&lt;img src=x", ""))
-    assert page.count("<h2>") == 2 and page.count('class="mc-dropped"') == 1 + 2, "two legends"
-    assert export.evidence_page(choice, views, ()) == ""
 
 
 def test_the_prompt_marks_what_was_cut_and_says_when_the_question_is_lost():
@@ -473,39 +346,32 @@ def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():
     assert "Not judged: no reference answer." in html and "Reference answer" not in html
 
 
-def test_where_judges_differ_the_one_that_decides_is_named():
-    differ = {"exact": "incorrect", "token_overlap": "correct"}
-    html = verdicts.deciding_html(differ, "exact")
-    assert "Deciding judge: Exact values (offline)" in html
-    assert "incorrect value" in html and "reference" in html
-    assert "Deciding judge: Token overlap (offline)" in verdicts.deciding_html(
-        differ, "token_overlap"
-    )
-    assert "No deciding judge" in verdicts.deciding_html({"a": "correct", "b": "failed"}, "exact")
-    assert verdicts.deciding_html({"exact": "correct", "token_overlap": "correct"}, "exact") == ""
-
-
 @pytest.mark.parametrize(
-    ("line", "shown"),
+    ("line", "words"),
     [
         ("** Chief Complaint **", "Chief Complaint"),
         ("  **Plan**:", "Plan"),
         ("## History of Present Illness", "History of Present Illness"),
-        ("# <b>x</b>", "&lt;b&gt;x&lt;/b&gt;"),
+        ("2 ** 3 ** 4", None),
+        ("#1 of 3", None),
+        ("** **", None),
+        ("a ** b **", None),
     ],
 )
-def test_markup_of_headings_is_shown_as_a_heading(line: str, shown: str):
-    html = marks.note_html(f"{line}\nCough.", [])
-    assert f'<b class="mc-heading" role="heading" aria-level="4">{shown}</b>\nCough.' in html
+def test_headings_are_told_from_other_lines(line, words):
+    span = marks.heading_in(line, (0, len(line)))
+    assert (span and line[slice(*span)]) == words
 
 
-@pytest.mark.parametrize("line", ["2 ** 3 ** 4", "#1 of 3", "**", "** **", "a ** b **"])
-def test_other_lines_are_shown_as_they_are(line: str):
-    assert "mc-heading" not in marks.note_html(f"{line}\nCough.", [])
-
-
-def test_a_mark_over_a_heading_stays_in_place():
-    text = "** Plan **\nRest and drink, then come back in a week."
-    html = marks.note_html(text, [Mark(0, 10, KEPT)])
-    assert html.count("<mark") == 1
-    assert "Plan</mark></b>" in html
+def test_the_marks_of_an_entry_say_what_was_kept_cut_and_dropped():
+    kept, lost = view_of("bm25", "e2.0"), prompted(view_of("full", "e2.0", "e2.1"), "e2.0", "e2.1")
+    units = [unit for unit in api.sentences(RECORD, PROTOCOL) if unit.span.event == 2]
+    gold, arms = model.gold_ids(PIECES), model.arms_showing([kept, lost])
+    told = [
+        [(mark.label, mark.extra) for mark in panel.marks_of(units, view, gold, arms)]
+        for view in (kept, lost)
+    ]
+    assert told == [
+        [("kept", ""), ("dropped evidence", "")],
+        [("cut", "at 512 tokens"), ("cut evidence", "at 512 tokens")],
+    ]

@@ -6,8 +6,6 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as hyp
 
 from midchart.core import api
 from midchart.core.types import Sentence
@@ -19,9 +17,6 @@ from tests.support.pages import click, clickable, frame_with, page_html, page_te
 from tests.support.patient_cohort import FIRST
 
 pytestmark = pytest.mark.slow
-
-some = hyp.one_of(hyp.just(float("nan")), hyp.integers(-5, 5).map(float), hyp.floats(-9, 9))
-values_of = hyp.lists(some, min_size=1, max_size=60).map(np.array)
 
 
 def table_of(*scores: np.ndarray, k: int = 20) -> api.ScoreTable:
@@ -44,29 +39,6 @@ def table_of(*scores: np.ndarray, k: int = 20) -> api.ScoreTable:
         arms.append(api.ArmScores(f"arm{number}", values, picked, selected, threshold))
     events = np.arange(n) // 2
     return api.ScoreTable(sentences, events, events / max(events[-1], 1), times, tuple(arms))
-
-
-@given(values_of)
-def test_ranks_are_those_of_a_plain_sort(values):
-    known = [i for i, v in enumerate(values) if not np.isnan(v)]
-    plain = sorted(known, key=lambda i: (-values[i], i))
-    assert [plain.index(i) + 1 if i in known else 0 for i in range(len(values))] == list(
-        score_arrays.ranks(values)
-    )
-
-
-@given(values_of)
-def test_shades_keep_the_order_of_the_scores(values):
-    shades = score_arrays.shades(values)
-    known = ~np.isnan(values)
-    assert (np.isnan(shades) == ~known).all()
-    a, b = values[known], shades[known]
-    assert ((b >= -1e-12) & (b <= 1 + 1e-12)).all()
-    order = np.argsort(a)
-    assert (np.diff(b[order]) >= -1e-12).all()
-    assert all(len(set(b[a == v])) == 1 for v in a), "equal scores have one shade"
-    if len(set(a)) == len(a) > 1:
-        assert b.max() == pytest.approx(1) and b.min() == pytest.approx(0)
 
 
 @pytest.mark.parametrize("by", [ORDER, TIME])
@@ -122,15 +94,6 @@ def page(patient_page):
     return patient_page
 
 
-def test_the_explanation_opens_on_evidence_with_every_arms_verdict(page):
-    app = page.run()
-    assert not app.exception
-    shown = page_html(app)
-    assert 'class="mc-arms"' in shown and "mc-sentence" in shown
-    assert 'scope="row">BM25<' in shown and "Oracle" in shown
-    assert 'scope="row">Recency only<' not in shown.split("mc-arms")[-1], "it ranks no sentence"
-
-
 def test_a_kept_sentence_is_explained_by_its_terms(page, monkeypatch):
     clickable(monkeypatch)
     page.session_state["patient_scores_table"] = True
@@ -138,7 +101,8 @@ def test_a_kept_sentence_is_explained_by_its_terms(page, monkeypatch):
     shown = frame_with(app, "text")
     best = shown["BM25"].tolist().index("1 kept")
     click(app, "patient_scores", best, "date")
-    assert "the score." in page_text(app) and "yes, by score" in page_html(app)
+    assert "the score." in page_text(app)
+    assert "yes, by score" in set(frame_with(app, "kept from")["kept"])
     frame = frame_with(app, "part")
     assert frame["term"][0] == "colonoscopy" and frame["part"][0] > 0
     opened = app.session_state["patient_sentence"][2]
@@ -160,25 +124,6 @@ def test_a_marker_of_the_timeline_opens_its_entry_and_its_sentence(page, monkeyp
     assert f"sentence 4 of {len(units)}" in page_html(app)
     address = json.dumps(dict(app.query_params))
     assert FIRST not in address and units[3].id not in address
-
-
-def test_an_arm_without_terms_reports_it(page):
-    app = page.run()
-    by = next(s for s in app.segmented_control if (s.key or "").startswith("patient_explain_"))
-    by.set_value("oracle").run()
-    assert "cannot be decomposed" in page_text(app)
-
-
-def test_sentences_as_a_table_hold_ranks_and_the_download_no_text(page):
-    page.session_state["patient_scores_table"] = True
-    app = page.run()
-    assert not app.exception
-    frame = frame_with(app, "sentence")
-    assert (frame["evidence"] == "evidence").sum() == 2
-    assert frame["BM25"].str.contains("kept").any()
-    values = np.arange(30.0)
-    numbers = scores.frame(table_of(values), [3])
-    assert "secret" not in numbers.to_csv() and numbers["arm0 rank"].iloc[-1] == 1
 
 
 def test_a_trained_arm_never_waits_on_a_long_record_and_a_reading_one_does():

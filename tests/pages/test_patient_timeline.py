@@ -6,7 +6,6 @@ import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-import numpy as np
 import pytest
 import streamlit as st
 
@@ -98,25 +97,6 @@ def test_evidence_on_the_timeline_is_that_in_the_prompt_and_cut_evidence_has_a_m
     )
 
 
-def test_the_middle_is_shaded_on_both_axes():
-    record = record_of(101)
-    by_order = draw(record, [], ())
-    assert (by_order.layout.shapes[0].x0, by_order.layout.shapes[0].x1) == (30.0, 70.0)
-    by_time = draw(record, [], (), TIME)
-    assert by_time.layout.shapes[0].x0 == DAY + timedelta(hours=6 * 30)
-
-
-@pytest.mark.parametrize("by", [ORDER, TIME])
-def test_the_strip_counts_every_dated_event_once(by):
-    record = record_of(500, undated=20)
-    axis = timeline.axis_of(record)
-    x, counts = timeline.density(axis, by)
-    assert counts.sum() == (480 if by == TIME else 500)
-    assert counts.shape == (len(axis.kinds), timeline.BINS) and len(x) == timeline.BINS
-    assert axis.kinds == ("Notes", "Labs, vitals", "Drugs", "Conditions", "Visits", "Other")
-    assert axis.undated == 20
-
-
 @pytest.mark.parametrize("by", [ORDER, TIME])
 def test_twenty_thousand_events_stay_under_two_megabytes(by):
     record = record_of(20_000)
@@ -130,25 +110,12 @@ def test_twenty_thousand_events_stay_under_two_megabytes(by):
     assert "secret" not in text, "hover holds an index, never text of the record"
 
 
-def test_thinning_keeps_the_ends_and_a_spread():
-    events = np.arange(20_000)
-    some = timeline.thinned(events)
-    assert len(some) <= timeline.MOST_MARKERS and some[0] == 0
-    assert np.diff(events[some]).max() <= 20
-    assert list(timeline.thinned(np.array([5, 5, 9]))) == [0, 1, 2], "few markers are left alone"
-
-
 @pytest.mark.parametrize("n", [0, 1])
 def test_an_empty_record_and_a_lone_event_can_be_drawn(n):
     record = record_of(n)
     figure = draw(record, [view_of(record, list(range(n)))], ())
     assert figure.layout.height > 0
     assert not timeline.axis_of(record).timed
-
-
-def test_a_record_without_dates_has_no_time_axis():
-    axis = timeline.axis_of(record_of(5, undated=5))
-    assert not axis.timed and axis.undated == 5
 
 
 def test_a_figure_is_sent_as_it_is_and_a_click_hands_on_the_custom_data(monkeypatch):
@@ -166,9 +133,3 @@ def test_a_figure_is_sent_as_it_is_and_a_click_hands_on_the_custom_data(monkeypa
     st.session_state["timeline"] = {"point": None}
     select()
     assert opened == [(41, 2.0)]
-
-
-def test_alt_text_says_what_the_figure_shows():
-    record = record_of(101)
-    words = timeline.alt([view_of(record, [50])], pieces_at(record, 50, 70), 101)
-    assert words == ("Timeline of 101 events; evidence at 50 %, 70 %; BM25 kept 1, 1 of 2 evidence")

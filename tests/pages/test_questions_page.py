@@ -10,7 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.pages.ui.questions import view
-from tests.support.pages import click, clickable, frame_with, open_page, plain_text
+from tests.support.pages import frame_with, open_page, plain_text
 from tests.support.run_helpers import finished_run
 
 pytestmark = pytest.mark.slow
@@ -121,29 +121,6 @@ def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: 
     assert "set_remove" not in [one.key for one in app.button]
     assert len(wide(app)) == 40 and len(frame_with(app, "answered")) == 6
     assert api.question_sets("demo") == []
-
-
-def test_a_count_by_question_lists_its_patients(cohort: Path, monkeypatch) -> None:
-    asked(cohort)
-    clickable(monkeypatch)
-    app = open_page("questions", cohort="ward")
-    click(app, "-questions", 1, "answered")
-    assert app.multiselect("set_columns").value == [1]
-    assert app.selectbox("set_filter").value == "an answer"
-    assert list(wide(app).columns) == ["patient", "q2"]
-
-
-def test_marked_evidence_is_shown_in_its_cell_and_filters_patients(cohort: Path) -> None:
-    asked(cohort)
-    id = api.keep_question(cohort, "p01", QUESTIONS[0])
-    start = (cohort / "p01.txt").read_text().index("Lives alone.")
-    api.mark_evidence(cohort, id, [(0, start, start + 12)])
-    app = open_page("questions", cohort="ward")
-    app.selectbox("set_filter").set_value("evidence dropped or cut").run()
-    (row,) = wide(app).to_dict("records")
-    assert row["patient"] == "p01"
-    assert row["q1"].startswith("✗ evidence dropped · ")
-    assert not row["q2"].startswith("✗")
 
 
 def test_an_unknown_set_stops(cohort: Path) -> None:

@@ -153,11 +153,6 @@ def test_a_change_of_an_unknown_question_is_refused_in_words_and_the_others_save
     assert marked(own_choice) == ["Seen for follow-up."]
 
 
-def test_evidence_is_marked_by_sentence_where_arms_select_events(own_choice):
-    by_event = replace(own_choice, protocol=api.parse({"preset": "published"}))
-    assert len(record_view.shown_record(by_event).sentences[20]) > 1
-
-
 def test_the_record_is_sent_once(patient_page):
     def parts(app):
         sent = [json.loads(one.proto.json or "{}") for one in app.get("bidi_component")]

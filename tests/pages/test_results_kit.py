@@ -31,8 +31,7 @@ from tests.support.run_helpers import workspace_at
 
 pytestmark = pytest.mark.slow
 
-PAGES = {"answers": "arms", "selection": "arms", "gate": "gate", "forecast": "forecast",
-         "inhibition": "inhibition"}  # fmt: skip
+PAGES = {"answers": "arms", "selection": "arms", "gate": "gate", "forecast": "forecast"}
 
 
 @pytest.fixture(scope="session")
@@ -55,11 +54,6 @@ def _included(kind: str) -> str:
     return next(one["run"] for one in api.shipped_runs(kind) if not one["folder"])
 
 
-def _chosen(view: api.View, tables: dict[str, Any]) -> dict[str, Any]:
-    """The first value of each column that a view lets choose."""
-    return {column: known[0] for column, known in api.options(tables, view, {}).items() if known}
-
-
 @pytest.mark.parametrize("kind", PAGES)
 def test_each_view_of_an_included_run_shows_its_figure_and_its_table(included, kind):
     run = _included(kind)
@@ -79,14 +73,6 @@ def test_each_view_of_an_included_run_shows_its_figure_and_its_table(included, k
         assert all(figure.alt for figure in drawn)
         assert "has nothing on that" not in page_text(app), view.name
         assert not [one for one in app.info if "was not found" in one.value], view.name
-
-
-def test_evidence_kept_before_any_reader_is_shown_whichever_reader_is_chosen(included):
-    run = _included("answers")
-    app = open_page("arms", run=run, view="evidence", of_criterion="all pieces")
-    assert not [one for one in app.selectbox if "" in one.options], "no reader of an empty name"
-    labels = {row["label"] for row in api.report(run)["tables"]["accuracy"]}
-    assert len(app.dataframe[0].value) == len(labels)
 
 
 COUNTED = ("overall", "evidence", "position", "evidence_position", "found", "types", "k",
@@ -123,17 +109,6 @@ def test_as_many_questions_are_behind_a_number_as_it_counts(run, monkeypatch, na
         assert len(behind) == row["count" if name == "failures" else "n"], row
         compared += row["n"] > 0
     assert compared
-
-
-def test_the_discordant_questions_of_a_pair_are_those_it_counts(run):
-    status = next(r for r in state.runs() if r["run"] == run)
-    outcomes = state.outcomes(status, "extractive", "exact")
-    for row in api.report(run)["tables"]["paired"]:
-        if row["judge"] == "exact":
-            counts = {"this": "only_this", "baseline": "only_baseline", "both": "n"}
-            for versus, column in counts.items():
-                filters = {"arm": row["label"], "versus": versus}
-                assert len(questions.matching(outcomes, filters, "full")) == row[column]
 
 
 def test_a_cell_of_a_table_opens_its_own_questions_and_a_name_those_of_its_row(run, monkeypatch):
@@ -232,14 +207,6 @@ def test_an_experiment_that_declares_no_view_is_drawn_as_tables(run, monkeypatch
     assert len(app.dataframe[0].value) == len(tables["tokens"])
     named = [name for name, rows in tables.items() if rows]
     assert len(app.selectbox(key="view").options) == len(named) + 1, "and the questions"
-
-
-def test_a_link_to_the_first_view_is_no_broken_link(run):
-    app = open_page("arms", run=run, view="overall")
-    assert not [one for one in app.info if "was not found" in one.value]
-    app = open_page("arms", run=run, view="no such view")
-    assert [one for one in app.info if "was not found" in one.value]
-    assert app.selectbox(key="view").value == "overall"
 
 
 def test_a_level_by_chance_is_in_every_table_and_figure_of_recall():

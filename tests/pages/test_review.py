@@ -7,16 +7,13 @@ import io
 import json
 import shutil
 import zipfile
-from collections import Counter
 
 import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
-from midchart.core.errors import InputError, UnknownName
-from midchart.core.results.reviews import Distinct, overlap
+from midchart.core.errors import InputError
 from midchart.pages.ui.review.view import CODE
-from tests.support import app_data
 from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import (
     click,
@@ -26,7 +23,6 @@ from tests.support.pages import (
     open_page,
     page_html,
     page_text,
-    plain_text,
 )
 
 pytestmark = pytest.mark.slow
@@ -54,45 +50,6 @@ def test_each_reviewer_has_an_order_of_their_own_and_keeps_it(run):
     assert [card.key for card in api.review_cards(run, "Anna ")] == orders["anna"]
 
 
-def test_the_shared_cards_come_first_for_all_and_a_larger_number_keeps_them(run):
-    def first(name: str) -> set[str]:
-        cards = api.review_cards(run, name)
-        shared = [card.key for card in cards if card.shared]
-        assert [card.key for card in cards[: len(shared)]] == shared, "they come first"
-        return set(shared)
-
-    everything = {card.key for card in api.review_cards(run, "anna")}
-    assert first("anna") == everything, "fewer cards than the usual number: all are shared"
-    sets = []
-    for number in (2, 4):
-        api.share_cards(run, number)
-        assert first("anna") == first("ben")
-        sets.append(first("anna"))
-    assert [len(keys) for keys in sets] == [2, 4] and sets[0] < sets[1]
-    rest = {
-        tuple(card.key for card in api.review_cards(run, name) if not card.shared)
-        for name in ("anna", "ben", "cleo", "dora", "emil")
-    }
-    assert len(rest) > 1, "after them each has an order of their own"
-    with pytest.raises(InputError, match="whole number from 0"):
-        api.share_cards(run, -1)
-    api.share_cards(run, 50)
-    assert api.shared_cards(run) == 50
-
-
-def test_shared_cards_take_turns_over_patients():
-    cards = {
-        f"{patient}{i}": Distinct(f"{patient}{i}", patient, f"q{i}", "yes", ())
-        for patient, answers in (("a", 20), ("b", 3), ("c", 3))
-        for i in range(answers)
-    }
-    for number, most in ((3, 1), (6, 2), (9, 3)):
-        taken = Counter(cards[key].record for key in overlap("run", cards, number))
-        assert set(taken) == {"a", "b", "c"} and max(taken.values()) == most
-    assert overlap("run", cards, 99) == set(cards)
-    assert overlap("run", cards, 9) != overlap("another", cards, 9)
-
-
 def test_a_later_verdict_replaces_an_earlier_one_and_both_lines_stay(run):
     card = api.review_cards(run, "ben")[0]
     api.add_review(run, "ben", card.key, "correct", 2.5)
@@ -110,26 +67,6 @@ def test_a_later_verdict_replaces_an_earlier_one_and_both_lines_stay(run):
 def test_a_name_that_could_leave_its_folder_is_refused(run, name):
     with pytest.raises(InputError, match="reviewer's code"):
         api.add_review(run, name, "c", "correct")
-
-
-@pytest.mark.parametrize(
-    ("verdict", "match"),
-    [
-        ({"outcome": "cannot_tell"}, "a review says"),
-        ({"outcome": "cannot_judge"}, "needs a reason"),
-        ({"outcome": "cannot_judge", "reason": "tired"}, "needs a reason"),
-        ({"outcome": "cannot_judge", "reason": "other"}, "needs a comment"),
-        ({"outcome": "correct", "reason": "evidence"}, "belongs to 'cannot_judge'"),
-        ({"outcome": "correct", "comment": "x" * 2001}, "at most 2,000"),
-    ],
-)
-def test_a_verdict_that_says_too_little_is_refused(run, verdict, match):
-    card = api.review_cards(run, "ida")[0]
-    with pytest.raises(InputError, match=match):
-        api.add_review(run, "ida", card.key, **verdict)
-    with pytest.raises(UnknownName):
-        api.add_review(run, "ida", "0" * 32, "correct")
-    assert "ida" not in api.reviewers(run), "nothing was noted"
 
 
 @pytest.fixture
@@ -206,19 +143,6 @@ def test_people_are_judges_in_every_table_of_the_report(alone):
     assert seen["answers"] == sum(len(c.answers) for c in cards) > seen["cards"]
 
 
-def test_a_cell_of_a_table_counts_a_card_once(alone):
-    """One card is judged, which several arms gave: n is 1 with each of them, and no more."""
-    card = max(api.review_cards(alone, "cleo"), key=lambda c: len(c.answers))
-    api.add_review(alone, "cleo", card.key, "correct")
-    rows = by_judge(api.report(alone)["tables"]["accuracy"], "review:cleo", band="overall")
-    gave = {row["label"] for row in api.rows(alone, "answers") if row["key"] in card.answers}
-    assert len(gave) > 1
-    assert {row["label"]: row["n"] for row in rows if row["n"]} == dict.fromkeys(gave, 1)
-    assert api.outcomes(alone, rows[0]["reader"], "review:cleo"), "the questions behind it"
-    held = api.item(alone, card.instruction)["arms"]
-    assert {v["judge"] for arm in held for v in arm["verdicts"]} >= {"review:cleo", "exact"}
-
-
 def test_a_tie_and_who_cannot_judge_are_not_scored(alone):
     split, unsure, decided = api.review_cards(alone, "cleo")[:3]
     for name, outcome in (("cleo", "correct"), ("dan", "incorrect")):
@@ -239,35 +163,6 @@ def test_a_tie_and_who_cannot_judge_are_not_scored(alone):
     assert "review:consensus" not in {
         row["second"] for row in api.review_agreement(alone) if row["kind"] == "reviewer"
     }
-
-
-def test_one_reviewer_alone_is_no_consensus(alone):
-    api.add_review(alone, "cleo", api.review_cards(alone, "cleo")[0].key, "correct")
-    judges = {row["judge"] for row in api.report(alone)["tables"]["accuracy"]}
-    assert "review:cleo" in judges and "review:consensus" not in judges
-
-
-def test_people_pair_runs_and_arms_and_are_on_replication(alone):
-    """The same verdicts on two runs of one spec: no difference, on as many questions."""
-    other = app_data.make_run(settings.cohorts_folder() / "small", "again")
-    for run in (alone, other):
-        for card in api.review_cards(run, "cleo"):
-            api.add_review(
-                run, "cleo", card.key, "correct" if len(card.answer) % 2 else "incorrect"
-            )
-    rows = by_judge(api.compare_runs([alone, other])["results"], "review:cleo")
-    answers = [row for row in api.rows(alone, "answers") if row["status"] == "ok"]
-    assert sum(row["n"] for row in rows) == len(answers)
-    assert {row["difference"] for row in rows} == {0.0}
-    baseline = api.compared(alone, "recency")["paired"]
-    assert any(row["n"] for row in by_judge(baseline, "review:cleo"))
-    assert api.arms_and_judges(alone)[1] == [
-        "exact_else_overlap", "token_overlap", "exact", "review:cleo",
-    ]  # fmt: skip
-    comparison = api.paper_comparison(None, alone, "review:cleo")
-    assert any(row["corrected_n"] for row in comparison if row["table"] == "stage2")
-    (first,) = api.waterfall([alone], "bm25", "review:cleo")
-    assert first["n"] > 0
 
 
 def reviewed(run: str) -> api.Card:
@@ -387,14 +282,6 @@ def test_a_verdict_is_kept_and_the_next_answer_comes(run):
     assert card_of(run, "dora", second.key).reason == ""
 
 
-def test_a_refused_verdict_is_an_error_on_the_page(run):
-    app = open_page("review")
-    app.text_input(key="reviewer").input("jo").run()
-    app.button(key="review_reason_other").click().run()
-    assert "needs a comment" in app.error[0].value
-    assert "jo" not in api.reviewers(run)
-
-
 def test_what_is_shown_names_no_arm_reader_or_judge(run):
     app = open_page("review")
     app.text_input(key="reviewer").input("emil").run()
@@ -436,14 +323,3 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     assert 'class="mc-card"' in page_html(app)
     click(app, "review-judges", 0)
     assert app.selectbox(key="both").value == "any"
-
-
-def test_the_arms_page_offers_people_as_judges(alone):
-    for name in ("cleo", "dan"):
-        for card in api.review_cards(alone, name):
-            api.add_review(
-                alone, name, card.key, "correct" if len(card.answer) % 2 else "incorrect"
-            )
-    for view in ("overall", "position", "pairs", "failures", "questions"):
-        app = open_page("arms", run=alone, judge="review:consensus", view=view)
-        assert "The judge review:consensus represents human reviewers" in plain_text(app), view

@@ -13,9 +13,7 @@ from midchart.core import config as settings
 from midchart.core.runs.directory import RunDirectory, make_run, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.pages.ui.runs import compare, picker
 from tests.support import app_data
-from tests.support.openai_server import OpenAIFake
 from tests.support.pages import (
     click,
     clickable,
@@ -106,31 +104,6 @@ def test_runs_are_searched_and_renamed(home):
     assert not app.exception
 
 
-def test_what_is_selected_is_compared_resumed_or_deleted_together(home, monkeypatch):
-    cohort = home / "data" / "cohorts" / "small"
-    runs = [app_data.make_run(cohort, name) for name in ("first", "second")]
-    real = st.dataframe
-
-    def both_selected(frame, **options):
-        shown = real(frame, **options)
-        rows = [0, 1] if str(options.get("key")).startswith("table_runs-") else []
-        return {"selection": {"rows": rows, "cells": []}} if rows else shown
-
-    monkeypatch.setattr(st, "dataframe", both_selected)
-    resumed = []
-    monkeypatch.setattr(api, "resume", lambda run, queued: resumed.append(run))
-    app = open_page("runs")
-    (link,) = [one.proto for one in app.get("page_link") if one.proto.label == "Compare"]
-    assert link.query_string == f"runs={runs[1]}&runs={runs[0]}", "in the order of the list"
-    key = f"{runs[1]}_2"
-    assert app.button(key=f"again_{key}").label == "Retry failed items (2 runs)"
-    app.button(key=f"again_{key}").click().run()
-    assert resumed == [runs[1], runs[0]]
-    app.checkbox(key=f"remove_run_sure_{key}").check().run()
-    app.button(key=f"remove_run_{key}").click().run()
-    assert not app.exception and not api.status() and "No run yet" in page_text(app)
-
-
 def test_the_runs_of_a_group_are_one_row_and_an_address_opens_one_of_them(run, monkeypatch):
     rows = [{**api.status(run), "run": name, "group": "replication, small"} for name in "ba"]
     monkeypatch.setattr(api, "status", lambda run=None: rows)
@@ -171,23 +144,14 @@ def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
     app = open_page("runs", view="New run")
     box(app, "multiselect", "compose_1_answers_arms").set_value(["bm25", "full"])
     box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
-    box(app, "number_input", "compose_1_answers_limit").set_value(1)
+    box(app, "number_input", "compose_1_limit").set_value(1)
     app.run()
-    assert api.read_toml(app.session_state["compose_text"])["arms"] == ["bm25", "full"]
+    run_spec = api.read_toml(app.session_state["compose_text"])
+    assert (run_spec["arms"], run_spec["limit"]) == (["bm25", "full"], 1)
     assert app.table[0].value.iloc[0, 0] == "6"
     box(app, "selectbox", "compose_1_kind").set_value("curve").run()
     run_spec = api.read_toml(app.session_state["compose_text"])
     assert run_spec["kind"] == "curve" and not {"arms", "readers", "judges"} & set(run_spec)
-    score = box(app, "number_input", "compose_1_curve_least_score")
-    assert (score.min, score.max) == (0.0, 1.0) and "a number from 0 to 1" in score.help
-    box(app, "multiselect", "compose_1_curve_bins").set_value([5]).run()
-    run_spec = api.read_toml(app.session_state["compose_text"])
-    assert run_spec["bins"] == [5] and "least_score" not in run_spec
-    box(app, "selectbox", "compose_1_kind").set_value("needles").run()
-    assert "Number of questions" not in {one.label for one in app.number_input}
-    box(app, "text_input", "compose_1_needles_depths").set_value("[101]").run()
-    assert any("from 0 to 100" in one.value for one in app.warning)
-    assert app.button(key="compose_start").disabled
 
 
 def test_all_that_is_missing_is_listed_and_nothing_can_start(run):
@@ -224,21 +188,6 @@ def test_a_refused_start_says_why(run, monkeypatch):
     assert app.error[0].value == "no \\*room\\*"
 
 
-def test_a_server_that_does_not_tell_its_window_is_found_at_the_start_button(run):
-    before = sorted(path.name for path in settings.runs_folder().iterdir())
-    app = open_page("runs", view="New run")
-    app.toggle(key="compose_as_toml").set_value(True).run()
-    with OpenAIFake(window=0) as silent:
-        box(app, "text_area", "compose_toml").set_value(
-            'kind = "answers"\ndata = "demo"\narms = ["bm25"]\njudges = ["exact"]\n'
-            f'readers = [{{ name = "served", url = "{silent.url}/v1", model = "tiny" }}]\n'
-        ).run()
-        assert not silent.requests, "composing calls nobody"
-        app.button(key="compose_start").click().run()
-    assert "does not report the window of tiny; set the reader's 'window'" in app.error[0].value
-    assert sorted(path.name for path in settings.runs_folder().iterdir()) == before
-
-
 def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, monkeypatch):
     has_ray(monkeypatch)
     started = []
@@ -266,22 +215,6 @@ def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, m
     app = open_page("runs", view="New run")
     app.selectbox(key="compose_on").set_value("ray").run()
     assert "needs the package ray" in page_text(app) and app.button(key="compose_start").disabled
-
-
-def test_runs_are_listed_by_name_state_and_day_and_addressed_by_id(run):
-    app = open_page("runs", run=run)
-    listed = app.dataframe[0].value
-    assert listed["state"].tolist() == ["done"] and listed["name"].tolist() == [HOSTILE]
-    assert "2026" in listed["made"][0] and app.query_params["run"] in (run, [run])
-
-
-def test_two_runs_alike_are_distinguished_by_their_ids():
-    run = {"name": "a", "created": "2026-11-21T21:38:55+00:00", "status": "done", "imported": False}
-    titles = picker.titles(
-        [{**run, "run": "x"}, {**run, "run": "y"}, {**run, "run": "z", "name": "b"}]
-    )
-    assert titles["x"].endswith("· x") and titles["y"].endswith("· y")
-    assert titles["z"] == "21 Nov 2026 21:38 · b · done"
 
 
 @pytest.fixture
@@ -362,25 +295,6 @@ def test_a_row_of_the_comparison_lists_its_changed_questions_or_says_there_are_n
     assert app.selectbox(key="compare_pair").value == f"{other} bm25 extractive token_overlap"
     click(app, "run-difference-results", len(shown) - 1)
     assert "No question of the comparison that was clicked changed" in page_text(app)
-
-
-def test_a_difference_that_unscored_items_overturn_is_in_no_count_of_better_and_worse():
-    row = {"measure": "accuracy", "p_holm": 0.001, "verdict": "better", "arm": "bm25"}
-    row |= {"reader": "small", "judge": "exact"}
-    open_one = row | {"arm": "mmr", "verdict": "not claimed: unscored answers could reverse it"}
-    text = compare.sentence([row, open_one], "a", "b")
-    assert "Of 2 comparisons, **a** is more accurate than **b** in 1, less accurate in 0" in text
-    assert "In 1, the difference is not claimed: unscored answers could reverse it." in text
-    alone = compare.sentence([open_one], "a", "b")
-    assert "not shown to differ" in alone and "In 1, the difference is not claimed" in alone
-    assert compare.sentence([row], "a", "b").count("unscored") == 0
-    # The first judge of the table is the primary one; another is not counted, but told apart.
-    other = row | {"judge": "token_overlap", "verdict": "no difference shown"}
-    text = compare.sentence([row, other], "a", "b")
-    assert "Of 1 comparison, **a** is more accurate than **b** in 1" in text
-    assert "(judge: Exact values (offline))" in text.replace("\\", "")
-    assert "In 1, another judge has another verdict." in text
-    assert "another judge" not in compare.sentence([row, other | row], "a", "b")
 
 
 def test_a_run_is_removed_after_a_confirmation(home):

@@ -9,28 +9,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from midchart.core.format import FORMULA_STARTS, sheet_cell, write_sheet
+from midchart.core.format import FORMULA_STARTS
 from midchart.core.results.report import write_tables
 from midchart.pages.ui.shared import tables
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT / "tests" / "golden"
-
-
-def written(rows):
-    file = io.StringIO(newline="")
-    write_sheet(file, rows)
-    return list(csv.reader(io.StringIO(file.getvalue())))
-
-
-def test_rows_of_different_columns_share_one_table(tmp_path):
-    rows = [{"a": 1, "b": -2.5}, {"a": 3, "c": "x"}, {"d": None}]
-    assert written(rows) == [
-        ["a", "b", "c", "d"], ["1", "-2.5", "", ""], ["3", "", "x", ""], ["", "", "", ""],
-    ]  # fmt: skip
-    (path,) = write_tables({"ragged": rows}, tmp_path)
-    assert path.read_text(encoding="utf-8").splitlines()[0] == "a,b,c,d"
-    assert written([]) == []
 
 
 @pytest.mark.parametrize("start", FORMULA_STARTS)
@@ -43,12 +26,6 @@ def test_no_exit_writes_a_live_formula(tmp_path, start):
     page = tables.csv_bytes(pd.DataFrame(rows)).decode()
     by_page = list(csv.reader(io.StringIO(page, newline="")))
     assert by_command == by_page == [["answer", "'" + start + "name"], ["'" + text, "-1"]]
-
-
-@pytest.mark.parametrize("separator", [";", "\t"])
-def test_a_formula_after_another_language_s_separator_is_no_cell(separator):
-    assert sheet_cell(f"no fever{separator}=cmd|'x'!A0") == f"no fever{separator}'=cmd|'x'!A0"
-    assert sheet_cell("a; - b; c=d; 5-6") == "a; - b; c=d; 5-6"
 
 
 NO_RECORDS = {"core/loaders/omop.py"}
@@ -65,8 +42,3 @@ def test_every_module_that_writes_csv_makes_its_cells_inert():
         for name in writing
         if "sheet_cell(" not in texts[name] and ".sheet_cell)" not in texts[name]
     } == NO_RECORDS
-
-
-def test_numbers_and_plain_texts_stay_as_they_are():
-    for value in (-1, -0.5, None, "a=b", "", "–5", True):
-        assert sheet_cell(value) is value

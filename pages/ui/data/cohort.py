@@ -212,12 +212,6 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
         "positions",
         opens=lambda decile: st.session_state.update({DECILE: decile}),
     )
-    with st.expander("Table"):
-        frame = pd.DataFrame({"position (%)": DECILES, "questions": counts})
-        tables.table(
-            frame, f"{name}-positions", "Questions by decile of position",
-            opens=lambda row, _: st.session_state.update({DECILE: DECILES[row]}),
-        )  # fmt: skip
     chosen = st.session_state.get(DECILE)
     if chosen is None:
         return

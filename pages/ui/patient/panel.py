@@ -7,11 +7,6 @@ from collections.abc import Mapping, Sequence
 from midchart.core import api
 from midchart.pages.ui.patient.model import (
     ArmView,
-    Piece,
-    arms_showing,
-    gold_ids,
-    percent,
-    position,
 )
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import Mark
@@ -70,26 +65,3 @@ KIND_WORDS = {"drug_exposure": "drug or vaccine", "immunization": "vaccination"}
 def head(event: api.Event) -> str:
     """An event's date and type as text: "2009-07-28 · Note: Progress Note"."""
     return f"{when(event)} · {title(event)}"
-
-
-def entry_html(
-    record: api.Record,
-    event: int,
-    view: ArmView,
-    views: Sequence[ArmView],
-    pieces: Sequence[Piece],
-    units: Sequence[api.Sentence],
-) -> str:
-    """An entry with its marks for one arm as HTML. ``units``: its sentences."""
-    entry, events = record.events[event], len(record.events)
-    exact = [(p.span.start, p.span.end) for p in pieces if p.event == event]
-    marked = marks_of(units, view, gold_ids(pieces), arms_showing(views))
-    text = (
-        f'<div class="mc-head"><b>{marks.for_screen(title(entry), html=True)}</b> '
-        f"<span>· {when(entry)} · "
-        f"event {event + 1:,} of {events:,}, at {percent(position(record, event))} of the "
-        "record</span></div>"
-    )
-    return (
-        f'<div class="mc-open">{text}{marks.note_html(api.event_text(entry), marked, exact)}</div>'
-    )

@@ -85,24 +85,10 @@ def budget_words(view: ArmView) -> str:
     )
 
 
-def shared_words(a: ArmView, b: ArmView) -> str:
-    """How much of the two prompts, or of what two arms kept, is the same."""
-    both = len(a.shown & b.shown)
-    return (
-        f"{both:,} sentences are kept under both, {len(a.shown) - both:,} only under {a.title}, "
-        f"{len(b.shown) - both:,} only under {b.title}."
-    )
-
-
-def lines_html(
-    view: ArmView,
-    gold: frozenset[str],
-    units: Sequence[api.Sentence],
-    without: frozenset[str] = frozenset(),
-) -> str:
-    """An arm's lines as HTML, but for the sentences in ``without``."""
+def lines_html(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence]) -> str:
+    """An arm's lines as HTML."""
     sources = frozenset(view.answer.sources) if view.answer else frozenset()
-    wanted = [line for line in lines(view, gold, units) if line.id not in without]
+    wanted = lines(view, gold, units)
     rows = [
         text
         if n is None

@@ -26,10 +26,6 @@ CSS = """
 .mc-lead b{font-size:1.02rem}
 .mc-sentence{white-space:pre-wrap;unicode-bidi:plaintext;margin:.2rem 0 .5rem;max-width:80ch;
  border-inline-start:3px solid var(--mc-line);padding-inline-start:.8rem}
-.mc-arms{border-collapse:collapse;font-size:.86rem;width:100%;line-height:1.4}
-.mc-arms th,.mc-arms td{text-align:start;padding:.28rem .6rem .28rem 0;vertical-align:top;
- border-bottom:1px solid var(--mc-line);font-weight:400;font-variant-numeric:tabular-nums}
-.mc-arms tbody th{font-weight:600}
 """
 
 
@@ -60,7 +56,8 @@ def section(
             f"{marks.mark(label, label) if label else ''}</div>"
         )
         body = f'{head}<div class="mc-sentence">{marks.for_screen(sentence.text, html=True)}</div>'
-        st.html(f"<style>{CSS}</style>" + marks.block(body + _arms(tabled, by, at)))
+        st.html(f"<style>{CSS}</style>" + marks.block(body))
+        tables.table(_arms(tabled, by, at), "patient_sentence_arms", "The sentence by arm")
         st.text(sum_words(why, float(arm.values[at])) if why else problem)
         if why:
             st.caption(for_screen(why.note))
@@ -142,40 +139,19 @@ def _terms(why: api.Explanation) -> None:
         st.caption(f"The largest {SHOWN_TERMS} of {len(full):,}; the downloads have all.")
 
 
-def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> str:
-    """Score, threshold, rank and outcome of a sentence by arm, as an HTML table."""
-    body = ""
-    for arm in table.arms:
-        rank = score_arrays.ranks(arm.values)
-        cells = (
-            "–" if np.isnan(arm.values[at]) else f"{arm.values[at]:.4g}",
-            "–" if arm.threshold is None else f"{arm.threshold:.4g}",
-            f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
-            score_arrays.why_kept(arm, at),
-        )
-        row = "".join(f"<td>{marks.for_screen(cell, html=True)}</td>" for cell in cells)
-        body += f'<tr><th scope="row">{marks.for_screen(titles[arm.arm], html=True)}</th>{row}</tr>'
-    names = ("Arm", "Score", "Kept from", "Rank", "Kept")
-    heads = "".join(f'<th scope="col">{name}</th>' for name in names)
-    return f'<table class="mc-arms"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def frame(table: api.ScoreTable, gold: Sequence[int]) -> pd.DataFrame:
-    """Every sentence with its scores, ranks and what was kept; no text of the record."""
-    n = len(table.sentences)
-    columns: dict[str, object] = {
-        "sentence": np.arange(1, n + 1),
-        "id": [sentence.id for sentence in table.sentences],
-        "event": table.events,
-        "position": table.order.round(6),
-        "time": table.times,
-        "evidence": np.isin(np.arange(n), gold),
-    }
-    for arm in table.arms:
-        columns[f"{arm.arm} score"] = arm.values
-        columns[f"{arm.arm} rank"] = score_arrays.ranks(arm.values)
-        columns[f"{arm.arm} kept"] = arm.kept
-    return pd.DataFrame(columns)
+def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> pd.DataFrame:
+    """Score, threshold, rank and outcome of a sentence by arm."""
+    ranks = [score_arrays.ranks(arm.values) for arm in table.arms]
+    return pd.DataFrame(
+        {
+            "arm": titles[arm.arm],
+            "score": None if np.isnan(arm.values[at]) else f"{arm.values[at]:.4g}",
+            "kept from": None if arm.threshold is None else f"{arm.threshold:.4g}",
+            "rank": f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
+            "kept": score_arrays.why_kept(arm, at),
+        }
+        for arm, rank in zip(table.arms, ranks, strict=True)
+    )
 
 
 def _list(
@@ -209,11 +185,10 @@ def _list(
         "patient_scores",
         "Evidence, kept and nearly kept sentences with each arm's rank",
         columns={"text": st.column_config.TextColumn(width="large")},
-        download=frame(table, gold),
         opens=opens,
     )
     st.caption(
         f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, kept sentences "
         "and those just below the threshold, with each arm's rank. Click a row to open it. "
-        "The downloads contain the scores of all sentences and no text."
+        ""
     )

@@ -218,7 +218,7 @@ def passage(text: str, start: int, end: int) -> str:
     cut = min(end, low + 2 * MOST_CHARACTERS)
     before = "… " if low and text[low - 1] != "\n" else ""
     after = " …" if cut < end or (high < len(text) and text[high] != "\n") else ""
-    inside = marks.marked(text, (), [(start, cut)], low, cut if cut < end else high)
+    inside = marks.underlined(text, low, cut if cut < end else high, [(start, cut)])
     return f"{before}{inside.strip()}{after}"
 
 

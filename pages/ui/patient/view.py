@@ -211,7 +211,6 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
         st.info("No arm has a selection.")
         return
     units, gold = api.sentences(choice.record, choice.protocol), model.gold_ids(pieces)
-    without = frozenset[str]()
     places = st.columns(min(len(selected), 2), gap="medium")
     names = [
         place.selectbox(
@@ -221,16 +220,11 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
         for at, (place, letter) in enumerate(zip(places, "AB", strict=False))
     ]  # fmt: skip
     shown = [selected[name] for name in names]
-    if len(shown) == 2:
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.text(prompts.shared_words(*shown), width="content")
-            if st.toggle("Different only", key="patient_different"):
-                without = shown[0].shown & shown[1].shown
     places = st.columns(len(shown), gap="medium")
     for letter, place, view in zip("AB", places, shown, strict=False):
         with place:
             st.caption(prompts.budget_words(view) or "No reader has answered this question yet.")
-            st.html(prompts.lines_html(view, gold, units, without))
+            st.html(prompts.lines_html(view, gold, units))
             if view.prompt is None:
                 continue
             box = st.expander("Prompt, verbatim", on_change="rerun", key=f"patient_raw_{letter}")
@@ -240,32 +234,11 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
 
 
 def files(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
-    """Everything shown, as files."""
-    stem = f"midchart_{choice.instruction.id}"
-    selections = tables.csv_bytes(export.frame(choice, views, pieces)).decode()
-    offered = [
-        ("Selections, CSV", selections, f"{stem}.csv", "text/csv"),
-        (
-            "Full view, JSON",
-            export.as_json(choice, views, pieces),
-            f"{stem}.json",
-            "application/json",
-        ),
-        ("Prompts, text", export.prompts(views), f"{stem}_prompts.txt", "text/plain"),
-        (
-            "Evidence in its notes, HTML",
-            export.evidence_page(choice, views, pieces),
-            f"{stem}.html",
-            "text/html",
-        ),
-    ]
-    st.caption(
-        "These files contain text of the record: store them only where the record may be stored."
-    )
-    with st.container(horizontal=True, gap="small"):
-        for label, data, name, mime in offered:
-            st.download_button(
-                label, later(api.download, name, partial(str, data)), name, mime,
-                key=f"save_{name}", icon=":material/download:",
-                on_click="ignore", disabled=not data,
-            )  # fmt: skip
+    """What each arm kept and which evidence it dropped, as a file."""
+    content = tables.csv_bytes(export.frame(choice, views, pieces)).decode()
+    name = f"midchart_{choice.instruction.id}.csv"
+    st.download_button(
+        "Selections, CSV", later(api.download, name, partial(str, content)), name, "text/csv",
+        key=f"save_{name}", icon=":material/download:", on_click="ignore",
+    )  # fmt: skip
+    st.caption("It contains text of the record: store it only where the record may be stored.")

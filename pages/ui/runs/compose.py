@@ -196,7 +196,6 @@ PREFILLED = {
     "judges": ["token_overlap"],
 }
 """Entries of a list that a newly chosen kind requires."""
-FIRST_FIELDS = ("name", "kind", "data", "protocol")
 Schema = Mapping[str, Any]
 
 
@@ -220,7 +219,14 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
         spec = {name: value for name, value in spec.items() if name in fields}
         spec |= {name: PREFILLED[name] for name in schema["required"]
                  if name in PREFILLED and name not in spec}  # fmt: skip
-    edited = {"name": _text("name", fields["name"], spec, f"{key}_name", right)}
+    edited = {
+        "name": right.text_input(
+            fields["name"]["title"],
+            str(spec.get("name", "")),
+            key=f"{key}_name",
+            help=fields["name"]["description"],
+        )
+    }
     edited["protocol"] = _protocol(schema, spec, f"{key}_protocol", right)
     if "data" in fields:
         edited["data"] = _cohort(fields["data"], spec, f"{key}_data", charts)
@@ -232,80 +238,23 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
         if name in fields:
             edited[name] = _components(name, schema, spec, f"{key}_{kind}_{name}", place, label)
     if "arms" not in fields:
-        compared.caption(f"{titles[kind]}: see its fields under Advanced.")
-    others = [name for name in fields if name not in (*FIRST_FIELDS, *FAMILIES)]
-    for name, column in zip(others, st.columns(2) * len(others), strict=False):
-        edited[name] = _field(name, schema, spec, f"{key}_{kind}_{name}", column)
+        compared.caption(f"{titles[kind]}: see its fields in the TOML under Advanced.")
+    limit = spec.get("limit")
+    if "limit" in fields and (limit is None or (isinstance(limit, int) and limit > 0)):
+        edited["limit"] = right.number_input(
+            "Questions at most",
+            1,
+            None,
+            limit,
+            key=f"{key}_limit",
+            placeholder="all",
+            help=fields["limit"]["description"],
+        )
     return {
         name: value
         for name, value in {**spec, **edited}.items()
         if value is not None and value != "" and (value != [] or name in schema["required"])
     }
-
-
-def _about(schema: Schema, field: Schema) -> dict[str, Any]:
-    """Help text (description, type with limits, default) and the default as a placeholder."""
-    default = api.value_toml(field["default"]) if "default" in field else ""
-    takes = f"Takes {api.type_text(schema, field)}."
-    parts = [field.get("description", ""), takes, f"Default: `{default}`." if default else ""]
-    shown = "none" if default == "[]" else default or "default"
-    return {"help": " ".join(filter(None, parts)), "placeholder": shown}
-
-
-def _field(name: str, schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> Any:
-    """The widget of a field by its type in the schema; None: the default."""
-    field = schema["properties"][name]
-    about, value, label = _about(schema, field), spec.get(name), field["title"]
-    kind, items = field.get("type"), field.get("items", {})
-    if "enum" in field:
-        choices = field["enum"]
-        index = choices.index(value) if value in choices else None
-        return place.selectbox(label, choices, index, key=key, **about)
-    if kind == "boolean":
-        chosen = place.checkbox(label, bool(spec.get(name, field["default"])), key=key,
-                                help=about["help"])  # fmt: skip
-        return chosen if name in spec or chosen != field["default"] else None
-    if kind in ("integer", "number"):
-        number = int if kind == "integer" else float
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        bounds = [field.get(limit) for limit in ("minimum", "maximum")]
-        return place.number_input(
-            label, *(None if one is None else number(one) for one in bounds),
-            number(value) if fits else None, key=key, **about,
-        )  # fmt: skip
-    if kind == "array" and ("enum" in items or items.get("type") == "string"):
-        chosen = value if isinstance(value, list) else []
-        offered = list(dict.fromkeys([*items.get("enum", ()), *chosen]))
-        return place.multiselect(
-            label, offered, chosen, key=key, accept_new_options="enum" not in items, **about
-        )
-    if field.get(api.FORMAT) == api.RECEIVED and sign_in.required():
-        return _received(label, str(value or ""), key, place, about["help"])
-    if kind == "string":
-        return _text(name, field, spec, key, place, about)
-    written = place.text_input(
-        label, api.value_toml(value) if name in spec else "", key=key, **about
-    )
-    return _value(written, written) if written.strip() else None
-
-
-def _received(label: str, value: str, key: str, place: Any, about: str) -> str:
-    """The choice of a file that the owner has placed for those who sign in."""
-    names = api.received_files() if api.may("received_files") else []
-    if value and value not in names:
-        names.append(value)
-    return place.selectbox(
-        label, ["", *names], names.index(value) + 1 if value else 0, key=key,
-        help=f"{about} The owner places files in data/logs.",
-    )  # fmt: skip
-
-
-def _text(
-    name: str, field: Schema, spec: Mapping[str, Any], key: str, place: Any,
-    about: Mapping[str, Any] | None = None,
-) -> str:  # fmt: skip
-    about = about or {"help": field["description"]}
-    return place.text_input(field["title"], str(spec.get(name, "")), key=key, **about)
 
 
 def _cohort(field: Schema, spec: Mapping[str, Any], key: str, place: Any) -> str:

@@ -5,50 +5,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import plotly.graph_objects as go
 import streamlit as st
 
 from midchart.core.figures import (
     GLYPHS,
-    PERCENT,
-    ROW,
     SCORES,
-    Look,
     dark,
-    dotted,
-    estimates,
     ink,
     is_control,
     leading,
     look_of,
-    row_axis,
     series,
-    series_look,
     style,
     use_theme,
 )
 from midchart.pages.ui import scripts
 from midchart.pages.ui.shared import figures
-from midchart.pages.ui.shared.cache import cached
 
 __all__ = [
     "GLYPHS",
-    "PERCENT",
-    "ROW",
     "SCORES",
-    "Look",
     "dark",
-    "dotted",
-    "estimates",
     "ink",
     "is_control",
     "leading",
     "look_of",
-    "row_axis",
     "series",
-    "series_look",
     "style",
 ]
 
@@ -95,17 +79,6 @@ def show(
         figure = Drawing.of(figure if styled else style(figure))
     plot(figure, alt, key, select if opens else None)
     figures.export(figure.figure, alt, key, ink().paper)
-
-
-@cached(
-    lambda make, *content: (make.__module__, make.__qualname__, repr(content), dark()),
-    entries=64,
-    shared=True,
-)
-def drawing(make: Callable[..., go.Figure], *content: Any) -> Drawing:
-    """The drawing of the figure that ``make`` gives of ``content``, made once while its ``repr`` is
-    the same: for rows and words, not for arrays."""
-    return Drawing.of(style(make(*content)))
 
 
 def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | None = None) -> None:

@@ -59,46 +59,11 @@ def share(value: Any, low: Any = None, high: Any = None) -> str:
     return _joined(percent(value), interval(low, high))
 
 
-def shares(frame: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
-    """A column of shares, each with its interval."""
-    return [share(*row) for row in zip(frame[value], frame[low], frame[high], strict=True)]
-
-
-def differences(frame: pd.DataFrame, value: str, low: str, high: str) -> list[str]:
-    """A column of differences of shares in points, each with its interval."""
-    return [difference(*row) for row in zip(frame[value], frame[low], frame[high], strict=True)]
-
-
-def signed_intervals(frame: pd.DataFrame, low: str, high: str) -> list[str]:
-    """A column of intervals of differences of shares in points."""
-    return [signed_interval(*row) for row in zip(frame[low], frame[high], strict=True)]
-
-
-def intervals(frame: pd.DataFrame, low: str, high: str) -> list[str]:
-    """A column of intervals of shares."""
-    return [interval(*row) for row in zip(frame[low], frame[high], strict=True)]
-
-
 def difference(value: Any, low: Any = None, high: Any = None) -> str:
     """A difference of shares in points, with its interval: "+10.0 [+2.0, +18.0]"."""
     if missing(value):
         return NONE
     return _joined(signed(100 * value), signed_interval(low, high))
-
-
-def points(value: Any) -> str:
-    """A difference of shares without sign or interval: "19.0 points"."""
-    return NONE if missing(value) else api.points(value)
-
-
-def estimate(value: Any, low: Any = None, high: Any = None, digits: int = 3) -> str:
-    """A coefficient or area with its interval: "0.812 [0.770, 0.851]"."""
-    if missing(value):
-        return NONE
-    text = f"{value:.{digits}f}"
-    if not missing(low):
-        text += f" [{low:.{digits}f}, {high:.{digits}f}]"
-    return text.replace("-", "−")
 
 
 def p_number(p: Any) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +43,6 @@ CSS = """
  --mc-line:color-mix(in srgb,currentColor 22%,transparent);
  --mc-soft:color-mix(in srgb,currentColor 5%,transparent);
  font-size:.95rem;line-height:1.55;overflow-wrap:anywhere}
-.mc-note{white-space:pre-wrap;unicode-bidi:plaintext;max-width:88ch;margin:.35rem 0 0;
- line-height:1.65}
 .mc mark{background:var(--mc-soft);color:inherit;border-radius:3px;padding:.08em .25em;
  -webkit-box-decoration-break:clone;box-decoration-break:clone}
 .mc mark.mc-kept{border:1.5px solid var(--mc-ink)}
@@ -55,7 +52,6 @@ CSS = """
 .mc mark.mc-lost{border:1.5px dotted var(--mc-ink)}
 .mc mark.mc-lostgold{border:2.5px dotted var(--mc-gold);
  background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
-.mc mark.mc-block{display:block;padding:.35rem .7rem}
 .mc u{text-decoration-thickness:2px;text-underline-offset:3px}
 .mc-tag{font-size:.7rem;font-weight:650;letter-spacing:.02em;line-height:1.2;
  display:inline-block;vertical-align:.1em;margin-inline-end:.4em;padding:.05em .35em;
@@ -64,10 +60,6 @@ CSS = """
 .mc-tag small{font-weight:450;font-size:1em}
 .mc-legend{display:flex;flex-wrap:wrap;gap:.35rem 1.1rem;font-size:.82rem;margin:.1rem 0 .4rem}
 .mc-heading{font-weight:650;font-size:1.04em}
-.mc-head{margin:.2rem 0 .3rem}
-.mc-head b{font-size:1.02rem}
-.mc-head span{opacity:.8}
-.mc-open{border-inline-start:3px solid var(--mc-ink);padding-inline-start:.8rem;margin:.5rem 0}
 .mc-prompt{white-space:pre-wrap;unicode-bidi:plaintext;font-size:.8rem;line-height:1.45;
  border-inline-start:2px solid var(--mc-line);padding-inline-start:.7rem;overflow-wrap:anywhere}
 .mc-prompt-cut{font-size:.85rem;font-weight:600;margin:.5rem 0}
@@ -121,25 +113,7 @@ def looks_marked(text: str) -> bool:
     return any(c in "[<$`:*\r\n" for c in text)
 
 
-def _cells(start: int, end: int, marks: Sequence[Mark]) -> list[tuple[int, int, Mark | None]]:
-    """Cut [start, end) at the edges of marks; where marks overlap the strongest wins."""
-    edges = {start, end}
-    inside = [m for m in marks if m.start < end and m.end > start]
-    for mark in inside:
-        edges.update((max(mark.start, start), min(mark.end, end)))
-    cuts = sorted(edges)
-    cells: list[tuple[int, int, Mark | None]] = []
-    for low, high in pairwise(cuts):
-        over = [m for m in inside if m.start <= low and m.end >= high]
-        best = max(over, key=lambda m: (STRENGTH[m.label], -m.start), default=None)
-        if cells and cells[-1][2] is best and best is not None:
-            cells[-1] = (cells[-1][0], high, best)
-        else:
-            cells.append((low, high, best))
-    return cells
-
-
-def _underlined(text: str, low: int, high: int, exact: Sequence[tuple[int, int]]) -> str:
+def underlined(text: str, low: int, high: int, exact: Sequence[tuple[int, int]]) -> str:
     """Text [low, high) with the exact evidence characters underlined."""
     out: list[str] = []
     at = low
@@ -160,28 +134,6 @@ def tag(label: str, extra: str = "") -> str:
     return f'<span class="mc-tag">{for_screen(label, html=True)}{more}</span>'
 
 
-def marked(
-    text: str,
-    marks: Sequence[Mark],
-    exact: Sequence[tuple[int, int]] = (),
-    start: int = 0,
-    end: int | None = None,
-    tagged: set[Mark] | None = None,
-) -> str:
-    """``text[start:end]`` with its marks in place, each tagged once at its first character."""
-    tagged = set() if tagged is None else tagged
-    out: list[str] = []
-    for low, high, mark in _cells(start, len(text) if end is None else end, marks):
-        body = _underlined(text, low, high, exact)
-        if mark is None or not text[low:high].strip():
-            out.append(body)
-            continue
-        word = "" if mark in tagged else tag(mark.label, mark.extra)
-        tagged.add(mark)
-        out.append(f'<mark class="{STYLE[mark.label]}">{word}{body}</mark>')
-    return "".join(out)
-
-
 def lines_of(text: str) -> list[tuple[int, int]]:
     """(start, end) of each line of a text, without its line end."""
     spans: list[tuple[int, int]] = []
@@ -198,40 +150,6 @@ def heading_in(text: str, line: tuple[int, int]) -> tuple[int, int] | None:
     if heading is None:
         return None
     return heading.span("stars") if heading["stars"] else heading.span("hashes")
-
-
-def _line(
-    text: str,
-    marks: Sequence[Mark],
-    exact: Sequence[tuple[int, int]],
-    line: tuple[int, int],
-    tagged: set[Mark],
-) -> str:
-    """A line of a note, a heading without its markup."""
-    heading = heading_in(text, line)
-    if heading is None:
-        return marked(text, marks, exact, *line, tagged)
-    start, end = heading
-    body = marked(text, marks, exact, start, end, tagged)
-    return f'<b class="mc-heading" role="heading" aria-level="4">{body}</b>'
-
-
-def note_html(text: str, marks: Sequence[Mark], exact: Sequence[tuple[int, int]] = ()) -> str:
-    """A note in full with its marks.
-
-    A mark over most of a note of several lines (a whole note kept as one unit) is one border round
-    it.
-    """
-    lines = lines_of(text)
-    wide = [m for m in marks if len(lines) > 1 and m.end - m.start > len(text.strip()) / 2]
-    if wide and all(mark in wide for mark in marks):
-        best = max(wide, key=lambda m: STRENGTH[m.label])
-        inside = note_html(text, [], exact)
-        word = tag(best.label, best.extra)
-        return f'<mark class="{STYLE[best.label]} mc-block">{word}{inside}</mark>'
-    tagged: set[Mark] = set()
-    body = "\n".join(_line(text, marks, exact, line, tagged) for line in lines)
-    return f'<div class="mc-note">{body.rstrip()}</div>'
 
 
 def label(shown: bool, cut: bool, evidence: bool) -> str:
@@ -283,18 +201,3 @@ def prompt_html(text: str) -> str:
 def block(body: str) -> str:
     """A piece of HTML with the styles it needs."""
     return f'<style>{CSS}</style><div class="mc">{body}</div>'
-
-
-def document(title: str, body: str) -> str:
-    """A self-contained page: no script, no request to anywhere."""
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-        "style-src 'unsafe-inline'\">"
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{for_screen(title, html=True)}</title><style>:root{{color-scheme:light dark}}"
-        "body{font-family:system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"
-        f"{CSS}</style></head><body>"
-        f'<h1 style="font-size:1.3rem">{for_screen(title, html=True)}</h1>'
-        f'<div class="mc">{body}</div></body></html>'
-    )
