@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import dataclasses
 import importlib.util
 import json
@@ -20,8 +19,6 @@ from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.fhir import Fhir, invalid_resources
 from midchart.core.loaders.open import open_cohort
-from midchart.core.text import event_text
-from midchart.core.types import Cohort
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 PATIENT = {"resourceType": "Patient", "id": "p1", "birthDate": "1950-02", "gender": "female"}
@@ -39,158 +36,6 @@ def ndjson(folder: Path, *resources: Any, name: str = "all.ndjson") -> Path:
 
 def of_patient(kind: str, **fields: Any) -> dict[str, Any]:
     return {"resourceType": kind, "subject": {"reference": "Patient/p1"}, **fields}
-
-
-def texts(cohort: Cohort, record: str = "p1") -> list[str]:
-    return [event_text(event) for event in cohort.records[record].events]
-
-
-@pytest.mark.parametrize(
-    ("resource", "text", "kind"),
-    [
-        (of_patient("Observation", code=coded("Glucose"),
-                    valueQuantity={"value": 7.1, "unit": "mmol/L", "comparator": ">"}),
-         "Glucose: >7.1 mmol/L", "measurement"),
-        (of_patient("Observation", code=coded("Potassium"),
-                    valueQuantity={"value": 5.9, "unit": "mmol/L"},
-                    interpretation=[coded("High")],
-                    referenceRange=[{"low": {"value": 3.5}, "high": {"value": 5.1}}]),
-         "Potassium: 5.9 mmol/L (High; reference 3.5–5.1)", "measurement"),
-        (of_patient("Observation", code=coded("Blood pressure"), component=[
-            {"code": coded("Systolic"), "valueQuantity": {"value": 120, "unit": "mmHg"}},
-            {"code": coded("Diastolic"), "valueQuantity": {"value": 80, "unit": "mmHg"}}]),
-         "Blood pressure: Systolic 120 mmHg; Diastolic 80 mmHg", "measurement"),
-        (of_patient("Observation", code=coded("Smoking"), valueCodeableConcept=coded("Never"),
-                    category=[coded("Social", code="social-history")]),
-         "Smoking: Never", "observation"),
-        (of_patient("Observation", code=coded("Titre"),
-                    valueRatio={"numerator": {"value": 1}, "denominator": {"value": 128}}),
-         "Titre: 1 / 128", "measurement"),
-        (of_patient("Observation", code=coded("Culture"), dataAbsentReason=coded("not done")),
-         "Culture: no value not done", "measurement"),
-        (of_patient("Condition", code=coded("Gout"), clinicalStatus=coded("active")),
-         "Gout: active", "condition"),
-        (of_patient("MedicationRequest", medicationCodeableConcept=coded("Warfarin"),
-                    status="active", dosageInstruction=[{"text": "5 mg daily"}]),
-         "Warfarin: prescribed; active; 5 mg daily", "drug_exposure"),
-        (of_patient("MedicationAdministration", medicationReference={"reference": "#m"},
-                    contained=[{"resourceType": "Medication", "id": "m", "code": coded("Heparin")}],
-                    dosage={"dose": {"value": 5000, "unit": "IU"}}),
-         "Heparin: administered; 5000 IU", "drug_exposure"),
-        (of_patient("Procedure", code=coded("Appendectomy"), status="completed"),
-         "Appendectomy: completed", "procedure"),
-        (of_patient("AllergyIntolerance", code=coded("Penicillin"), criticality="high",
-                    reaction=[{"manifestation": [coded("Hives")], "severity": "severe"}]),
-         "Allergy to Penicillin: criticality high; reaction Hives; reaction severity severe",
-         "observation"),
-        (of_patient("DiagnosticReport", code=coded("CT chest"), conclusion="No embolism."),
-         "No embolism.", "note"),
-        (of_patient("CarePlan", category=[coded("Diabetes care")],
-                    activity=[{"detail": {"code": coded("Foot check")}}]),
-         "Diabetes care: activities Foot check", "observation"),
-        (of_patient("Composition", type=coded("Summary"), section=[
-            {"title": "Plan", "text": {"div": "<div><p>Start <b>metformin</b>.</p></div>"}}]),
-         "Plan\nStart metformin.", "note"),
-    ],
-)  # fmt: skip
-def test_resource_becomes_an_entry(
-    tmp_path: Path, resource: dict[str, Any], text: str, kind: str
-) -> None:
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, resource))
-    (event,) = cohort.records["p1"].events
-    assert event_text(event).startswith(text)
-    assert event.kind == kind
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "text"),
-    [
-        ("text/plain", b"No fever.", "No fever."),
-        ("text/plain; charset=latin-1", "Fi\xe8vre".encode("latin-1"), "Fi\xe8vre"),
-        ("text/html", b"<html><body><p>One</p><p>Two</p><script>x()</script></body></html>",
-         "One\nTwo"),
-        ("application/rtf", rb"{\rtf1\ansi Chest \b pain\b0 .}", "Chest pain."),
-        ("text/rtf", rb"{\rtf1\ansi Well \u-10179?\u-8704? or \u-10179? not.}",
-         "Well \U0001f600 or \ufffd not."),
-    ],
-)  # fmt: skip
-def test_attachments_become_notes(tmp_path: Path, kind: str, data: bytes, text: str) -> None:
-    attachment = {"contentType": kind, "data": base64.b64encode(data).decode()}
-    note = of_patient(
-        "DocumentReference",
-        id="n1",
-        type=coded("Progress note"),
-        author=[{"display": "Dr. Wu"}],
-        content=[{"attachment": attachment}],
-    )
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, note))
-    (event,) = cohort.records["p1"].events
-    assert (event.kind, event.text.strip(), event.note_id) == ("note", text, "n1")
-    assert (event.name, event.author) == ("Progress note", "Dr. Wu")
-
-
-@pytest.mark.parametrize(
-    ("kind", "data", "reason"),
-    [
-        ("text/plain; charset=punycode", b"hello-99zz", "names a charset that is not known"),
-        ("text/plain; charset=undefined", b"hello", "names a charset that is not known"),
-        ("text/rtf", rb"{\rtf1 \u1114112? hi}", "is RTF with a character or charset that is none"),
-    ],
-)
-def test_an_attachment_that_is_not_read_is_named_with_its_reason(
-    tmp_path: Path, kind: str, data: bytes, reason: str
-) -> None:
-    attachment = {"contentType": kind, "data": base64.b64encode(data).decode()}
-    note = of_patient("DocumentReference", id="n1", content=[{"attachment": attachment}])
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, note))
-    (event,) = cohort.records["p1"].events
-    assert f"not read: the attachment {reason}" in event.text
-    assert cohort.skipped == []
-    assert any(reason in warning for warning in cohort.warnings)
-
-
-def test_attachment_in_a_binary_resource_is_read_and_a_pdf_is_named(tmp_path: Path) -> None:
-    stored = {"resourceType": "Binary", "id": "b1", "contentType": "text/plain",
-              "data": base64.b64encode(b"Stable.").decode()}  # fmt: skip
-    notes = [
-        of_patient("DocumentReference", id=str(n), content=[{"attachment": attachment}])
-        for n, attachment in enumerate(
-            ({"url": "Binary/b1"}, {"contentType": "application/pdf", "data": "JVBERi0="},
-             {"url": "https://elsewhere.example/note.txt", "contentType": "text/plain"})
-        )
-    ]  # fmt: skip
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, *notes, stored))
-    unread = [text for text in texts(cohort) if text != "Stable."]
-    assert len(unread) == 2 and all("not read" in text for text in unread)
-    named = " ".join(cohort.warnings)
-    assert "all.ndjson:3: DocumentReference has an attachment that is application/pdf" in named
-    assert "all.ndjson:4" in named
-    assert "not among these" in named
-
-
-@pytest.mark.parametrize(
-    "subject",
-    [
-        {"reference": "Patient/p1"},
-        {"reference": "https://ehr.example/fhir/Patient/p1/_history/3"},
-        {"reference": "urn:uuid:1111"},
-        {"reference": "Patient?identifier=mrn|77"},
-        {"type": "Patient", "identifier": {"system": "mrn", "value": "77"}},
-    ],
-)
-def test_every_form_of_reference_finds_its_patient(tmp_path: Path, subject: Any) -> None:
-    patient = PATIENT | {"identifier": [{"system": "mrn", "value": "77"}]}
-    entries = [
-        {"fullUrl": "urn:uuid:2222", "resource": of_patient("Procedure", code=coded("X"))},
-        {"fullUrl": "urn:uuid:1111", "resource": patient},
-    ]
-    entries[0]["resource"]["subject"] = subject
-    bundle = {"resourceType": "Bundle", "type": "transaction", "entry": entries}
-    (tmp_path / "bundle.json").write_text(json.dumps(bundle))
-    for place in (tmp_path, tmp_path / "bundle.json"):
-        cohort = open_cohort(place)
-        assert texts(cohort) == ["X: recorded"]
-        assert dict(cohort.records["p1"].facts)["birthdate"] == "1950-02"
 
 
 def test_everything_is_read_or_named_with_its_place(tmp_path: Path) -> None:
@@ -234,31 +79,11 @@ def test_times_are_local_partial_dates_their_first_day_and_undated_entries_come_
     assert moment("soon") is None
 
 
-def test_undated_entries_come_first_and_what_ended_reports_it_only_at_its_end(
-    tmp_path: Path,
-) -> None:
-    gout = of_patient("Condition", code=coded("Gout"), clinicalStatus=coded("resolved"),
-                      onsetDateTime="2019-01-01", abatementDateTime="2021-01-01")  # fmt: skip
-    device = {"resourceType": "Device", "patient": {"reference": "Patient/p1"},
-              "type": coded("Pacemaker")}  # fmt: skip
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, gout, device))
-    assert texts(cohort) == ["Pacemaker: recorded", "Gout (start)", "Gout (end)"]
-
-
 def test_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
     cohort = open_cohort(ndjson(tmp_path, PATIENT, of_patient("Procedure", code=coded("X"))))
     ndjson(tmp_path, PATIENT, of_patient("Procedure", code=coded("Another one")))
     with pytest.raises(DataError, match="open the cohort again"):
         cohort.records["p1"]
-
-
-def test_questions_next_to_the_files_are_read(tmp_path: Path) -> None:
-    ndjson(tmp_path, PATIENT, of_patient("DiagnosticReport", conclusion="No embolism."))
-    rows = "filename\tquestion\tevidence\tclinician_response\np1\tEmbolism?\tNo embolism.\tNo\n"
-    (tmp_path / "questions.tsv").write_text(rows)
-    cohort = open_cohort(tmp_path)
-    (gold,) = cohort.gold.values()
-    assert gold.spans
 
 
 JSON = st.recursive(

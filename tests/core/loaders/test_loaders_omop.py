@@ -15,7 +15,6 @@ import pandas as pd
 import pytest
 
 from midchart.core.errors import DataError
-from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.omop import LARGEST_ZIP, Omop
 from midchart.core.loaders.open import open_cohort
 from midchart.core.text import event_text
@@ -127,14 +126,6 @@ def test_every_container_gives_the_same_record(tmp_path: Path, container: Contai
     assert any("care_site" in warning for warning in cohort.warnings)
 
 
-def test_without_concepts_entries_are_named_by_their_source(tmp_path: Path) -> None:
-    tables = {name: text for name, text in TABLES.items() if name != "CONCEPT"}
-    cohort = open_cohort(as_csv(tmp_path, tables))
-    first = cohort.records["-7"].events[0]
-    assert (first.code, first.name) == ("M10", "M10")
-    assert any("CONCEPT" in warning for warning in cohort.warnings)
-
-
 @pytest.mark.parametrize(
     ("extra", "rows"),
     [
@@ -150,20 +141,6 @@ def test_header_of_thousands_of_parts_is_refused_at_once(
     cohort = open_cohort(as_csv(tmp_path, TABLES | {"CONCEPT": concepts}))
     assert time.process_time() - begin < 5
     assert any(skip.file == "CONCEPT.csv" for skip in cohort.skipped)
-
-
-def test_rows_that_cannot_be_used_are_named_and_the_others_load(tmp_path: Path) -> None:
-    tables = TABLES | {
-        "DEATH": TABLES["DEATH"] + "\n99,2020-01-01,Nobody\n-7,2020,too,many,columns",
-        "NOTE": "note_id,note_text\n1,whose",
-    }
-    cohort = open_cohort(as_csv(tmp_path, tables))
-    check_cohort(cohort)
-    skipped = [(skip.file, skip.line, skip.reason) for skip in cohort.skipped]
-    assert any(file == "DEATH.csv" and line == 4 for file, line, _ in skipped)
-    assert any(file == "death" and "1 rows name a person" in why for file, _, why in skipped)
-    assert any(file == "NOTE.csv" and "person_id" in why for file, _, why in skipped)
-    assert "Gout (start)" in [event_text(e) for e in cohort.records["-7"].events]
 
 
 def test_zip_that_unpacks_too_large_is_refused_and_leaves_nothing(
@@ -207,19 +184,6 @@ def test_open_sample_is_the_same_as_csv_and_as_parquet() -> None:
     for id in csv.records:
         assert csv.records[id].digest == parquet.records[id].digest
     assert not csv.skipped
-
-
-def test_damaged_data_in_a_zip_is_named(tmp_path: Path) -> None:
-    file = as_zip(tmp_path, TABLES) / "cdm.zip"
-    with zipfile.ZipFile(file) as archive:
-        info = archive.getinfo("export/DEATH.csv")
-    data = bytearray(file.read_bytes())
-    start = info.header_offset + 30 + len(info.filename)
-    data[start : start + info.compress_size] = b"\xff" * info.compress_size
-    file.write_bytes(bytes(data))
-    cohort = open_cohort(tmp_path)
-    assert any("DEATH.csv' damaged" in skip.reason for skip in cohort.skipped)
-    assert "Gout (start)" in [event_text(event) for event in cohort.records["-7"].events]
 
 
 IDS = ["-70", "-7", "0", "7", "8", "9", "10", "100", "1000", "20000"]

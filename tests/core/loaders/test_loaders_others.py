@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core.errors import DataError
 from midchart.core.loaders import benchmarks as longhealth
 from midchart.core.loaders.benchmarks import location_window, narrowed, opening_date
 from midchart.core.loaders.check import check_cohort
@@ -95,90 +94,6 @@ def test_a_location_is_widened_to_whole_lines():
     assert location_window("one line", 0.0, 1.0) == (0, 8)
 
 
-def test_longhealths_bad_parts_are_reported(tmp_path: Path):
-    question = {"No": 1, "question": "Who?", "correct": "X"}
-    question["answer_location"] = {"t_2": {"start": [0.1], "end": [2]}}
-    patients = {
-        "a": {"texts": {"t_10": "ten", "t_2": "two"}, "questions": [question, question, {"No": 2}]},
-        "b": {"texts": "none"},
-        "c": {"texts": {}, "questions": []},
-    }
-    path = tmp_path / "lh.json"
-    path.write_text(json.dumps(patients))
-    cohort = open_cohort(path)
-    assert [e.text for e in cohort.records["a"].events] == ["two", "ten"]
-    assert cohort.gold["a-q1"].spans == ()
-    assert len(cohort.skipped) == 2
-    checked = check_cohort(cohort)
-    assert checked["records"] == 2 and any("c has no text" in w for w in checked["warnings"])
-    path.write_text('{"a": {"texts":\n {"t": "x"}, }')
-    with pytest.raises(DataError, match=r"lh\.json:2: is not JSON"):
-        open_cohort(path)
-    path.write_text('{"a": {"texts": {}}, "a": {"texts": {}}}')
-    with pytest.raises(DataError, match="names a twice"):
-        open_cohort(path)
-
-
-@pytest.mark.parametrize("other", ['{"a": {"b": 1}}', "[1]"])
-def test_a_longhealth_folder_is_known_by_any_of_its_files(tmp_path: Path, other: str):
-    (tmp_path / "about.json").write_text(other)
-    (tmp_path / "lh.JSON").write_text('{"p": {"texts": {"t": "x"}, "questions": []}}')
-    cohort = open_cohort(tmp_path)
-    assert (cohort.format, list(cohort.records)) == ("longhealth", ["p"])
-    assert any("about.json" in warning for warning in cohort.warnings)
-
-
-def test_plain_notes_as_csv_with_questions(tmp_path: Path):
-    (tmp_path / "notes.csv").write_bytes(
-        b"\xef\xbb\xbfpatient_id,time,text\r\nP1,2020-01-02,Later note\r\n"
-        b'P1,1/1/2020 8:00 AM,"Takes metformin,\r\ndaily."\r\nP2,,Undated\r\n,2020-01-01,Whose?\r\n'
-    )
-    head = "filename\tquestion\tevidence\tclinician_response\n"
-    (tmp_path / "questions.tsv").write_text(
-        head + "P1.txt\tWhich drug?\tTakes metformin\tMetformin\n"
-    )
-    cohort = open_cohort(tmp_path)
-    assert cohort.format == "plain_notes"
-    texts = [e.text for e in cohort.records["P1"].events]
-    assert texts == ["Takes metformin,\r\ndaily.", "Later note"]
-    (question,) = cohort.instructions
-    assert (question.record_id, cohort.gold[question.id].order) == ("P1", 0.0)
-    assert [(s.file, s.line) for s in cohort.skipped] == [("notes.csv", 6)]
-    assert cohort.warnings[0].startswith("notes.csv:5: 1 entries have no readable time")
-    assert cohort.manifest.training_allowed is False
-    assert list(open_cohort(tmp_path / "notes.csv").records) == ["P1", "P2"]
-
-
-def test_plain_notes_as_jsonl(tmp_path: Path):
-    rows = [{"patient_id": 7, "time": "2020-01-01T00:00:00Z", "text": "A"}, {"patient_id": 7}]
-    path = tmp_path / "n.jsonl"
-    path.write_text("\n".join([*map(json.dumps, rows), "{", ""]))
-    cohort = open_cohort(path)
-    assert [e.time for e in cohort.records["7"].events] == [datetime(2020, 1, 1)]
-    assert [(s.line, s.file) for s in cohort.skipped] == [(2, "n.jsonl"), (3, "n.jsonl")]
-
-
-def test_plain_notes_as_text_files(tmp_path: Path):
-    (tmp_path / "alone.txt").write_text("One note.")
-    (tmp_path / "README.txt").write_text("about this folder")
-    patient = tmp_path / "p2"
-    patient.mkdir()
-    (patient / "2020-03-01 1230 visit.txt").write_text("Visit.")
-    (patient / "2020-01-05_call.txt").write_text("Call.")
-    (patient / "2021-01-05.txt").write_bytes(b"caf\x81")
-    cohort = open_cohort(tmp_path)
-    assert sorted(cohort.records) == ["alone", "p2"]
-    events = [(e.text, e.time) for e in cohort.records["p2"].events]
-    assert events == [("Call.", datetime(2020, 1, 5)), ("Visit.", datetime(2020, 3, 1, 12, 30))]
-    assert [(s.file, s.line) for s in cohort.skipped] == [("p2/2021-01-05.txt", 1)]
-    undated, foreign = cohort.warnings
-    assert undated.startswith("1 text files have no date — name them YYYY-MM-DD")
-    assert foreign.startswith("1 file is not part of the format and not read: README.txt")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match="no format"):
-        open_cohort(tmp_path / "empty")
-
-
 def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
     (tmp_path / "a.csv").write_text("Ward,time,text\nP1,2020-01-01,A\n")
     (tmp_path / "b.jsonl").write_text('{"patient_id": "P2",\n{"patient_id": "P2", "text": "B"}\n')
@@ -200,21 +115,6 @@ def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
         ("b.jsonl", 1): "is not one JSON object",
         ("d.jsonl", None): "has no line that names patient_id and text",
     }
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("n.jsonl", '{"broken"\n{"patient_id": "P1", "text": "A"}\n'),
-        ("n.jsonl", json.dumps({"text": "word " * 20_000, "patient_id": "P1"})),
-        ("P1/n.TXT", "A"),
-    ],
-)
-def test_plain_notes_are_recognised_by_any_good_part(tmp_path: Path, name: str, content: str):
-    path = tmp_path / name
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(content)
-    assert list(open_cohort(tmp_path).records) == ["P1"]
 
 
 def test_a_location_is_narrowed_to_the_sentences_that_share_most_with_the_correct_option():

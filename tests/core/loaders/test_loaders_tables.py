@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import parse_rows, read_table
-from midchart.core.loaders.open import open_cohort
 
 HEAD = "patient_id,time,text\n"
 
@@ -64,13 +63,6 @@ def test_a_row_inside_a_cell_is_reported(tmp_path: Path):
     assert (list(rows_by_line), skipped) == ([2, 4], {})
     (warning,) = warnings
     assert warning.startswith("notes.csv:2: 1 rows hold what looks like a row")
-
-
-def test_the_patients_after_an_open_quote_load(tmp_path: Path):
-    read(tmp_path, '1,2020-01-01,"A\n2,2020-01-01,B\n')
-    cohort = open_cohort(tmp_path / "notes.csv")
-    assert list(cohort.records) == ["2"]
-    assert [(s.file, s.line) for s in cohort.skipped] == [("notes.csv", 2)]
 
 
 @settings(max_examples=150, deadline=None)

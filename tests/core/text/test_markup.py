@@ -11,10 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.open import read_cohort
 from midchart.core.text.markup import ROW_TOKENS, SHOWN, deletions, html_text, markup_text
-from tests.support.samples import SAMPLES
 
 
 def cda(inner: str) -> str:
@@ -206,36 +203,6 @@ def test_a_wide_table_takes_time_in_proportion_to_its_cells(spans: str) -> None:
     lines = cda(f"<table><tr>{f'<th{spans}>h</th>' * 2_500}</tr>{row * 20}</table>").split("\n")
     assert sum(line.count("h: c") for line in lines) >= 20 * 2_500
     assert process_time() - start < 10
-
-
-CASES = {
-    "01-cda-same-extension-two-roots": {"No allergies known", "Penicillin: anaphylaxis"},
-    "03-cda-in-subfolders": {"Penicillin", "None"},
-    "04-cda-partial-dates": {"Penicillin"},
-    "06-cda-unstructured-body": {"Discharged home. Potassium 5.9 mmol/L on leaving."},
-    "07-cda-encodings": {"Pénicilline", "None"},
-    "09-cda-replaced": {"Methotrexate 10 mg weekly"},
-    "36-cda-empty-cells": {
-        "Drug: Warfarin 5 mg; Stop: 2020-03-01; Status: Stopped\n"
-        "Drug: Apixaban 5 mg; Start: 2020-03-02"
-    },
-    "44-cda-cdata-narrative": {"Stop digoxin today.\nReview in 2 weeks"},
-    "52-cda-indented-table": {
-        "Test: Ferritin; Value: 812; Unit: ug/L\nTest: Folate; Value: 3.1; Unit: ug/L"
-    },
-}
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_small_documents_read_as_they_should(case: str) -> None:
-    folder = SAMPLES / "cases" / case
-    if not folder.is_dir():
-        pytest.skip("the samples are not on this machine")
-    cohort = read_cohort(folder)
-    report = check_cohort(cohort)
-    assert {e.text for record in cohort.records.values() for e in record.events} == CASES[case]
-    assert len(cohort.records) == (2 if case[:2] in ("01", "03", "07") else 1)
-    assert all(part["unaccounted"] == 0 for part in report["balance"])
 
 
 LONG = " ".join(f"word{number}" for number in range(200))

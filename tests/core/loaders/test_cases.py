@@ -1,0 +1,15 @@
+"""Each case folder is read as its ``expected.json`` says."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.cases import CASES, EXPECTED, cases, described
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.relative_to(CASES).as_posix())
+def test_a_case_is_read_as_expected(case: Path) -> None:
+    assert described(case) == json.loads((case / EXPECTED).read_text("utf-8"))
