@@ -225,7 +225,6 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
             if n:
                 floor = paired_floor(cells[:, i])
                 interval = reported_interval(shares[:, i], clusters, floor)
-            low, high = interval or (np.nan, np.nan)
             table.append(
                 {
                     "criterion": criterion.name,
@@ -237,8 +236,7 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
                     "only_first": only_first,
                     "only_second": only_second,
                     "difference": (only_first - only_second) / n if n else None,
-                    "low": finite(low),
-                    "high": finite(high),
+                    **ends("ci_", interval),
                 }
             )
     return table

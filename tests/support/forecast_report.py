@@ -103,8 +103,8 @@ def tables(epochs: int = 5) -> dict[str, list[dict[str, Any]]]:
             ]  # fmt: skip
             rows["calibration"] += [
                 named | {"stage": stage, "bin": b, "n": 240, "mean_score": b / 10 + 0.05,
-                         "positive_rate": b / 10, "low": max(0.0, b / 10 - 0.05),
-                         "high": b / 10 + 0.05, "labels_n": 2400, "prevalence": share}
+                         "positive_rate": b / 10, "ci_low": max(0.0, b / 10 - 0.05),
+                         "ci_high": b / 10 + 0.05, "labels_n": 2400, "prevalence": share}
                 for stage in (("raw", "corrected") if seed else ("raw",)) for b in range(10)
             ]  # fmt: skip
             if seed is None:

@@ -51,7 +51,7 @@ def tables(epochs: int = 4) -> dict[str, list[dict[str, Any]]]:
                 {
                     "variant": name, "stage": stage, "bin": b, "n": 10 * (b + 1),
                     "mean_score": b / 10 + 0.05, "positive_rate": b / 10,
-                    "low": max(b / 10 - 0.1, 0), "high": b / 10 + 0.1,
+                    "ci_low": max(b / 10 - 0.1, 0), "ci_high": b / 10 + 0.1,
                     "temperature": temperature, "ece": error,
                 }
                 for b in range(0, 10, 3)
@@ -70,7 +70,7 @@ def tables(epochs: int = 4) -> dict[str, list[dict[str, Any]]]:
     rows["faults"] = [
         {
             "fault": fault, "auroc": 0.9 - 0.1 * i, "ci_low": 0.85 - 0.1 * i, "ci_high": 0.95,
-            "recall": 0.5 - 0.1 * i, "low": 0.1, "high": 0.7, "n": 32,
+            "recall": 0.5 - 0.1 * i, "recall_low": 0.1, "recall_high": 0.7, "n": 32,
         }
         for i, fault in enumerate(FAULTS)
     ]  # fmt: skip

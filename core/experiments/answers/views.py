@@ -34,7 +34,7 @@ PAIRED = Measure(
 KEPT_MORE = Measure(
     "difference", "points that the second arm keeps less (right) or more (left)", "points",
     "The same questions under both arms, with an interval by patient.",
-    (Ends("low", "high", "by patient"),), clusters="patients",
+    (Ends("ci_low", "ci_high", "by patient"),), clusters="patients",
 )  # fmt: skip
 OUTCOMES = ("refusals", "unparsed", "failed")
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")

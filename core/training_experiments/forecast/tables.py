@@ -121,7 +121,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "epochs": _nested(rows, "epochs"),
         "roc": _nested(rows, "roc", {"x": "false_positive_rate", "y": "sensitivity"}),
         "pr": _nested(rows, "pr", {"x": "recall", "y": "precision"}),
-        "calibration": _nested(rows, "calibration"),
+        "calibration": _nested(rows, "calibration", {"low": "ci_low", "high": "ci_high"}),
         "gate": [
             {**row, "collapsed": collapsed(row["mean"], row["sd"])} for row in _nested(rows, "gate")
         ],

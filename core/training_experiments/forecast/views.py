@@ -60,7 +60,7 @@ VIEWS = (
          choose=("task", "seed"), opens=("variant",)),
     View("calibration", "Is a probability of 70 % right in 70 %?", "calibration",
          (Measure("positive_rate", "observed event rate", "%", "",
-                  (Ends("low", "high", "Wilson"),)),), "line", rows=("variant",),
+                  (Ends("ci_low", "ci_high", "by patient"),)),), "line", rows=("variant",),
          across="mean_score", choose=("task", "seed", "stage"), opens=("variant",)),
     View("training", "Did the training settle?", "epochs",
          (_by_epoch("tuning_auroc", "tuning AUROC"), _by_epoch("tuning_loss", "tuning loss"),

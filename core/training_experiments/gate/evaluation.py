@@ -469,13 +469,17 @@ def _calibration(rows: Table) -> Table:
     return [
         {
             "variant": row["variant"],
-            **{name: one[name] for name in one if name != "ece"},
+            **{_ENDS.get(name, name): one[name] for name in one if name != "ece"},
             "temperature": row["temperature"] if one["stage"] == "scaled" else 1.0,
             "ece": one["ece"],
         }
         for row in rows
         for one in row["calibration"]
     ]
+
+
+_ENDS = {"low": "ci_low", "high": "ci_high"}
+"""Stored name → column of an interval's end."""
 
 
 def _faults(rows: Table) -> Table:
@@ -494,8 +498,8 @@ def _faults(rows: Table) -> Table:
                     "fault": name,
                     **pick(result, AREA),
                     "recall": lexical["recall"],
-                    "low": lexical["recall_low"],
-                    "high": lexical["recall_high"],
+                    "recall_low": lexical["recall_low"],
+                    "recall_high": lexical["recall_high"],
                     "chance": lexical["recall_chance"],
                     **_recall(result, "evidence_all"),
                     **_recall(result, "evidence"),
@@ -517,9 +521,9 @@ def _split(rows: Table) -> Table:
 def published(rows: Table) -> Table:
     """The paper's ablations, and the mean recall of our variants of the same factor and value.
 
-    ``spread`` and ``low``, ``high`` are standard deviation, minimum and maximum over variants, as
-    in the paper's table; for the ablation of the query ours are one gate each, and ``low``,
-    ``high`` its interval by patient.
+    ``spread`` and ``recall_low``, ``recall_high`` are standard deviation, minimum and maximum over
+    variants, as in the paper's table; for the ablation of the query ours are one gate each, and
+    these are its interval by patient.
     """
     # The paper's lines with the recalls of this run's variants.
     lines: list[tuple[str, str, str, Sequence[str | None], int | None, list[float], Ends, Any]] = []
@@ -563,8 +567,8 @@ def published(rows: Table) -> Table:
                 "paper_n": paper_n,
                 "recall": fmean(ours) if ours else None,
                 "spread": stdev(ours) if several else None,
-                "low": low,
-                "high": high,
+                "recall_low": low,
+                "recall_high": high,
                 "variants": len(ours),
                 "n": n,
             }

@@ -27,7 +27,7 @@ ANY_PIECE = Measure(
 )  # fmt: skip
 WORD = Measure(
     "recall", "% of questions with a shared word kept", "%", "The paper's lexical hit.",
-    (Ends("recall_low", "recall_high", "by patient"), Ends("low", "high", "by patient")),
+    (Ends("recall_low", "recall_high", "by patient"),),
     better="more",
 )  # fmt: skip
 GAP = Measure("gap", "mean probability of positives minus that of negatives", "")
@@ -47,14 +47,15 @@ VIEWS = (
          rows=("variant",), across="epoch"),
     View("calibration", "Is a probability of 70 % right in 70 %?", "calibration",
          (Measure("positive_rate", "observed rate of evidence", "%", "",
-                  (Ends("low", "high", "Wilson"),)),), "line", rows=("stage",),
+                  (Ends("ci_low", "ci_high", "by patient"),)),), "line", rows=("stage",),
          across="mean_score", choose=("variant",), more=("ece", "temperature")),
     View("scores", "Do positives score higher?", "scores", (Measure("count", "pairs", "count"),),
          "line", rows=("label",), across="bin_low", choose=("variant",)),
     View("paper", "How far is the paper's ablation?", "published",
          (Measure("recall", "% of questions with a shared word kept", "%", "",
-                  (Ends("low", "high", "range of the variants"),)),), rows=("factor", "value"),
-         choose=("table",), more=("paper_recall", "paper_low", "paper_high", "paper_n")),
+                  (Ends("recall_low", "recall_high", "range of the variants"),)),),
+         rows=("factor", "value"), choose=("table",),
+         more=("paper_recall", "paper_low", "paper_high", "paper_n")),
     View("split", "Who was it trained and tested on?", "split"),
     View("missed", "Which variants failed?", "failures"),
 )  # fmt: skip

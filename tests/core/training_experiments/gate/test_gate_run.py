@@ -132,7 +132,7 @@ def test_the_tables_equal_a_training_computed_by_hand(
     part = gate.facts["pairs"]["test"]
     assert sum(r["n"] for r in scaled) == part["n"]
     for r in bins:
-        assert r["low"] is r["high"] is None, "fewer than 5 patients"
+        assert r["ci_low"] is r["ci_high"] is None, "fewer than 5 patients"
         assert r["bin"] / 10 <= r["mean_score"] <= (r["bin"] + 1) / 10
     counts = {"positive": 0, "negative": 0}
     for r in tables["scores"]:
