@@ -8,10 +8,13 @@ from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from importlib import metadata
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import midchart.core
 from midchart.core import config as settings
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 PACKAGES = (
     "accelerate",
@@ -38,6 +41,15 @@ def digest(*parts: str) -> str:
     """A short hash of parts that no other split of the same characters shares."""
     spelled = "".join([f"{len(part)}:{part}" for part in parts])
     return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def seeded(seed: int, *names: str) -> Generator:
+    """The random generator of a name, the same in every process."""
+    from numpy.random import default_rng
+
+    spelled = "".join(f"{len(name)}:{name}" for name in names)
+    hashed = blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=8)
+    return default_rng([seed, int.from_bytes(hashed.digest(), "big")])
 
 
 def file_hash(file: BinaryIO) -> bytes:

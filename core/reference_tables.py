@@ -2,7 +2,7 @@
 
 A misspelt column, a wrong type, a repeated key and a reference to a missing entry are errors that
 name file, line and remedy. The class of a row is decorated with :func:`table_row`; a text that
-must be an entry of another table is annotated with :class:`Key`.
+must be an entry of another table is annotated with :class:`TableKey`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _itself(text: str) -> Iterable[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class TableKey:
     """Annotation of a text whose ``parts`` (by default the text) must each be one of ``valid()``;
     ``what`` names a part in errors."""
 
@@ -68,9 +68,9 @@ def slots_of(template: str) -> list[str]:
     return SLOT.findall(template)
 
 
-def slot_names(*names: str) -> Key:
+def slot_names(*names: str) -> TableKey:
     """Annotation of a template in which only these names are in braces."""
-    return Key("slot", lambda: names, slots_of)
+    return TableKey("slot", lambda: names, slots_of)
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))

@@ -121,8 +121,8 @@ def content(folder: Path) -> str:
 @pytest.mark.parametrize("form", COHORTS)
 def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, form: str) -> None:
     files, name = COHORTS[form][0](), COHORTS[form][1]
-    whole = outcome(lambda: content(write_files(tmp_path / "whole", files)))
-    assert isinstance(whole, str) and len(whole) > 2
+    unharmed = outcome(lambda: content(write_files(tmp_path / "whole", files)))
+    assert isinstance(unharmed, str) and len(unharmed) > 2
     target = name or max(files, key=lambda one: len(files[one]))
     for number, (kind, replace) in enumerate(IN_PLACE.items()):
         folder = write_files(tmp_path / f"c{number}" / "ward", files)
@@ -134,7 +134,7 @@ def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, for
             file.unlink()
             replace(file)
         read = outcome(lambda folder=folder: content(folder))
-        assert isinstance(read, DataError) or (read != whole and "root:" not in str(read)), kind
+        assert isinstance(read, DataError) or (read != unharmed and "root:" not in str(read)), kind
 
 
 @pytest.mark.usefixtures("workspace")

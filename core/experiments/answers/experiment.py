@@ -30,6 +30,7 @@ from midchart.core.experiments.selection import (
     stages,
 )
 from midchart.core.options import Several, Words
+from midchart.core.provenance import seeded
 from midchart.core.results.reviews import review_tables, reviews_of, with_reviews
 from midchart.core.runs.answering import Answering
 from midchart.core.runs.declared import Conclusion
@@ -39,7 +40,6 @@ from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.runs.semantic import score_semantic
-from midchart.core.stats.seeds import seeded
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Event, Gold, Instruction, Record
 

@@ -23,7 +23,7 @@ from midchart.core.errors import DataError, SpecError
 from midchart.core.experiments.documents import composed, evidence_notes, moved
 from midchart.core.experiments.needles.needles import Needle, make_needles
 from midchart.core.protocol import Protocol
-from midchart.core.stats.seeds import seeded
+from midchart.core.provenance import seeded
 from midchart.core.text import as_words, count_tokens, cut_event, event_text, sentences, words
 from midchart.core.text.evidence import place_of
 from midchart.core.text.prompt import day, line_text

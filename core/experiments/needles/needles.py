@@ -15,8 +15,8 @@ from typing import Annotated, Literal, TypeVar
 
 import numpy as np
 
+from midchart.core.provenance import seeded
 from midchart.core.reference_tables import slot_names, table_row, yaml_table
-from midchart.core.stats.seeds import seeded
 
 T = TypeVar("T")
 Wording = Annotated[str, slot_names("name", "value", "unit", "day")]

@@ -20,11 +20,11 @@ from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.other_systems.order_and_filler.filler import FillerSource
 from midchart.core.protocol import Protocol
+from midchart.core.provenance import seeded
 from midchart.core.runs.answering import select
 from midchart.core.runs.job import Job, Row, outcome
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.schemas import kept_rows
-from midchart.core.stats.seeds import seeded
 from midchart.core.storage.rows import Schema
 from midchart.core.types import Cohort, Gold, Instruction, Kept, Selection, Sentence
 

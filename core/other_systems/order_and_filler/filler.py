@@ -20,7 +20,7 @@ from midchart.core.arms.hits import Question
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.other_systems.order_and_filler.neutral import neutral_sentences
 from midchart.core.protocol import Protocol
-from midchart.core.stats.seeds import seeded
+from midchart.core.provenance import seeded
 from midchart.core.text import as_words, content_words, count_tokens, words
 from midchart.core.text.evidence import locate
 from midchart.core.text.prompt import line_text

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 
-from midchart.core.reference_tables import Key, read_yaml, slots_of, table_row
+from midchart.core.reference_tables import TableKey, read_yaml, slots_of, table_row
 from midchart.extras.lab.synthetic.common import (
     capitalised,
     chance,
@@ -62,7 +62,10 @@ def _needs_named(need: str) -> list[str]:
 
 
 _Need = Annotated[
-    str, Key("patient property or condition", lambda: _PERSON_NEEDS.union(diseases()), _needs_named)
+    str,
+    TableKey(
+        "patient property or condition", lambda: _PERSON_NEEDS.union(diseases()), _needs_named
+    ),
 ]
 
 

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from midchart.core.cohorts.data_use import note_generated
 from midchart.core.cohorts.demo import TAG, replace_synthetic
 from midchart.core.errors import InputError
-from midchart.core.reference_tables import Key, table_row
+from midchart.core.reference_tables import TableKey, table_row
 from midchart.extras.lab.synthetic.common import data_use, spawned, write_texts
 from midchart.extras.lab.synthetic.reference import tsv_table
 
@@ -115,7 +115,7 @@ class LaboratoryDrug(Condition):
     conditions that make it likely, separated by commas."""
 
     stop: float = field(kw_only=True)
-    given_for: Annotated[str, Key("condition", _condition_keys, _listed)] = ""
+    given_for: Annotated[str, TableKey("condition", _condition_keys, _listed)] = ""
 
     def is_wanted(self, ill: frozenset[str]) -> bool:
         """Whether it is given for one of the conditions ``ill``, or for none in particular."""
@@ -140,7 +140,7 @@ class OtherLab:
     unit: str
     level: float
     spread: float
-    shifted_by: Annotated[str, Key("condition or drug", _cause_keys)] | None = None
+    shifted_by: Annotated[str, TableKey("condition or drug", _cause_keys)] | None = None
     shift: float = 0.0
 
 

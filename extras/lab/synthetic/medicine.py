@@ -11,7 +11,7 @@ from functools import cache
 from typing import Annotated, Literal
 
 from midchart.core.errors import DataError
-from midchart.core.reference_tables import Key, read_yaml, slot_names, table_row
+from midchart.core.reference_tables import TableKey, read_yaml, slot_names, table_row
 from midchart.extras.lab.synthetic.reference import DATA, read_tsv, yaml_table
 
 
@@ -45,14 +45,14 @@ def analyte_keys() -> dict[str, str]:
     return {row.code: row.key for row in analytes().values()}
 
 
-AnalyteKey = Annotated[str, Key("analyte", analytes)]
+AnalyteKey = Annotated[str, TableKey("analyte", analytes)]
 
 
 panels = yaml_table(dict[str, tuple[AnalyteKey, ...]], "panels.yaml")
 """Analytes that are drawn together, by the panel's name."""
 
 
-PanelKey = Annotated[str, Key("panel or analyte", lambda: {*panels(), *analytes()})]
+PanelKey = Annotated[str, TableKey("panel or analyte", lambda: {*panels(), *analytes()})]
 
 
 def panel_analytes(name: str) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ class Drug:
 
     key: str
     brand: str
-    group: Annotated[str, Key("effect class", drug_groups)]
+    group: Annotated[str, TableKey("effect class", drug_groups)]
     lay: str
     marketed: int = 0
 
@@ -138,7 +138,7 @@ def drugs() -> dict[str, Drug]:
     return {drug.key: drug for drug in read_tsv(Drug, DATA / "drugs.tsv")}
 
 
-DrugKey = Annotated[str, Key("drug", drugs)]
+DrugKey = Annotated[str, TableKey("drug", drugs)]
 
 
 @table_row
@@ -170,7 +170,7 @@ def dose(key: str, step: int) -> str:
     return drugs()[key].steps[step][0]
 
 
-EffectKey = Annotated[str, Key("analyte or egfr%", lambda: {*analytes(), "egfr%"})]
+EffectKey = Annotated[str, TableKey("analyte or egfr%", lambda: {*analytes(), "egfr%"})]
 """An analyte, or ``egfr%`` for a share of the filtration."""
 
 
@@ -258,7 +258,7 @@ def diseases() -> dict[str, Disease]:
     return {row.key: row for row in rows}
 
 
-DiseaseKey = Annotated[str, Key("condition", diseases)]
+DiseaseKey = Annotated[str, TableKey("condition", diseases)]
 
 
 @table_row
@@ -305,7 +305,7 @@ class Risk:
     """How often (``share``) a condition, or none in particular, brings an acute illness at least
     once."""
 
-    episode: Annotated[str, Key("acute illness", episodes)]
+    episode: Annotated[str, TableKey("acute illness", episodes)]
     share: float
     condition: DiseaseKey | Literal[""] = ""
 

@@ -108,9 +108,9 @@ def test_an_accident_is_named_and_permits_nothing_new_until_a_person_accepts_the
 
 def test_a_line_of_a_killed_writer_is_cut_off_by_the_next_one(data):
     file = audited(data)
-    whole = file.read_bytes()
-    for kept in (len(whole) - 1, len(whole) - 40):
-        file.write_bytes(whole[:kept])
+    content = file.read_bytes()
+    for size in (len(content) - 1, len(content) - 40):
+        file.write_bytes(content[:size])
         assert broken_line() is None and not allowed(data / "ward")
         audit.run_action("started", run="r1")
         assert len(audit.lines()) == 3 and broken_line() is None

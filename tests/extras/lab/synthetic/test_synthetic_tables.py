@@ -31,10 +31,10 @@ from tests.support.synthetic_files import digest
 @pytest.mark.parametrize("kind", DEMOS)
 def test_the_generator_makes_the_included_cohort_byte_for_byte(tmp_path: Path, kind: str):
     """After a change of a table: ``python -m midchart.extras.lab.demos``."""
-    installed, made = tmp_path / "installed", tmp_path / "made"
+    installed, generated = tmp_path / "installed", tmp_path / "generated"
     counts = install(kind, installed)
-    assert counts == generate(kind, made, None, None, 42, None)
-    assert digest(installed) == digest(made)
+    assert counts == generate(kind, generated, None, None, 42, None)
+    assert digest(installed) == digest(generated)
 
 
 KINDS: dict[str, Any] = {
