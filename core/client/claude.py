@@ -26,7 +26,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -52,10 +51,8 @@ from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.config import Secret
 from midchart.core.egress import Address, EgressCheck, Permit, key_at, read_address
 from midchart.core.errors import EgressRefused, InputError, MidchartError, MissingKey
-from midchart.core.format import about_left
 from midchart.core.options import Options
 from midchart.core.storage.jsonl import add_line, read_lines
-from midchart.core.time_left import TimeLeft
 from midchart.core.types import Ended, Usage
 
 CLAUDE_URL = "https://api.anthropic.com"
@@ -588,16 +585,18 @@ class Batches:
         self.state.note("collected", claim=claim, batch=batch)
 
     def _wait(self, batch: str, n: int) -> None:
-        start = before = time.monotonic()
-        pause, done, time_left = min(_FIRST_POLL_S, self.poll_s), 0, TimeLeft()
+        start, pause = time.monotonic(), min(_FIRST_POLL_S, self.poll_s)
         while True:
             status = self.caller.call(lambda: self._status(batch))
             if status.processing_status == "ended":
                 return
-            moment, counted = time.monotonic(), _done(status, n)
-            left = time_left.after(counted - done, moment - before, n - counted)
-            before, done = moment, counted
-            self.watch(_progress_text(status, n, done, moment - start, left))
+            waiting = reported_count(getattr(status, "request_counts", None), "processing")
+            done = 0 if waiting is None else max(n - waiting, 0)
+            minutes = (time.monotonic() - start) / 60
+            self.watch(
+                f"batch of {n:,} prompts: {done:,} done after {minutes:.0f} min; most batches end "
+                "within an hour, all within a day"
+            )
             until = time.monotonic() + pause
             while (rest := until - time.monotonic()) > 0:
                 time.sleep(min(rest, 0.5))
@@ -669,22 +668,6 @@ def _create_once(caller: Caller, create: Callable[[], str]) -> str:
 
 def _left(wanted: _Wanted) -> list[int]:
     return sorted(index for waiting in wanted.values() for index in waiting)
-
-
-def _done(status: Any, n: int) -> int:
-    """Prompts of a batch of ``n`` that are no longer processed; 0 where it does not say."""
-    waiting = reported_count(getattr(status, "request_counts", None), "processing")
-    return 0 if waiting is None else max(n - waiting, 0)
-
-
-def _progress_text(status: Any, n: int, done: int, seconds: float, left: float | None) -> str:
-    """A batch's progress, with the time left as far as it is known."""
-    text = f"batch of {n:,} prompts: {done:,} done after {seconds / 60:.0f} min"
-    if left is not None:
-        return text + about_left(left)
-    expires = getattr(status, "expires_at", None)
-    at = expires.strftime("%d %b %H:%M UTC") if isinstance(expires, datetime) else "a day"
-    return f"{text}; most batches end within an hour, all by {at}"
 
 
 _LARGEST_GROUP = 10_000

@@ -21,7 +21,6 @@ import os
 import re
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -437,20 +436,14 @@ def damage_warnings(folder: Path) -> list[str]:
     """A sentence on each table in ``folder`` that lost damaged lines to such a file."""
     warnings: list[str] = []
     for aside in sorted(folder.glob(f"*{_SUFFIX}")):
-        entries = [e for e in read_lines(aside) if isinstance(e.get("line"), int)]
-        if not entries:
-            continue
-        numbers = sorted({entry["line"] for entry in entries})
-        named = ", ".join(map(str, numbers[:_MOST_NAMED]))
-        if len(numbers) > _MOST_NAMED:
-            named += f" and {len(numbers) - _MOST_NAMED} more"
-        reasons = Counter(str(entry.get("reason", "")) for entry in entries)
-        why = "; ".join(f"{n} {reason}" for reason, n in reasons.most_common(3))
-        table = aside.name.removesuffix(_SUFFIX)
-        warnings.append(
-            f"{table}.jsonl had damaged lines ({why}): line {named}; they are kept in "
-            f"items/{aside.name}, and a resume does their items again"
-        )
+        numbers = sorted({e["line"] for e in read_lines(aside) if isinstance(e.get("line"), int)})
+        if numbers:
+            more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
+            warnings.append(
+                f"{aside.name.removesuffix(_SUFFIX)}.jsonl had damaged lines: line "
+                f"{', '.join(map(str, numbers[:_MOST_NAMED]))}{more}; they are kept in "
+                f"items/{aside.name}, and a resume does their items again"
+            )
     return warnings
 
 

@@ -266,15 +266,6 @@ def test_a_model_without_a_temperature_is_asked_without_it_from_then_on(server, 
     assert {answer.how for answer in answers} == {"chat, the model's own temperature"}
 
 
-def test_several_refused_parameters_are_learnt_in_one_call(server):
-    for name in ("max_tokens", "temperature", "frequency_penalty", "repetition_penalty"):
-        server.refuses[name] = refusal(name)
-    built = served(server, concurrency=1)
-    assert built.read(PROMPT).status == built.read(PROMPT).status == "ok"
-    assert len(sent(server)) == 5 + 1
-    assert set(sent(server)[-1]) == {"messages", "model", "max_completion_tokens"}
-
-
 def test_a_refused_call_that_only_mentions_a_parameter_teaches_nothing(server):
     # The text of a record in an error must not change how a model is asked.
     error = {"message": "unknown error near 'temperature 38.5'", "type": "bad_request"}
@@ -302,12 +293,6 @@ def test_reasoning_and_answer_are_parted_wherever_the_tag_is_written(inside, aft
     assert split_reasoning(f"[THINK]{inside}[/THINK]{after}") == parted
     assert split_reasoning(f"{inside}</think>{after}", opened=True) == parted
     assert split_reasoning(after) == ("", after.strip())
-
-
-def test_an_open_block_is_reasoning_alone():
-    assert split_reasoning("<think>so far") == ("so far", "")
-    assert split_reasoning("so far", opened=True) == ("so far", "")
-    assert split_reasoning("The tag <think> is named.") == ("", "The tag <think> is named.")
 
 
 def test_a_judge_reads_the_same_replies_and_records_how_it_was_asked(server):

@@ -20,7 +20,6 @@ from midchart.core.cohorts import data_use
 from midchart.core.egress import audit, gate_of
 from midchart.core.errors import EgressRefused, InputError, WorkFailed
 from midchart.core.loaders.open import open_cohort, set_data_use
-from midchart.core.services import cohorts
 from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.support.run_helpers import write_cohort
 
@@ -289,34 +288,6 @@ def test_generated_cohorts_are_allowed_wherever_they_are_and_only_as_generated(d
     # A person may forbid it.
     set_data_use(copied, FIELD, False, REASON)
     assert not allowed(copied)
-
-
-def test_demo_cohorts_of_an_older_version_are_recognised_at_the_next_start(data, monkeypatch):
-    monkeypatch.setattr(cohorts, "DEMOS", {
-        "clinical": ("demo", 2, 30), "letters": ("demo-letters", 1, 100),
-        "ehrshot": ("demo-laboratory", 3, 60),
-    })  # fmt: skip
-    (data / "data" / "runs").mkdir(parents=True)
-    api.prepare_first_start()
-    folder = settings.cohorts_folder() / "demo"
-    assert allowed(folder)
-    (data / "state" / "generated.jsonl").unlink()
-    assert not allowed(folder)
-    api.prepare_first_start()
-    assert allowed(folder) and allowed(settings.cohorts_folder() / "demo-laboratory")
-    # Where it is not what the program generates, it is like any other folder.
-    (data / "state" / "generated.jsonl").unlink()
-    next((folder / "ehrs").iterdir()).write_text("<eventstream></eventstream>")
-    api.prepare_first_start()
-    assert not allowed(folder)
-
-
-def test_a_line_from_before_digests_permits_nothing(data):
-    cohort = placed(data / "ward")
-    audit.tag_changed(
-        cohort="ward", folder=cohort, field=FIELD, before=False, after=True, reason=REASON
-    )
-    assert not allowed(cohort)
 
 
 def test_unchanged_files_are_not_read_again(data, monkeypatch):

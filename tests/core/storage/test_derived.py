@@ -142,20 +142,6 @@ def test_other_code_computes_again_and_leaves_no_older_file(folder: Path):
     assert len(files(folder)) == 1 and "b" * 8 in files(folder)[0].name
 
 
-def test_what_it_depends_on_tells_values_apart(folder: Path):
-    stored = Derived("number", ("types",))
-
-    def value(record: str, *parts: str) -> str:
-        return stored.get(
-            record, parts, lambda: f"{record} {parts}", lambda t: {"t": [t]}, lambda c: c["t"][0]
-        )
-
-    asked = [("ab",), ("ab", ""), ("ab", "c", "d"), ("ab", "cd"), ("ac", "cd")]
-    for _ in range(2):
-        assert [value(*one) for one in asked] == [f"{r} {tuple(p)}" for r, *p in asked]
-    assert len(files(folder)) == len(asked)
-
-
 def test_a_short_record_and_one_that_a_run_made_up_are_not_stored(record: Record, folder: Path):
     short = build_record("p", [entry(None, "note", text="Aspirin was given.")], {}, "p.xml")
     for one in (short, replace(record, lasting=False)):
