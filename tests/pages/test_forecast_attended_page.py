@@ -13,7 +13,6 @@ from midchart.core.training_experiments.forecast.evaluation import (
     ModelWeights,
     SequenceEvent,
 )
-from midchart.pages.ui.forecast import attention
 from tests.support import forecast_report
 from tests.support.pages import figures_of, open_page, plain_text
 from tests.support.reports import show_run
@@ -70,8 +69,6 @@ def test_a_sequence_is_shown_by_its_number_with_picture_words_and_table(run):
     softmax = app.dataframe[0].value.iloc[0]
     assert softmax["4. Hb"] == "−0.200" and softmax[f"1. {HOSTILE}"] == "0.300"
     assert "<img" not in figures_of(app)[0].spec
-    app.button(key="jump_positive, ranked high").click().run()
-    assert app.number_input(key="sequence").value == 1
     app.multiselect(key="attended").set_value([]).run()
     assert "Select a variant" in plain_text(app) and not app.exception
 
@@ -93,13 +90,3 @@ def test_a_run_without_models_reports_it_and_keeps_its_other_views(run, monkeypa
     assert "holds no trained models" in plain_text(app)
     assert not figures_of(app)
     assert "better than Softmax" in plain_text(app)
-
-
-def test_sequences_worth_a_look_are_found_by_rank():
-    chosen = attention.examples(LABEL, SCORES)
-    assert chosen == {
-        "positive, ranked high": 1,
-        "positive, ranked low": 2,
-        "negative, ranked high": 0,
-        "ranked most differently": 4,  # in the middle under softmax, last under h2o
-    }

@@ -56,11 +56,6 @@ def test_a_column_that_proves_nothing_is_asked_about_and_read_as_answered(import
     assert not open_cohort(path).manifest.training_allowed
 
 
-def test_a_first_question_of_what_the_record_holds_is_offered(imported) -> None:
-    offered = [one.label for one in imported.button if one.key and one.key.endswith("?")]
-    assert offered == ["What is the plan for this patient?"]
-
-
 def test_a_log_that_a_person_uploads_is_stored_with_the_cohort_and_its_audit_begins(
     imported, monkeypatch
 ) -> None:

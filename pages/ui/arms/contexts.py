@@ -14,9 +14,7 @@ from midchart.pages.ui.shared import chart, marks, results, verdicts
 from midchart.pages.ui.shared.marks import for_screen
 
 MOST_LINES = 14
-"""Lines of context shown at once; evidence is always among them."""
-MOST_FOLDED = 250
-"""Lines of context behind a fold."""
+"""Lines shown of a text that an arm wrote."""
 LONGEST_REPLY = 90
 """Characters of a judge's reply."""
 
@@ -37,7 +35,6 @@ CSS = """
 .mc-line.mc-lostgold{border:2px dotted var(--mc-gold);border-radius:4px}
 .mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
 .mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
-.mc-rest>summary{cursor:pointer;opacity:.78;font-size:.8rem;margin:.2rem 0}
 dl.mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
  margin:.2rem 0 .5rem;padding:0}
 .mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
@@ -91,7 +88,7 @@ def _card(
         context = f'<p class="mc-muted">Text written by the arm ({wording}):</p>'
         context += "".join(
             f'<div class="mc-line">{for_screen(line["text"], html=True)}</div>'
-            for line in row["lines"][:MOST_FOLDED]
+            for line in row["lines"][:MOST_LINES]
         )
     else:
         context = _context(selected, units, evidence, cut)
@@ -167,45 +164,21 @@ def _sentences(evidence: Collection[str]) -> str:
 
 
 def _context(
-    selected: Sequence[str],
+    selected: Collection[str],
     units: Mapping[str, api.Sentence],
     evidence: frozenset[str],
     cut: frozenset[str],
 ) -> str:
-    """The evidence (kept, cut or dropped) and the kept lines nearest to it; the rest behind a
-    fold."""
-    order = {unit: place for place, unit in enumerate(units)}
-    gold = [order[unit] for unit in evidence if unit in order]
-    dropped = {unit for unit in units if unit in evidence and unit not in set(selected)}
-
-    def distance(unit: str) -> int:
-        return min((abs(order.get(unit, 0) - place) for place in gold), default=0)
-
-    def lines(ids: Sequence[str]) -> str:
-        return "".join(
-            _line(units[unit], unit in evidence, unit in dropped, unit in cut)
-            for unit in sorted((unit for unit in ids if unit in order), key=order.__getitem__)
-        )
-
-    shown = [unit for unit in selected if unit in evidence] + sorted(dropped)
-    others = sorted((unit for unit in selected if unit not in evidence), key=distance)
-    free = max(0, MOST_LINES - len(shown))
-    html = lines([*shown, *others[:free]])
-    rest = others[free:]
-    if not rest:
-        return html
-    more = len(rest) - MOST_FOLDED
-    tail = f'<p class="mc-muted">and {more:,} more, in the prompt below</p>' if more > 0 else ""
-    return (
-        f'{html}<details class="mc-rest"><summary>{len(rest):,} more kept sentences</summary>'
-        f"{lines(rest[:MOST_FOLDED])}{tail}</details>"
+    """The evidence in the order of the record: kept, cut or dropped."""
+    return "".join(
+        _line(unit, unit.id not in selected, unit.id in cut)
+        for unit in units.values()
+        if unit.id in evidence
     )
 
 
-def _line(unit: api.Sentence, gold: bool, dropped: bool, cut: bool) -> str:
+def _line(unit: api.Sentence, dropped: bool, cut: bool) -> str:
     date = f"<time>{unit.time:%Y-%m-%d}</time>" if unit.time else ""
-    label = marks.label(not cut and not dropped, cut, gold)
-    style = marks.STYLE[label]
-    tag = marks.tag(label) if gold or cut else ""
+    label = marks.label(not cut and not dropped, cut, True)
     text = for_screen(unit.text, html=True)
-    return f'<div class="mc-line {style if gold else ""}">{tag}{date}{text}</div>'
+    return f'<div class="mc-line {marks.STYLE[label]}">{marks.tag(label)}{date}{text}</div>'

@@ -89,20 +89,11 @@ VALUE_TITLES = {
        for end, title in {"yes": yes, "no": no, "known": f"{yes} or not"}.items()},
 }  # fmt: skip
 """Titles of the filters' values that are not what they say."""
-RULES = {
-    "empty": "no text",
-    "refusal": "declines to answer",
-    "hedged": "names a possibility without committing to it",
-    "continuation": "continues the record instead of answering",
-    "wrong value": "a number where the reference has another",
-    "unsupported": "mostly content that is not in its context",
-    "wrong entity": "mostly about other content of its context",
-    "omission": "part of the reference",
-    "other": "none of these",
-}
-"""Failure types in the order of their rules, each in a few words."""
+RULES = ("empty", "refusal", "hedged", "continuation", "wrong value", "unsupported", "wrong entity",
+         "omission", "other")  # fmt: skip
+"""Failure types in the order of their rules."""
 
-ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "failure": tuple(RULES),
+ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "failure": RULES,
          "evidence": tuple(VALUE_TITLES)}  # fmt: skip
 """Values of filters in their order; others are sorted."""
 

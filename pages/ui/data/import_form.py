@@ -12,7 +12,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, navigation, sign_in, state
-from midchart.pages.ui.patient import controls, timeline
 from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -22,16 +21,6 @@ DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
 LINKS = "linked_caches_left"
 UNDELETED = "undeleted_left"
-FIRST_QUESTIONS = {
-    "Drugs": "Which medicines does the patient take?",
-    "Conditions": "Which conditions does the patient have?",
-    "Labs, vitals": "What were the latest laboratory results?",
-    "Procedures": "Which procedures has the patient had?",
-    "Vaccinations": "Which vaccinations has the patient had?",
-    "Notes": "What is the plan for this patient?",
-}
-"""Group of entries (:data:`midchart.pages.ui.patient.timeline.KINDS`) → a question of its kind."""
-MOST_OFFERED = 3
 
 
 def section() -> None:
@@ -171,39 +160,11 @@ def result() -> str:
         if st.button("Ask its patients a question", key="import_open", type="primary"):
             guard.go("patient", cohort=name)
         st.button("Show all cohorts", key="import_close", type="tertiary", on_click=_close)
-    if not report["instructions"]:
-        with guard.readable("No question can be offered"):
-            _first_questions(name)
     return name
 
 
 def _close() -> None:
     st.session_state["cohort"] = st.session_state.pop(DONE)["name"]
-
-
-def _first_questions(name: str) -> None:
-    """Buttons that ask the first patient about what the record has entries of."""
-    cohort = api.open_data(name)
-    for record in cohort.records.values():
-        kinds = {event.kind for event in record.events}
-        asked = [
-            FIRST_QUESTIONS[group]
-            for group, names in timeline.KINDS
-            if group in FIRST_QUESTIONS and not kinds.isdisjoint(names)
-        ]
-        if asked:
-            st.caption("Or ask the first patient:")
-            with st.container(horizontal=True):
-                for question in asked[:MOST_OFFERED]:
-                    st.button(
-                        question, key=f"import_{question}", on_click=_ask,
-                        args=(name, record, question),
-                    )  # fmt: skip
-            return
-
-
-def _ask(name: str, record: api.Record, question: str) -> None:
-    navigation.on_click("patient", cohort=name, **controls.typed_address(name, record, question))
 
 
 def left_runs() -> None:

@@ -40,19 +40,6 @@ WEIGHTS = api.View(
 )
 
 
-def examples(label: Any, scores: Mapping[str, Any]) -> dict[str, int]:
-    """Sequences by the mean rank over variants, and the one whose ranks differ most."""
-    ranks = np.stack([np.argsort(np.argsort(s, kind="stable")) for s in scores.values()])
-    mean = ranks.mean(axis=0)
-    positive, negative = label == 1, label == 0
-    return {
-        "positive, ranked high": int(np.argmax(np.where(positive, mean, -1.0))),
-        "positive, ranked low": int(np.argmin(np.where(positive, mean, np.inf))),
-        "negative, ranked high": int(np.argmax(np.where(negative, mean, -1.0))),
-        "ranked most differently": int(np.argmax(np.ptp(ranks, axis=0))),
-    }
-
-
 def open_variant(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
     """Show the held-out sequences of a task by the variant of a value."""
     st.session_state["view"], st.session_state["sequences"] = "map", True
@@ -90,11 +77,6 @@ def _view(run: dict[str, Any], task: str) -> None:
                              bind="query-params", width=110)  # fmt: skip
         head = st.selectbox("Head", [MEAN, *(str(i) for i in range(1, heads + 1))], key="head",
                             bind="query-params", width=170)  # fmt: skip
-    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-        st.caption("Go to", width="content")
-        for title, sequence in examples(held_out.label, held_out.scores).items():
-            st.button(title, key=f"jump_{title}", on_click=_open_sequence, args=(sequence,),
-                      type="tertiary")  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="bottom"):
         names = list(held_out.scores)
         chosen = pick_several(
