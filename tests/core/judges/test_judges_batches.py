@@ -72,7 +72,7 @@ def test_a_batch_gives_each_item_its_own_verdict_at_half_the_price(server, tmp_p
     used = verdicts[0].usage
     assert used.how == "batch, temperature 0"
     assert used.cost_usd == pytest.approx(0.5 * (used.input_tokens * 1 + 2 * 5) / 1e6)
-    assert any("batch of 30 prompts" in note and "by" in note for note in notes)
+    assert any("batch of 30 prompts" in note and "within a day" in note for note in notes)
     files = (tmp_path / "judging").glob("*.jsonl")
     assert SECRET_TEXT not in "".join(p.read_text() for p in files)
 
