@@ -1,8 +1,7 @@
 """Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles.
 
 Every resource has a :class:`ResourcePlace`, at which it is read again when a record is built.
-Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name. Files that were
-read last stay open.
+Compressed and UTF-16 NDJSON is unpacked once into a temporary file without a name.
 """
 
 from __future__ import annotations
@@ -11,15 +10,13 @@ import codecs
 import io
 import os
 import re
-import weakref
 import zlib
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Lock
 from typing import IO, Any, BinaryIO, NamedTuple, cast
 
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error, open_file
@@ -45,8 +42,6 @@ SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
 _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
-_OPEN_AT_ONCE = 64
-"""Most recently read files of a cohort that are open."""
 _DAMAGED = (EOFError, zlib.error)
 """Errors of a gzip file that is cut off or is none."""
 
@@ -286,7 +281,6 @@ class ResourceFiles:
     def __init__(self) -> None:
         self.files: list[ResourceFile] = []
         self._copy: BinaryIO | None = None
-        self._opened = _OpenFiles()
         self._documents: LRU[list[Member]] = LRU(2)
 
     def add(self, path: Path, name: str) -> int:
@@ -378,7 +372,7 @@ class ResourceFiles:
 
     def reading(self) -> PlaceReader:
         """Reads resources at their places."""
-        return PlaceReader(self.files, self._opened, self._copy, self._documents)
+        return PlaceReader(self.files, self._copy, self._documents)
 
 
 def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, int, bytes]]:
@@ -401,60 +395,6 @@ def _lines(opened: BinaryIO, offset: int, end: int) -> Iterator[tuple[int, int, 
         line, offset = line + passed.count(b"\n"), offset + len(passed)
 
 
-class _OpenFiles:
-    """Handles of the files that were read last, by number; each is in the state in which it was
-    indexed when it is opened."""
-
-    def __init__(self) -> None:
-        self._handles: OrderedDict[int, tuple[int, int, int]] = OrderedDict()
-        """Number → handle, and the device and number of the file."""
-        self._lock = Lock()
-        weakref.finalize(self, _close_all, self._handles)
-
-    def check(self, number: int, file: ResourceFile) -> None:
-        """Raise DataError where a file is not as it was indexed."""
-        with self._lock:
-            held = self._handles.get(number) or self._open(number, file)
-            if not _is_same(file, held):
-                file.check()
-                raise file.changed()
-
-    def read(self, number: int, file: ResourceFile, offset: int, length: int) -> bytes:
-        """Bytes of a file; raises DataError, OSError."""
-        with self._lock:
-            held = self._handles.get(number) or self._open(number, file)
-            return os.pread(held[0], length, offset)
-
-    def _open(self, number: int, file: ResourceFile) -> tuple[int, int, int]:
-        while len(self._handles) >= _OPEN_AT_ONCE:
-            os.close(self._handles.popitem(last=False)[1][0])
-        try:
-            with open_file(file.path, LARGEST_TABLE) as opened:
-                state = os.fstat(opened.fileno())
-                if (state.st_size, state.st_mtime_ns) != file.state:
-                    raise file.changed()
-                handle = os.dup(opened.fileno())
-        except OSError as error:
-            raise data_error(error, file.name) from None
-        held = self._handles[number] = handle, state.st_dev, state.st_ino
-        return held
-
-
-def _is_same(file: ResourceFile, held: tuple[int, int, int]) -> bool:
-    """Whether an open file is still that of its path, in the state in which it was indexed."""
-    try:
-        state = file.path.stat()
-    except OSError:
-        return False
-    unchanged = (state.st_size, state.st_mtime_ns) == file.state
-    return unchanged and (state.st_dev, state.st_ino) == held[1:]
-
-
-def _close_all(handles: OrderedDict[int, tuple[int, int, int]]) -> None:
-    while handles:
-        os.close(handles.popitem()[1][0])
-
-
 class PlaceReader:
     """Reads resources at their places, as for one record; the state of each file is checked
     once."""
@@ -462,11 +402,10 @@ class PlaceReader:
     def __init__(
         self,
         files: list[ResourceFile],
-        opened: _OpenFiles,
         copy: BinaryIO | None,
         documents: LRU[list[Member]],
     ) -> None:
-        self._files, self._opened, self._copy = files, opened, copy
+        self._files, self._copy = files, copy
         self._documents = documents
         self._checked: set[int] = set()
 
@@ -509,20 +448,17 @@ class PlaceReader:
     def _checked_file(self, number: int) -> ResourceFile:
         file = self._files[number]
         if number not in self._checked:
-            if file.by_line and file.unpacked is None:
-                self._opened.check(number, file)
-            else:
-                file.check()
+            file.check()
             self._checked.add(number)
         return file
 
     def _content(self, file: ResourceFile, place: ResourcePlace, length: int) -> bytes:
         """Bytes of a file of lines from a place on; raises DataError."""
         try:
-            if file.unpacked is None:
-                return self._opened.read(place.file, file, place.offset, length)
-            assert self._copy is not None
-            return os.pread(self._copy.fileno(), length, place.offset)
+            if self._copy is not None and file.unpacked is not None:
+                return os.pread(self._copy.fileno(), length, place.offset)
+            with open_file(file.path, LARGEST_TABLE) as opened:
+                return os.pread(opened.fileno(), length, place.offset)
         except OSError as error:
             raise data_error(error, file.name) from None
 

@@ -106,35 +106,6 @@ class Scope:
             scope = scope.around
 
 
-class ScopeState(msgspec.Struct, array_like=True):
-    """A :class:`Scope`; the one around it by its number."""
-
-    authority: str
-    around: int | None
-    loose: bool
-    urls: dict[str, Key | None]
-    identifiers: dict[str, Key | None]
-    local: dict[str, str | None]
-    has_patient: bool
-    bases: list[str]
-    relative: bool
-
-
-class IndexState(msgspec.Struct, array_like=True):
-    """What reading records needs of a finished :class:`ResourceIndex`: scopes, owners, slots of
-    what records draw on, and those of them that were dropped, names."""
-
-    scopes: list[ScopeState]
-    owners: list[tuple[int, str, str]]
-    known: dict[str, dict[str, int]]
-    dropped: list[int]
-    urls: dict[str, Key | None]
-    identifiers: dict[str, Key | None]
-    loose: dict[str, list[str]]
-    patients: list[Key]
-    names: list[tuple[Key, str]]
-
-
 @dataclass(frozen=True, slots=True)
 class _PatientStatement:
     """A Patient resource: its place, demographics, and its version among those of its file."""
@@ -664,63 +635,6 @@ class ResourceIndex:
         """The scope and server of the resources of an owner."""
         scope, base, _ = self._stated[owner]
         return self._scopes[scope], base
-
-    # Its state, from which another process goes on.
-
-    def places(self) -> array[int]:
-        """The numbers of all slots."""
-        return self._slots
-
-    def state(self) -> IndexState:
-        """The state of a finished index from which records are read, without its :meth:`places`."""
-        known = {
-            authority: {
-                number: slot
-                for number, slot in slots.items()
-                if number.startswith(("Medication/", "Practitioner/", "Binary/"))
-            }
-            for authority, slots in self._known.items()
-        }
-        return IndexState(
-            [self._scope_state(scope) for scope in self._scopes],
-            self._stated,
-            known,
-            [slot for slots in known.values() for slot in slots.values() if slot in self._dropped],
-            self._urls,
-            self._identifiers,
-            self._loose,
-            list(self._patients),
-            list(self._names.items()),
-        )
-
-    def _scope_state(self, scope: Scope) -> ScopeState:
-        around = scope.around
-        return ScopeState(
-            scope.authority,
-            None if around is None else self._scope_numbers[around.authority],
-            scope.loose,
-            scope.urls,
-            scope.identifiers,
-            scope.local,
-            scope.has_patient,
-            sorted(scope.bases),
-            scope.relative,
-        )
-
-    def restore(self, state: IndexState, places: array[int]) -> None:
-        """Take over the state of a finished index; it is not entered into any more."""
-        self._slots = places
-        for one in state.scopes:
-            around = None if one.around is None else self._scopes[one.around]
-            scope = self.scope(one.authority, around, one.loose)
-            scope.urls, scope.identifiers, scope.local = one.urls, one.identifiers, one.local
-            scope.has_patient, scope.relative = one.has_patient, one.relative
-            scope.bases = set(one.bases)
-        self._stated, self._known = state.owners, state.known
-        self._dropped = dict.fromkeys(state.dropped, (self.left_out, ""))
-        self._urls, self._identifiers, self._loose = state.urls, state.identifiers, state.loose
-        self._patients = {key: [] for key in state.patients}
-        self._names = dict(state.names)
 
     # References.
 

