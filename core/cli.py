@@ -882,13 +882,11 @@ def export(call: Namespace) -> None:
         facts(call, api.export_to(call.run, call.to, call.out, bool(call.with_text)))
         return
     written: dict[str, Any] = {"run": call.run}
-    if call.out or not call.html:
-        written |= api.export_run(
-            call.run, call.out, call.with_text, call.rows_only, call.html or None
-        )
-    else:
+    if call.html:
         written["html"] = str(api.export_html(call.run, call.html))
         written["warnings"] = [line for line in (api.rows_warning(call.run),) if line]
+    if call.out or not call.html:
+        written |= api.export_run(call.run, call.out, call.with_text, call.rows_only)
     if call.json:
         json_line(written)
         return

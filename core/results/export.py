@@ -21,7 +21,6 @@ import json
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -391,29 +390,20 @@ def export_run(
     out: str | Path | None = None,
     with_text: bool | None = None,
     rows_only: bool = False,
-    html: str | Path | None = None,
 ) -> dict[str, Any]:
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
     takes the text of records along only where the cohort is here and its tag allows external
     services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
-    tables, which the program that opens it makes of the rows. ``html``: the same report is first
-    written there too, as :func:`export_html` does and also of a run that is not finished. Raises
-    InputError for a run that is not finished or a place that cannot be written. Gives ``file``,
-    ``with_text`` and ``dropped`` columns; it is noted in the audit file before it is written.
-    ``warnings``: a line where the rows were changed after the run finished.
+    tables, which the program that opens it makes of the rows. Raises InputError for a run that is
+    not finished or a place that cannot be written. Gives ``file``, ``with_text`` and ``dropped``
+    columns; it is noted in the audit file before it is written. ``warnings``: a line where the rows
+    were changed after the run finished.
     """
     if out is None and by_name_alone():
         raise NotPermitted("without a place a run is exported to the account's current folder")
     folder = find_run(run)
-    written: dict[str, Any] = {"run": run}
-    rendered = None
-    if html is not None:
-        page = output_path(html)
-        rendered = _rendered(run)
-        _write_html(page, rendered)
-        written["html"] = str(page)
     plan = finished_plan(folder)
     if with_text:
         check_text_allowed(folder, plan)
@@ -426,44 +416,26 @@ def export_run(
         with folder_at(target.parent) as place:
             staging = place / run
             staging.mkdir()
-            if rows_only:
-                rendered = None
-            elif rendered is None:
-                rendered = _rendered(run)
-            manifest = _write(folder, plan, staging, keep, rendered)
+            manifest = _write(folder, plan, staging, keep, with_report=not rows_only)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
             exported = _zip(staging, place / "made.zip") if target.suffix == ".zip" else staging
             use_ordinary_mode(exported)
             exported.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
-    written |= {"file": str(target), "with_text": keep, "dropped": manifest["dropped"]}
-    return written | {"warnings": [line for line in (changed_rows(folder),) if line]}
+    return {
+        **{"run": run, "file": str(target), "with_text": keep, "dropped": manifest["dropped"]},
+        "warnings": [line for line in (changed_rows(folder),) if line],
+    }
 
 
 def export_html(run: str, file: str | Path) -> Path:
     """Write a run's report as one self-contained HTML file; raises InputErrors."""
     target = output_path(file)
-    _write_html(target, _rendered(run))
-    return target
-
-
-@dataclass(frozen=True, slots=True)
-class _Rendered:
-    """A run's report, and the same as one self-contained HTML document."""
-
-    report: Mapping[str, Any]
-    html: str
-
-
-def _rendered(run: str) -> _Rendered:
-    document = report(run)
-    return _Rendered(document, report_html(document, _facts(find_run(run).plan())))
-
-
-def _write_html(target: Path, rendered: _Rendered) -> None:
+    page = report_html(report(run), _facts(find_run(run).plan()))
     with output_file(target) as fresh:
-        fresh.write_text(rendered.html, encoding="utf-8")
+        fresh.write_text(page, encoding="utf-8")
+    return target
 
 
 def finished_plan(folder: RunDirectory) -> Plan:
@@ -487,10 +459,9 @@ def _facts(plan: Plan) -> dict[str, Any]:
 
 
 def _write(
-    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, rendered: _Rendered | None
+    folder: RunDirectory, plan: Plan, staging: Path, with_text: bool, with_report: bool
 ) -> dict[str, Any]:
-    """Every file of an export in ``staging``, without a report where there is none; gives its
-    manifest."""
+    """Every file of an export in ``staging``; gives its manifest."""
     raw: dict[str, Any] = {**plan.raw, "run": folder.id}
     # The cohort's path describes this machine; its name and content are what counts.
     raw["cohort"] = {**raw["cohort"], "path": cohort_name(plan)}
@@ -524,10 +495,12 @@ def _write(
     for path in sorted((folder.path / "forecast").glob("*.parquet")):
         (staging / "forecast").mkdir(exist_ok=True)
         copy_regular(path, staging / "forecast" / path.name)
-    if rendered is not None:
-        write_json(staging / "report.json", rendered.report)
-        write_tables(rendered.report["tables"], staging / "tables")
-        (staging / "report.html").write_text(rendered.html, encoding="utf-8")
+    if with_report:
+        document = report(folder.id)
+        write_json(staging / "report.json", document)
+        write_tables(document["tables"], staging / "tables")
+        page = report_html(document, _facts(plan))
+        (staging / "report.html").write_text(page, encoding="utf-8")
     text, problem = reproduce(plan)
     (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")
     manifest: dict[str, Any] = {

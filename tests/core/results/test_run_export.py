@@ -20,7 +20,7 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataUseError, InputError
 from midchart.core.format import HIDDEN
 from midchart.core.loaders.open import set_data_use
-from midchart.core.results import export, importing
+from midchart.core.results import importing
 from midchart.core.results.export import (
     MANIFEST,
     export_run,
@@ -146,18 +146,8 @@ def test_the_html_report_is_self_contained_and_escaped(
     assert f"{numbers}<td>–</td><td>yes</td><td>no</td></tr>" in shown
 
 
-def test_an_export_and_its_html_file_are_of_one_report(
-    place: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    reported: list[str] = []
-    monkeypatch.setattr(export, "report", lambda run: reported.append(run) or report(run))
-    written = export_run(place.run, tmp_path / "x", html=tmp_path / "r.html")
-    assert reported == [place.run]
-    assert written["html"] == str(tmp_path / "r.html")
-    assert (tmp_path / "r.html").read_text() == (tmp_path / "x" / "report.html").read_text()
-    assert json.loads((tmp_path / "x" / "report.json").read_text())["tables"]
-    export_run(place.run, tmp_path / "rows", rows_only=True, html=tmp_path / "again.html")
-    assert (tmp_path / "again.html").read_text() == (tmp_path / "r.html").read_text()
+def test_an_export_of_rows_has_no_report(place: Exported, tmp_path: Path):
+    export_run(place.run, tmp_path / "rows", rows_only=True)
     assert not list((tmp_path / "rows").glob("report.*"))
 
 
