@@ -42,9 +42,6 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.provenance import digest
-from midchart.core.storage.derived import Columns, Derived
-from midchart.core.storage.files import file_state
 from midchart.core.types import Record
 
 _CHUNK = 1 << 20
@@ -450,31 +447,8 @@ class MedAlign(RecordLoader):
         return LazyRecords(readers, log, aliases)
 
 
-_MANY_FILES = 500
-_PEOPLE = Derived("medalign_people", ("loaders/medalign", "cohorts", "storage", "types"))
-
-
 def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:
-    """The person_id of each record file, "" where it states none, or why it cannot be read.
-
-    Of many files they are stored, by names and states, where each can be read.
-    """
-    if len(files) < _MANY_FILES:
-        return _read_people(files, root)
-
-    def encode(people: list[str | DataError]) -> Columns | None:
-        ids = [person for person in people if isinstance(person, str)]
-        return {"person_id": ids} if len(ids) == len(people) else None
-
-    try:
-        states = [f"{file}\0{file_state(file)}" for file in files]
-    except OSError:
-        return _read_people(files, root)  # names the file
-    make = partial(_read_people, files, root)
-    return _PEOPLE.get(digest(*states), (), make, encode, lambda columns: columns["person_id"])
-
-
-def _read_people(files: Sequence[Path], root: Path) -> list[str | DataError]:
+    """The person_id of each record file, "" where it states none, or why it cannot be read."""
     people: list[str | DataError] = []
     for file in files:
         name = shown(file, root)

@@ -16,7 +16,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -51,8 +50,7 @@ from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml, user_path
-from midchart.core.provenance import add_hashed, digest, file_hash
-from midchart.core.storage.derived import Columns, Derived
+from midchart.core.provenance import add_hashed, file_hash
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
@@ -68,13 +66,7 @@ def find_loader(path: str | Path) -> Loader:
     place = Path(path)
     try:
         place.stat()
-        files = files_state(place)
-        if len(files) < _MANY_FILES or LOADERS.of_packages():
-            name = _format_of(place)
-        else:  # each loader may look into every file
-            parts = (str(place), *LOADERS.names())
-            make = partial(_format_of, place)
-            name = _FORMATS.get(state_digest(files), parts, make, _stored_name, _name_stored)
+        name = _format_of(place)
         if name:
             return LOADERS.build(name)
         reason, remedy = _why_not(place)
@@ -83,27 +75,10 @@ def find_loader(path: str | Path) -> Loader:
     raise DataError(str(place), None, reason, remedy)
 
 
-_MANY_FILES = 500
-_FORMATS = Derived("format", ("loaders", "cohorts", "fhir", "parsing", "storage", "types"))
-
-
 def _format_of(place: Path) -> str:
     """Name of the first loader that accepts a path; "" where none does. Raises OSError."""
     loaders = (name for name in LOADERS.names() if LOADERS.build(name).accepts(str(place)))
     return next(loaders, "")
-
-
-def _stored_name(name: str) -> Columns | None:
-    return {"name": [name]} if name else None
-
-
-def _name_stored(columns: Columns) -> str:
-    return columns["name"][0]
-
-
-def state_digest(files: FilesState) -> str:
-    """A hash of the state of a cohort's files."""
-    return digest(repr(files))
 
 
 def _why_not(path: Path) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import pytest
 
 from midchart.core import api
 from midchart.core.loaders import open as loading
-from midchart.core.storage.derived import FOLDER
 from tests.support.scale import Size, write
 
 PATIENTS = 510
@@ -36,20 +35,6 @@ def replace(file: Path, text: str) -> None:
     fresh = file.with_name("fresh")
     fresh.write_text(text, encoding="utf-8")
     fresh.replace(file)
-
-
-def test_a_second_opening_reads_the_same_from_what_was_stored(cohort: Path) -> None:
-    first = api.open_data(cohort)
-    stored = list((Path(api.folders()["cache"]) / FOLDER).rglob("*.parquet"))
-    names = {file.name.split("-")[0] for file in stored}
-    assert {"format", "medalign_people"} <= names
-    again = opened_again(cohort)
-    assert list(again.records) == list(first.records) and len(again.records) == PATIENTS
-    assert again.format == "medalign"
-    assert (again.instructions, again.skipped) == (first.instructions, first.skipped)
-    for file in stored:
-        file.write_bytes(b"damaged")
-    assert list(opened_again(cohort).records) == list(first.records)
 
 
 def test_a_replaced_file_is_another_patient_and_an_unreadable_one_is_named(cohort: Path) -> None:
