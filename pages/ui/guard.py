@@ -24,7 +24,7 @@ from midchart.pages.ui.shared import empty, figures, pickers
 from midchart.pages.ui.shared.marks import for_screen
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
-STYLE = _ASSETS / "page.css"
+STYLE, TEXT_STYLE = _ASSETS / "page.css", _ASSETS / "text.css"
 SCRIPT = (_ASSETS / "page.js").read_text(encoding="utf-8")
 _PICTURE = (_ASSETS / "midchart.png").read_bytes()
 ICON = "data:image/png;base64," + base64.b64encode(_PICTURE).decode()
@@ -65,6 +65,7 @@ def page(name: str, needs_cohort: bool = True) -> None:
     _refuse_foreign_origins()
     st.logo(ICON, size="large")
     st.html(STYLE)
+    st.html(TEXT_STYLE)
     with st.container(horizontal=True, width="content", vertical_alignment="center", key="notice"):
         st.badge(NOTICE, color="gray")
         with st.popover("?", type="tertiary", help="Keys of this page", key="keys"):

@@ -120,22 +120,6 @@ def test_evidence_is_marked_in_the_note_by_mouse_and_by_keyboard(on_records, rec
     expect(page.locator(".viewer .sentence[aria-checked=true]")).to_contain_text("Seen for follow")
 
 
-def test_marks_made_just_before_leaving_the_page_are_saved(on_records, records):
-    page = open_record(on_records, "hand")
-    keep_question(page, "What was written first?")
-    page.locator(".viewer .scroll").focus()
-    page.keyboard.press("Tab")
-    page.keyboard.press(" ")
-    page.keyboard.press("Tab")
-    page.keyboard.press(" ")
-    page.get_by_role("link", name="Arms").click()
-    page.get_by_role("heading", name="Arms", level=1).wait_for()
-    page.get_by_role("link", name="Patient").first.click()
-    page.locator(".viewer .row").first.wait_for()
-    expect(page.locator(".viewer .status[data-saved=yes]")).to_be_attached()
-    assert len(marked(records)) == 2
-
-
 def test_a_record_of_20000_events_stays_fluid(on_records, records):
     page = open_record(on_records, "long")
     entries = page.locator(".viewer .row").first.get_attribute("aria-setsize")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,23 +208,6 @@ def test_passages_with_another_value_stand_beside_the_evidence_the_newest_first_
     assert "Same item" not in screen.screen(CHOICE, [], PIECES, (812, 31_000), ())
 
 
-def test_options_mark_the_correct_one_and_the_one_that_each_arm_s_answer_chose():
-    asked = replace(QUESTION, options=("March", "May <b>", "May"))
-    views = [
-        replace(view_of(arm, "e0"), answer=api.Answer(text))
-        for arm, text in (("bm25", "A: March"), ("full", "The correct answer is C: May."))
-    ]
-    html = first_screen(*views, choice=replace(CHOICE, instruction=asked))
-    for part in (
-        "<div>A: March <small>chosen: BM25</small></div>",
-        "<div>B: May &lt;b&gt; <small></small></div>",
-        "<div><b>C: May</b> <small>correct · chosen: FULL</small></div>",
-        "Guessing is correct in 33 %.",
-    ):
-        assert part in html
-    assert "Guessing" not in first_screen(*views)
-
-
 def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
     return screen.screen(choice, views, PIECES, (812, 31_000), OTHERS)
 
@@ -266,13 +248,6 @@ def test_invisible_characters_are_shown_by_their_code_point(show):
         assert f"U+{code:04X}" in shown.replace("\\", "")
 
 
-def test_a_table_shows_invisible_characters_and_its_download_keeps_them():
-    frame = pd.DataFrame({"text": ["a\u200bb", None, "c"], "n": [1, 2, 3]})
-    shown = tables.visible_frame(frame)
-    assert list(shown["text"])[::2] == ["a[U+200B]b", "c"] and shown["text"].isna()[1]
-    assert "a\u200bb" in tables.csv_bytes(frame).decode()
-
-
 def test_what_opens_first_is_the_dropped_evidence():
     gold = api.Gold("q", "x", ("a", "b"), (api.Span(0, 0, 1), api.Span(3, 0, 1)))
     pieces = model.evidence_pieces(RECORD, gold, PROTOCOL)
@@ -289,17 +264,6 @@ def test_export_holds_every_kept_and_every_dropped_sentence():
     assert frame.text[2].startswith("Metformin"), "dropped evidence carries its words"
     rows = list(csv.DictReader(io.StringIO(tables.csv_bytes(frame).decode())))
     assert rows[1]["kept_by"] == "recency" and rows[1]["score"] == ""
-
-
-def test_the_prompt_marks_what_was_cut_and_says_when_the_question_is_lost():
-    view = view_of("bm25", "e0", "e2.1")
-    line = api.Prompt("text", "q", (), 40, ("e0", "e2.1"), False)
-    lost = ArmView("bm25", "BM25", view.selection, line, api.Answer("May", sources=("e2.1",)))
-    assert "2 were cut" in prompts.budget_words(lost)
-    assert "cut off" in prompts.budget_words(lost)
-    html = prompts.lines_html(lost, PIECES[0].ids, api.sentences(RECORD, PROTOCOL))
-    assert html.count('class="mc-lost"') == 1 and html.count('class="mc-lostgold"') == 1
-    assert prompts.SOURCE in html
 
 
 def answered(view: ArmView, text: str, *sources: str, **verdicts_by: str) -> ArmView:
@@ -321,17 +285,6 @@ def test_every_answer_names_its_reader_and_its_source_sentence():
     )
     assert api.only_quotes("small") and api.only_quotes("extractive")
     assert not api.only_quotes("qwen")
-
-
-def test_of_a_reader_without_sources_the_nearest_line_is_shown_as_such_and_a_refusal_has_none():
-    selected = view_of("gate", "e0", "e2.1")
-    html = first_screen(answered(selected, "Metformin was stopped."))
-    assert "Nearest line of the prompt: 2020-01-03 · Note · the evidence" in html
-    html = first_screen(answered(selected, "That is not in this chart."))
-    assert "No source sentence." in html and "Answer of Small" in html
-    declined = answered(selected, "Metformin was stopped? Not documented.")
-    declined = replace(declined, verdicts={"exact": api.Verdict("incorrect", refusal=True)})
-    assert "No source sentence." in first_screen(declined)
 
 
 def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():

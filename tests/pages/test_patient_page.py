@@ -109,16 +109,6 @@ def test_an_unknown_patient_question_or_cohort_stops_with_one_line(patient_page,
     assert not page_html(patient_page).count("mc-by-arm"), "no other patient is shown"
 
 
-def test_settings_change_what_is_kept(patient_page):
-    app = ask(patient_page, "9001", "q1")
-    app.number_input(key="k").set_value(1).run()
-    app.multiselect(key="patient_arms").set_value(["bm25"]).run()
-    one = page_html(app)
-    app.segmented_control(key="preset").set_value("published").run()
-    assert not app.exception
-    assert " of 60 events" in page_html(app) and " of 60 events" not in one
-
-
 def test_slow_arms_wait_until_asked_on_a_long_record(patient_page, monkeypatch):
     monkeypatch.setattr(cached, "UNITS_AT_ONCE", 5)
     patient_page.session_state["patient_arms"] = ["bm25", "dense"]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-import streamlit as st
 
 from midchart.core import api
 from midchart.core.text.prompt import context_lines
@@ -15,7 +13,6 @@ from midchart.core.types import Kept, Sentence
 from midchart.pages.ui.patient import model, timeline
 from midchart.pages.ui.patient.model import ArmView
 from midchart.pages.ui.patient.score_arrays import ORDER, TIME
-from midchart.pages.ui.shared import chart
 
 DAY = datetime(2012, 3, 1)
 KINDS = ("measurement", "measurement", "drug_exposure", "visit", "note", "condition", "specimen")
@@ -116,20 +113,3 @@ def test_an_empty_record_and_a_lone_event_can_be_drawn(n):
     figure = draw(record, [view_of(record, list(range(n)))], ())
     assert figure.layout.height > 0
     assert not timeline.axis_of(record).timed
-
-
-def test_a_figure_is_sent_as_it_is_and_a_click_hands_on_the_custom_data(monkeypatch):
-    sent, opened = {}, []
-    monkeypatch.setattr(chart, "plot", lambda *arguments: sent.update(plot=arguments))
-    monkeypatch.setattr(chart.figures, "export", lambda *_: None)
-    monkeypatch.setattr(st, "session_state", {"timeline": {"point": [41, 2.0]}})
-    drawing = chart.Drawing.of(draw(record_of(9), [], ()))
-    chart.show(drawing, "words", "timeline", opens=lambda *values: opened.append(values))
-    assert sent["plot"][:3] == (drawing, "words", "timeline")
-    assert json.loads(drawing.json)["layout"]["height"] == drawing.figure.layout.height
-    select = sent["plot"][3]
-    select()
-    assert opened == [(41, 2.0)]
-    st.session_state["timeline"] = {"point": None}
-    select()
-    assert opened == [(41, 2.0)]

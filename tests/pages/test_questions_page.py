@@ -86,27 +86,6 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     assert list(counts["answered"]) == [PAGE + 3] * 2
 
 
-def test_the_results_of_a_set_are_on_this_page_and_those_of_other_questions_on_arms(
-    cohort: Path,
-) -> None:
-    run = asked(cohort)
-    (saved,) = api.question_sets(cohort)
-
-    def link() -> tuple[str, str]:
-        (one,) = [
-            one.proto
-            for one in open_page("runs", run=run).get("page_link")
-            if one.proto.label == "Open results"
-        ]
-        return one.page, one.query_string
-
-    assert link() == ("questions", f"cohort=ward&set={saved.id}&run={run}")
-    app = open_page("questions", cohort="ward", set=saved.id, run=run)
-    assert "was not found" not in plain_text(app) and len(wide(app)) == PAGE
-    api.withdraw_question_set(cohort, saved.id)
-    assert link() == ("arms", f"run={run}"), "the set is listed no more"
-
-
 def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: Path) -> None:
     api.prepare_demo()
     app = open_page("questions")

@@ -141,18 +141,6 @@ def test_changes_are_saved_for_the_question_and_annotator_they_were_made_for(own
     assert list(api.own_question(other.cohort.path, id).annotations) == ["ann"]
 
 
-def test_a_change_of_an_unknown_question_is_refused_in_words_and_the_others_saved(own_choice):
-    context = record_view.marking_context(own_choice)
-    sent = [
-        {"id": n, "context": c, "event": 20, "sentence": 0, "on": True}
-        for n, c in enumerate(("ended session", context), 1)
-    ]
-    st.session_state[record_view.KEY] = {"changes": {"page": "1-2", "changes": sent}}
-    record_view.save()
-    assert "mark them again" in st.session_state["own_problem"]
-    assert marked(own_choice) == ["Seen for follow-up."]
-
-
 def test_the_record_is_sent_once(patient_page):
     def parts(app):
         sent = [json.loads(one.proto.json or "{}") for one in app.get("bidi_component")]

@@ -207,23 +207,3 @@ def test_an_experiment_that_declares_no_view_is_drawn_as_tables(run, monkeypatch
     assert len(app.dataframe[0].value) == len(tables["tokens"])
     named = [name for name, rows in tables.items() if rows]
     assert len(app.selectbox(key="view").options) == len(named) + 1, "and the questions"
-
-
-def test_a_level_by_chance_is_in_every_table_and_figure_of_recall():
-    share = {"patient_low": 0.3, "patient_high": 0.8, "patients": 6, "n": 10, "recall": 0.6}
-    rows = [{"label": "bm25", "band": band, "chance": chance, **share}
-            for band, chance in (("0-10", 0.125), ("90-100", None))]  # fmt: skip
-    views = {view.name: view for view in EXPERIMENTS.build("selection").views}
-    measure = views["evidence"].measures[0]
-    for name in ("evidence", "evidence_position"):
-        estimates = values(rows, views[name], measure)
-        frame, _ = kit.table_of(rows, views[name], measure, estimates)
-        cells = [str(cell) for cell in frame.to_numpy().ravel()]
-        assert sum("12.5 %" in cell for cell in cells) == 1, name
-        figure = api.figure(estimates, views[name], measure)
-        drawn = [trace for trace in figure.data if 12.5 in [*_points(trace.x), *_points(trace.y)]]
-        assert len(drawn) == 1, name
-
-
-def _points(places: Any) -> list[Any]:
-    return [] if places is None else list(places)

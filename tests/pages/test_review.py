@@ -14,7 +14,6 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import InputError
 from midchart.pages.ui.review.view import CODE
-from tests.support.exports import nothing_left, sealed, unpacked, zipped
 from tests.support.pages import (
     click,
     clickable,
@@ -38,16 +37,6 @@ def data(finished, tmp_path_factory):
 def run(run, data, monkeypatch):
     monkeypatch.setenv("MIDCHART_DATA", str(data))
     return run
-
-
-def test_each_reviewer_has_an_order_of_their_own_and_keeps_it(run):
-    orders = {
-        name: [card.key for card in api.review_cards(run, name)]
-        for name in ("anna", "ben", "cleo", "dora")
-    }
-    assert len({tuple(sorted(keys)) for keys in orders.values()}) == 1
-    assert len({tuple(keys) for keys in orders.values()}) > 1
-    assert [card.key for card in api.review_cards(run, "Anna ")] == orders["anna"]
 
 
 def test_a_later_verdict_replaces_an_earlier_one_and_both_lines_stay(run):
@@ -112,35 +101,6 @@ def by_judge(rows, judge: str, **fixed):
         row for row in rows
         if row["judge"] == judge and all(row[name] == value for name, value in fixed.items())
     ]  # fmt: skip
-
-
-def test_people_are_judges_in_every_table_of_the_report(alone):
-    """Two reviewers who repeat a judge's verdicts have its accuracy; the majority too."""
-    judged = machine(alone)
-    for name in ("cleo", "dan"):
-        for card in api.review_cards(alone, name):
-            outcome = next((judged[key] for key in card.answers if key in judged), None)
-            if outcome is not None:
-                api.add_review(alone, name, card.key, outcome)
-    tables = api.report(alone)["tables"]
-    figures = ("label", "band", "n", "correct", "accuracy", "patient_low", "patient_high")
-    for judge in ("review:cleo", "review:dan", "review:consensus"):
-        by_reviewer, by_model = (
-            [{name: row[name] for name in figures} for row in by_judge(tables["accuracy"], who)]
-            for who in (judge, "exact")
-        )
-        assert by_reviewer == by_model and any(row["n"] for row in by_reviewer)
-        pairs, same = (
-            [(row["label"], row["n"], row["difference"], row["p"]) for row in by_judge(rows, who)]
-            for rows, who in ((tables["paired"], judge), (tables["paired"], "exact"))
-        )
-        assert pairs == same and pairs
-        assert not by_judge(tables["costs"], judge)
-    assert {row["first"] for row in tables["agreement"]} == {"token_overlap"}, "people: by cards"
-    (seen,) = by_judge(tables["reviews"], "review:consensus")
-    cards = [c for c in api.review_cards(alone, "cleo") if c.outcome]
-    assert seen["cards"] == seen["judged"] == seen["seen_by_two"] == len(cards)
-    assert seen["answers"] == sum(len(c.answers) for c in cards) > seen["cards"]
 
 
 def test_a_tie_and_who_cannot_judge_are_not_scored(alone):
@@ -208,27 +168,6 @@ def test_verdicts_leave_with_an_export_and_are_imported(alone, monkeypatch, tmp_
         return
     assert api.review_cards(alone, "cleo") == []
     assert any("cleo, dan reviewed this run" in line for line in there["warnings"])
-
-
-def test_a_verdict_from_elsewhere_that_is_invalid_is_refused(alone, monkeypatch, tmp_path):
-    reviewed(alone)
-    api.export_run(alone, tmp_path / "run.zip", with_text=False)
-    folder = unpacked(tmp_path / "run.zip", tmp_path / "open")
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
-    verdicts = folder / "reviews" / "dan.jsonl"
-    valid = verdicts.read_text()
-    full = {
-        "time": "2026-01-01T00:00:00+00:00", "card": 32 * "a", "outcome": "correct", "reason": "",
-        "comment": "", "seconds": None,
-    }  # fmt: skip
-    path = {"time": full["time"], "card": "../x"}
-    forged = (path, full | {"outcome": "right"}, full | {"time": "now"})
-    for number, line in enumerate(["[]", "{", *map(json.dumps, forged)]):
-        verdicts.write_text(f"{valid}{line}\n")
-        file = zipped(sealed(folder), tmp_path / f"{number}.zip")
-        with pytest.raises(InputError, match=r"reviews/dan\.jsonl:2: is no verdict"):
-            api.import_run(file)
-        assert nothing_left(tmp_path / "there") and not (tmp_path / "there" / "reviews").exists()
 
 
 def test_without_answers_it_says_where_to_begin(home):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
@@ -25,7 +24,7 @@ from tests.support.pages import (
     plain_text,
     shared_workspace,
 )
-from tests.support.run_helpers import has_ray, workspace_at
+from tests.support.run_helpers import workspace_at
 
 pytestmark = pytest.mark.slow
 
@@ -186,35 +185,6 @@ def test_a_refused_start_says_why(run, monkeypatch):
     app = open_page("runs", view="New run")
     app.button(key="compose_start").click().run()
     assert app.error[0].value == "no \\*room\\*"
-
-
-def test_the_place_of_the_work_is_chosen_and_refused_where_ray_is_missing(run, monkeypatch):
-    has_ray(monkeypatch)
-    started = []
-    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(on) or run)
-    app = open_page("runs", view="New run")
-    box(app, "multiselect", "compose_1_answers_readers").set_value(["extractive"])
-    app.selectbox(key="compose_on").set_value("ray").run()
-    assert not app.button(key="compose_start").disabled
-    app.selectbox(key="compose_on").set_value("ray://").run()
-    assert app.button(key="compose_start").disabled, "a cluster has an address"
-    app.text_input(key="compose_cluster").set_value("gpu-1:6379").run()
-    leaves = "**Leaves this machine:** records, prompts and answers, to the machines of ray://gpu"
-    assert leaves in plain_text(app)
-    assert app.button(key="compose_start").disabled
-    assert "data-use tag of" in page_text(app).replace("\\", "")
-    cohort = settings.cohorts_folder() / "demo"
-    api.set_data_use(cohort, "external_services_allowed", True, "the ward's own cluster, by Ada")
-    monkeypatch.setenv("MIDCHART_HOSTS", "ray://gpu-1:6379")
-    st.cache_data.clear()
-    app.run()
-    app.button(key="compose_start").click().run()
-    assert started == ["ray://gpu-1:6379"]
-    has_ray(monkeypatch, installed=False)
-    st.cache_data.clear()
-    app = open_page("runs", view="New run")
-    app.selectbox(key="compose_on").set_value("ray").run()
-    assert "needs the package ray" in page_text(app) and app.button(key="compose_start").disabled
 
 
 @pytest.fixture

@@ -125,8 +125,9 @@ def figures_of(app: AppTest) -> list[Figure]:
 
 
 def page_html(app: AppTest) -> str:
-    """The HTML blocks of a page."""
-    return "\n".join(e.proto.body for e in app.get("html"))
+    """The HTML blocks of a page, but for its styles."""
+    bodies = [element.proto.body for element in app.get("html")]
+    return "\n".join(body for body in bodies if not body.startswith("<style>"))
 
 
 def page_text(app: AppTest) -> str:

@@ -18,28 +18,6 @@ MOST_LINES = 14
 LONGEST_REPLY = 90
 """Characters of a judge's reply."""
 
-CSS = """
-.mc-cards{display:grid;gap:.7rem;
- grid-template-columns:repeat(auto-fit,minmax(min(13.6rem,100%),1fr))}
-.mc-card{border:1px solid var(--mc-line);border-radius:8px;padding:.6rem .8rem .65rem;
- border-block-start:3px solid var(--mc-arm,currentColor);display:flex;flex-direction:column;
- gap:.35rem}
-.mc-card h3{font-size:1rem;font-weight:650;margin:0;padding:0;display:flex;flex-wrap:wrap;
- gap:0 .45rem;align-items:baseline;justify-content:space-between}
-.mc-card h3 i{font-style:normal;color:var(--mc-arm)}
-.mc-card p{margin:0;font-size:.88rem;line-height:1.45}
-.mc-score{font-size:.8rem;font-weight:600;white-space:nowrap}
-.mc-line{font-size:.82rem;line-height:1.45;border-inline-start:2px solid var(--mc-line);
- padding:.1rem .5rem;margin:.22rem 0}
-.mc-line.mc-held{border:2px solid var(--mc-gold);border-radius:4px}
-.mc-line.mc-lostgold{border:2px dotted var(--mc-gold);border-radius:4px}
-.mc-line.mc-dropped{border:2px dashed var(--mc-gold);border-radius:4px}
-.mc-line time{opacity:.72;font-size:.76rem;margin-inline-end:.4em;white-space:nowrap}
-dl.mc-facts{display:grid;grid-template-columns:max-content 1fr;gap:.15rem .9rem;font-size:.9rem;
- margin:.2rem 0 .5rem;padding:0}
-.mc-facts dt{opacity:.72}.mc-facts dd{margin:0}
-"""
-
 
 def question_html(instruction: api.Instruction, gold: api.Gold | None, band: str) -> str:
     """The question with its reference answer and the position of its evidence."""
@@ -54,7 +32,7 @@ def question_html(instruction: api.Instruction, gold: api.Gold | None, band: str
         f"<dt>{for_screen(k, html=True)}</dt><dd>{for_screen(v, html=True)}</dd>"
         for k, v in facts.items()
     )
-    return f"<style>{CSS}</style>" + marks.block(f'<dl class="mc-facts">{inside}</dl>')
+    return marks.block(f'<dl class="mc-facts">{inside}</dl>')
 
 
 def arms_html(
@@ -68,9 +46,7 @@ def arms_html(
     units = {unit.id: unit for unit in api.sentences(record, protocol)}
     evidence = api.gold_ids(record, gold, protocol) if gold is not None else frozenset()
     inside = "".join(_card(row, units, evidence, judge) for row in rows)
-    return f"<style>{verdicts.CSS}{CSS}</style>" + marks.block(
-        f'<div class="mc-cards">{inside}</div>'
-    )
+    return marks.block(f'<div class="mc-cards">{inside}</div>')
 
 
 def _card(

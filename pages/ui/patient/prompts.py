@@ -12,12 +12,6 @@ from midchart.pages.ui.patient.model import ArmView
 from midchart.pages.ui.patient.panel import label_of
 from midchart.pages.ui.shared import marks
 
-CSS = """
-.mc ul.mc-lines{list-style:none;margin:0;padding:0;font-size:.88rem;line-height:1.55}
-.mc ul.mc-lines>li{margin:0;padding:.12rem 0}
-.mc-lines details ul{margin:.2rem 0;padding:0;list-style:none}
-.mc-lines summary{font-size:.84rem;cursor:pointer}
-"""
 MOST_LINES = 300
 FOLDED = 8
 """Shortest run of lines kept only as recent that is folded."""
@@ -99,7 +93,7 @@ def lines_html(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence
     if (more := len(wanted) - MOST_LINES) > 0:
         rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
     body = "".join(rows) or "<li>No other lines.</li>"
-    return f"<style>{CSS}</style>" + marks.block(f'<ul class="mc-lines">{body}</ul>')
+    return marks.block(f'<ul class="mc-lines">{body}</ul>')
 
 
 def _folded(wanted: Iterable[Line], sources: frozenset[str]) -> Iterator[tuple[str, int | None]]:

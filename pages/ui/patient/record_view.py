@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
+from midchart.pages.ui import guard
 from midchart.pages.ui.patient import cached, model, own_question, panel, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks
@@ -34,7 +35,9 @@ CONTEXTS, SAVED = "patient_marking_contexts", "patient_marks_saved"
 MOST_CONTEXTS = 8
 _FILES = Path(__file__).with_suffix("")
 SCRIPT = _FILES.with_suffix(".js").read_text(encoding="utf-8")
-STYLE = marks.CSS + _FILES.with_suffix(".css").read_text(encoding="utf-8")
+STYLE = guard.TEXT_STYLE.read_text(encoding="utf-8") + _FILES.with_suffix(".css").read_text(
+    encoding="utf-8"
+)
 
 
 @dataclass(frozen=True)

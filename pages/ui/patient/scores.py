@@ -22,11 +22,6 @@ from midchart.pages.ui.shared.pickers import segments
 
 SHOWN_TERMS = 10
 MOST_LISTED = 1000
-CSS = """
-.mc-lead b{font-size:1.02rem}
-.mc-sentence{white-space:pre-wrap;unicode-bidi:plaintext;margin:.2rem 0 .5rem;max-width:80ch;
- border-inline-start:3px solid var(--mc-line);padding-inline-start:.8rem}
-"""
 
 
 def section(
@@ -56,7 +51,7 @@ def section(
             f"{marks.mark(label, label) if label else ''}</div>"
         )
         body = f'{head}<div class="mc-sentence">{marks.for_screen(sentence.text, html=True)}</div>'
-        st.html(f"<style>{CSS}</style>" + marks.block(body))
+        st.html(marks.block(body))
         tables.table(_arms(tabled, by, at), "patient_sentence_arms", "The sentence by arm")
         st.text(sum_words(why, float(arm.values[at])) if why else problem)
         if why:

@@ -32,47 +32,6 @@ IN_PICKER = 100
 """Characters of a question that the picker of questions shows on a wide screen."""
 UNKNOWN = "The share of the evidence in a summary is unknown."
 
-CSS = """
-.mc-alarm{border:2.5px dashed var(--mc-gold);border-radius:8px;padding:.4rem .8rem;margin:0 0 .6rem;
- background:color-mix(in srgb,var(--mc-gold) 12%,transparent);font-size:1rem;line-height:1.4}
-.mc-alarm.mc-held{border-style:solid;border-width:1.5px;background:none}
-.mc-alarm .mc-tag{font-size:.85rem;padding:.15em .5em}
-.mc .mc-asked{display:grid;grid-template-columns:8rem 1fr;gap:.3rem 1rem;margin:0 0 .8rem;padding:0}
-.mc .mc-asked dt,.mc .mc-asked dd{margin:0;padding:0}
-.mc-asked dt{font-size:.85rem;padding-top:.15rem}
-.mc-asked dd{max-width:88ch}
-.mc-asked .mc-reference{font-weight:650}
-.mc .mc-asked .mc-repeat{display:none}
-.mc-passage{margin:0 0 .4rem;border-inline-start:4px solid var(--mc-gold);
- padding-inline-start:.7rem}
-.mc-passage.mc-absent{border-inline-start-style:dashed}
-.mc-passage p{margin:0;white-space:pre-wrap;unicode-bidi:plaintext}
-.mc-other{margin:0 0 .35rem;border-inline-start:4px solid var(--mc-line);padding-inline-start:.7rem}
-.mc-other p{margin:0;unicode-bidi:plaintext}.mc-asked summary{cursor:pointer;font-size:.8rem}
-.mc-asked details{font-size:.85rem}.mc-other .mc-tag{margin-inline-end:.5em}
-.mc-other small,.mc-passage small,.mc-by-arm small{font-size:.8rem;display:block;font-weight:400;
- opacity:.88}
-.mc-by-arm{border-collapse:collapse;width:100%;font-size:.9rem;line-height:1.4}
-.mc-by-arm th,.mc-by-arm td{text-align:start;vertical-align:top;padding:.4rem .8rem .4rem 0;
- border-top:1px solid var(--mc-line);font-weight:400}
-.mc-by-arm thead th{font-size:.8rem;border:0;padding-block:0 .2rem}
-.mc-by-arm tbody th{border-inline-start:4px solid var(--mc-arm);padding-inline-start:.6rem;
- width:24%}
-.mc-by-arm tbody th b{font-weight:650}.mc-by-arm tbody th i{font-style:normal;color:var(--mc-arm)}
-.mc-by-arm td:nth-child(2){width:18%}.mc-by-arm td:nth-child(4){width:17%}
-.mc-by-arm mark{font-weight:650;font-size:.85rem}
-.mc-note-word{border:1.5px solid var(--mc-line);border-radius:4px;padding:0 .4em;font-size:.85rem}
-@media(max-width:900px){.mc .mc-asked{grid-template-columns:1fr;gap:0}
- .mc-alarm{font-size:.95rem;line-height:1.35;padding:.3rem .7rem}
- .mc .mc-asked dt:first-of-type{position:absolute;clip-path:inset(50%)}
- .mc .mc-asked .mc-repeat{display:block}
- .mc .mc-asked dd{margin-bottom:.4rem}
- .mc-by-arm thead{display:none}.mc-by-arm tr{display:block;border-top:1px solid var(--mc-line);
- border-inline-start:4px solid var(--mc-arm);padding:.4rem 0 .4rem .6rem;margin-bottom:.3rem}
- .mc-by-arm th,.mc-by-arm td,.mc-by-arm tbody th{display:block;width:auto!important;border:0;
- padding:.1rem 0}}
-"""
-
 
 def screen(
     choice: Choice,
@@ -86,7 +45,7 @@ def screen(
     reference = choice.gold.answer if choice.gold is not None else ""
     alarm, rest = verdict(views, pieces, reference)
     body = alarm + _asked(choice, views, pieces, others, rest) + _arms(choice, views, pieces, size)
-    return f"<style>{verdicts.CSS}{CSS}</style>" + marks.block(body)
+    return marks.block(body)
 
 
 def verdict(

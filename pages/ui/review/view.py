@@ -62,19 +62,6 @@ WITHOUT = (
     f"Runs of kind {' and '.join(KINDS)} have answers to judge. Those of kind {', '.join(OTHERS)} "
     "have none; the human verdicts of a curve are the clinicians' verdicts included in its cohort."
 )
-CSS = """
-.mc-review{font-size:1rem;line-height:1.45}
-.mc .mc-review p{margin:0 0 .5rem;font-weight:650}
-.mc-review .mc-said{border:2px solid var(--mc-ink);border-radius:6px;padding:.35rem .7rem;
- margin:0 0 .6rem;white-space:pre-wrap;unicode-bidi:plaintext;overflow-wrap:anywhere}
-.mc .mc-review dl{display:grid;grid-template-columns:minmax(6.5rem,max-content) 1fr;gap:.3rem 1rem;
- margin:0;padding:0}
-.mc-review dt{font-size:.86rem;padding-top:.1rem}
-.mc-review dd{margin:0;overflow-wrap:anywhere;unicode-bidi:plaintext;white-space:pre-wrap}
-.mc-review dd ul{margin:0;padding:0;list-style:none}
-@media (max-width:480px){.mc .mc-review dl{grid-template-columns:1fr;gap:.1rem}
- .mc-review dd{margin-bottom:.4rem}}
-"""
 
 
 # Judging
@@ -104,7 +91,7 @@ def card_html(
         f"<dt>Clinician's answer</dt>"
         f"<dd>{marks.for_screen(reference or 'none', html=True)}</dd></dl>"
     )
-    return f"<style>{CSS}</style>" + marks.block(f'<div class="mc-review">{body}</div>')
+    return marks.block(f'<div class="mc-review">{body}</div>')
 
 
 def _back_key(run: str, reviewer: str) -> str:

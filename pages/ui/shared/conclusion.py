@@ -11,11 +11,6 @@ from streamlit.delta_generator import DeltaGenerator
 from midchart.pages.ui.shared import formats, marks
 from midchart.pages.ui.shared.marks import for_screen
 
-CSS = """
-.mc-headline{font-size:1.12rem;line-height:1.45;font-weight:600;margin:.1rem 0 .2rem;max-width:92ch}
-.mc-basis{font-size:.88rem;margin:0 0 .15rem;max-width:108ch;line-height:1.5}
-"""
-
 
 def show(first: str, below: Iterable[str] = (), place: DeltaGenerator | None = None) -> None:
     """Draw the sentence and the lines under it (plain text); nothing without a sentence."""
@@ -29,7 +24,7 @@ def show(first: str, below: Iterable[str] = (), place: DeltaGenerator | None = N
             if line
         )
     )
-    (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))
+    (place or st).html(marks.block(inside))
 
 
 def of_run(
@@ -49,4 +44,4 @@ def of_run(
         "before it has finished."
     )
     inside = f'<p class="mc-basis">{for_screen(formats.unbroken(line), html=True)}</p>'
-    (place or st).html(f"<style>{CSS}</style>" + marks.block(inside))
+    (place or st).html(marks.block(inside))

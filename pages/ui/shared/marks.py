@@ -38,33 +38,6 @@ _HEADING = re.compile(
 LONG_PROMPT = 20_000
 """Characters of a prompt shown."""
 
-CSS = """
-.mc{--mc-gold:light-dark(#8a5a00,#e8b339);--mc-ink:light-dark(#12436d,#8fbfea);
- --mc-line:color-mix(in srgb,currentColor 22%,transparent);
- --mc-soft:color-mix(in srgb,currentColor 5%,transparent);
- font-size:.95rem;line-height:1.55;overflow-wrap:anywhere}
-.mc mark{background:var(--mc-soft);color:inherit;border-radius:3px;padding:.08em .25em;
- -webkit-box-decoration-break:clone;box-decoration-break:clone}
-.mc mark.mc-kept{border:1.5px solid var(--mc-ink)}
-.mc mark.mc-held{border:2.5px solid var(--mc-gold)}
-.mc mark.mc-dropped{border:2.5px dashed var(--mc-gold);
- background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
-.mc mark.mc-lost{border:1.5px dotted var(--mc-ink)}
-.mc mark.mc-lostgold{border:2.5px dotted var(--mc-gold);
- background:color-mix(in srgb,var(--mc-gold) 12%,transparent)}
-.mc u{text-decoration-thickness:2px;text-underline-offset:3px}
-.mc-tag{font-size:.7rem;font-weight:650;letter-spacing:.02em;line-height:1.2;
- display:inline-block;vertical-align:.1em;margin-inline-end:.4em;padding:.05em .35em;
- border-radius:3px;background:var(--mc-ink);color:light-dark(#fff,#0b1420);white-space:nowrap}
-.mc-held>.mc-tag,.mc-lostgold>.mc-tag,.mc-dropped>.mc-tag{background:var(--mc-gold);color:light-dark(#fff,#1d1500)}
-.mc-tag small{font-weight:450;font-size:1em}
-.mc-legend{display:flex;flex-wrap:wrap;gap:.35rem 1.1rem;font-size:.82rem;margin:.1rem 0 .4rem}
-.mc-heading{font-weight:650;font-size:1.04em}
-.mc-prompt{white-space:pre-wrap;unicode-bidi:plaintext;font-size:.8rem;line-height:1.45;
- border-inline-start:2px solid var(--mc-line);padding-inline-start:.7rem;overflow-wrap:anywhere}
-.mc-prompt-cut{font-size:.85rem;font-weight:600;margin:.5rem 0}
-"""
-
 
 @dataclass(frozen=True)
 class Mark:
@@ -199,5 +172,5 @@ def prompt_html(text: str) -> str:
 
 
 def block(body: str) -> str:
-    """A piece of HTML with the styles it needs."""
-    return f'<style>{CSS}</style><div class="mc">{body}</div>'
+    """A piece of HTML in the style of marked text (text.css)."""
+    return f'<div class="mc">{body}</div>'

@@ -10,13 +10,6 @@ from collections.abc import Mapping
 from midchart.core import api
 from midchart.pages.ui.shared import marks
 
-CSS = """
-.mc-verdict{display:inline-block;border:1.5px solid currentColor;border-radius:4px;padding:0 .4em;
- font-size:.78rem;font-weight:600;line-height:1.5;margin-inline-end:.35em}
-.mc-verdict.mc-no{border-style:dashed}
-.mc-verdict.mc-open-word{border-style:dotted;font-weight:450}
-.mc-muted{opacity:.78;font-size:.8rem}
-"""
 ENDS = {
     "length": "cut off at its largest number of tokens",
     "filter": "cut off by a filter of the service",
