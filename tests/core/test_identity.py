@@ -35,7 +35,7 @@ from midchart.core.identity import (
     without_places,
 )
 from midchart.core.results.reviews import take_code
-from midchart.core.runs import process, shards
+from midchart.core.runs import pool, process
 from midchart.core.runs.directory import find_run
 from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
 from tests.support.run_helpers import finished_run, in_time, workspace_at, write_cohort
@@ -133,11 +133,11 @@ def test_a_signed_in_person_of_the_account_s_name_is_not_the_account(spec, monke
         with pytest.raises(EgressRefused, match="with sign-in"):
             check_unlisted(read_address("http://127.0.0.1:9", "test"))
     resolved: list[Callable[[], Person]] = []
-    monkeypatch.setattr(shards, "resolve", resolved.append)
+    monkeypatch.setattr(pool, "resolve", resolved.append)
     for acting in (namesake, account()):
         with acting_as(acting):
             find_run(run).note("resumed")
-        assert not shards.ShardWorker(run).ready()["problem"]
+        pool._opened.__wrapped__(run, 1)  # as a worker opens it
         assert resolved[-1]() == acting
     people.write_text("")
     with pytest.raises(DataError, match="does not say who started the run — resume the run"):
