@@ -317,14 +317,14 @@ def test_headings_are_told_from_other_lines(line, words):
 
 
 def test_the_marks_of_an_entry_say_what_was_kept_cut_and_dropped():
-    kept, lost = view_of("bm25", "e2.0"), prompted(view_of("full", "e2.0", "e2.1"), "e2.0", "e2.1")
+    bm25, full = view_of("bm25", "e2.0"), prompted(view_of("full", "e2.0", "e2.1"), "e2.0", "e2.1")
     units = [unit for unit in api.sentences(RECORD, PROTOCOL) if unit.span.event == 2]
-    gold, arms = model.gold_ids(PIECES), model.arms_showing([kept, lost])
-    told = [
+    gold, arms = model.gold_ids(PIECES), model.arms_showing([bm25, full])
+    labels = [
         [(mark.label, mark.extra) for mark in panel.marks_of(units, view, gold, arms)]
-        for view in (kept, lost)
+        for view in (bm25, full)
     ]
-    assert told == [
+    assert labels == [
         [("kept", ""), ("dropped evidence", "")],
         [("cut", "at 512 tokens"), ("cut evidence", "at 512 tokens")],
     ]
