@@ -55,6 +55,6 @@ else:
         middleware=[
             Middleware(SecurityHeaders),
             Middleware(OwnOrigin, sign_in.trusted_origins),
-            Middleware(sign_in.RequireSignIn),
+            *sign_in.middleware(),
         ],
     )

@@ -20,7 +20,7 @@ No message ever holds text of a record: file names, line numbers, field names an
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -39,14 +39,6 @@ def one_line(text: str) -> str:
     return text
 
 
-_reading: list[Callable[[str], str]] = [str]
-
-
-def read_messages_by(reading: Callable[[str], str]) -> None:
-    """Show the text of every error as ``reading`` gives it."""
-    _reading[0] = reading
-
-
 class MidchartError(Exception):
     """Base of all errors that Midchart raises on purpose."""
 
@@ -54,10 +46,6 @@ class MidchartError(Exception):
 
     def __init__(self, message: str = "") -> None:
         super().__init__(one_line(message))
-
-    def __str__(self) -> str:
-        """The message, without places of this machine where a person who signed in reads it."""
-        return _reading[0](super().__str__())
 
     def _render_traceback_(self) -> list[str]:
         """What IPython shows: the message, without the calls that led to it."""

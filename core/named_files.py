@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 from midchart.core import config as settings
+from midchart.core.identity import by_name_alone
 from midchart.core.parsing import user_path
 from midchart.core.provenance import digest
 
@@ -32,6 +33,21 @@ def name_of(path: str) -> str:
             if folder in PurePath(path).parents:
                 return f"{name}/{PurePath(path).relative_to(folder).as_posix()}"
     return f"{ELSEWHERE}/{digest(path)[:8]}/{PurePath(path).name}"
+
+
+def shown_path(path: Path) -> str:
+    """A path of this machine as results give it to who acts: people who sign in read a name."""
+    if not by_name_alone():
+        return str(path)
+    folders = {
+        "data": settings.data_folder(),
+        "cache": settings.cache_folder(),
+        "models": settings.models_folder(),
+    }
+    for name, folder in folders.items():
+        if path.is_relative_to(folder):
+            return (PurePath(name) / path.relative_to(folder)).as_posix()
+    return name_of(str(path))
 
 
 def place_of(written: str | Path) -> Path:

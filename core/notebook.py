@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from midchart.core import api
 from midchart.core.errors import InputError, UnknownName
+from midchart.core.types import Cohort, Instruction
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,14 +48,14 @@ def demo(patients: int | None = None, folder: str | Path | None = None) -> str:
     return "demo"
 
 
-def open(data: str | Path | api.Cohort) -> api.Cohort:
+def open(data: str | Path | Cohort) -> Cohort:
     """A cohort: ``records`` by id, ``instructions`` (its questions), ``gold`` (their answers and
     evidence), ``responses`` and ``skipped``. Raises DataError, UnknownName."""
-    return data if isinstance(data, api.Cohort) else api.open_data(data)
+    return data if isinstance(data, Cohort) else api.open_data(data)
 
 
 def select(
-    data: str | Path | api.Cohort,
+    data: str | Path | Cohort,
     record: str,
     question: str,
     arm: str = "bm25",
@@ -73,7 +74,7 @@ def select(
 
 
 def dropped(
-    data: str | Path | api.Cohort,
+    data: str | Path | Cohort,
     record: str,
     question: str,
     arm: str = "bm25",
@@ -111,7 +112,7 @@ def dropped(
 
 
 def ask(
-    data: str | Path | api.Cohort,
+    data: str | Path | Cohort,
     record: str,
     question: str,
     arm: str = "bm25",
@@ -186,7 +187,7 @@ def compare(*runs: str) -> pd.DataFrame:
     return _frame(api.compare_runs(runs)["results"])
 
 
-def curve(data: str | Path | api.Cohort, **options: Any) -> pd.DataFrame:
+def curve(data: str | Path | Cohort, **options: Any) -> pd.DataFrame:
     """Accuracy of a cohort's model responses by position of their evidence, a row a bin.
 
     Columns are those of the table ``curve`` (docs/guide.md): ``low, high, accuracy, ci_low,
@@ -249,9 +250,7 @@ def _frame(rows: Any, columns: Any = ()) -> pd.DataFrame:
     return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(columns))
 
 
-def _instruction(
-    cohort: api.Cohort, record: str, question: str, typed: bool = False
-) -> api.Instruction:
+def _instruction(cohort: Cohort, record: str, question: str, typed: bool = False) -> Instruction:
     """A question of a record, by its text or id; a ``typed`` one need not be the cohort's."""
     asked = [one for one in cohort.instructions if one.record_id == record]
     for one in asked:

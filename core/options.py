@@ -114,7 +114,7 @@ COHORT = "cohort"
 RECEIVED = "received file"
 CHECKPOINT = "checkpoint"
 WORDS = "words"
-"""Formats of texts: three name a file or folder (:mod:`midchart.core.services.objects`), words name
+"""Formats of texts: three name a file or folder (:mod:`midchart.core.named_files`), words name
 none. A text without a format is none of them, and people who sign in may not write a path there."""
 CohortPath = Annotated[Text, Field(json_schema_extra={FORMAT: COHORT})]
 """A cohort's name or path."""

@@ -18,8 +18,9 @@ from threading import Lock
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import needs
 from midchart.core.errors import MissingModel, SpecError, UnknownName
-from midchart.core.identity import without_places
+from midchart.core.named_files import shown_path
 from midchart.core.parsing import LONGEST_NAME
 
 MINILM = "all-MiniLM-L6-v2"
@@ -253,6 +254,7 @@ def locate_own(name: str) -> Found:
     return Found(Model(name, "", 0, "a model of your own"), folder, "models folder")
 
 
+@needs("viewer")
 def catalogue() -> list[dict[str, Any]]:
     """All weights the project knows, for ``midchart models`` and the data page.
 
@@ -270,10 +272,10 @@ def catalogue() -> list[dict[str, Any]]:
                 "used_by": model.used_by,
                 "here": located is not None,
                 "how": located.how if located else "",
-                "where": without_places(
-                    str(located.folder if located else settings.models_folder() / model.name)
+                "where": shown_path(
+                    located.folder if located else settings.models_folder() / model.name
                 ),
-                "command": without_places(fetch_command(model)),
+                "command": fetch_command(model),
             }
         )
     return rows

@@ -6,13 +6,14 @@ installed or have the command that installs them.
 
 import streamlit as st
 
+from midchart.core import api
 from midchart.pages.ui import guard, sign_in, state
 from midchart.pages.ui.data import cohort, import_form, log_form, models
 
 guard.page("Data", needs_cohort=False)
 
 imported = import_form.result()  # in the place of the form, so that it is in view
-if problem := sign_in.lacking("import_cohort"):
+if problem := sign_in.lacking(api.import_cohort):
     st.caption(f"Import and removal of cohorts: {problem}")
 elif not imported:
     import_form.section()
@@ -28,9 +29,9 @@ else:
     if name:
         with guard.readable("This cohort cannot be read"):
             cohort.cohort(name, check_first=bool(imported))
-        if name in state.imported() and not sign_in.lacking("receive_log"):
+        if name in state.imported() and not sign_in.lacking(api.receive_log):
             log_form.section(name)
-        if name in state.imported() and not sign_in.lacking("remove_cohort"):
+        if name in state.imported() and not sign_in.lacking(api.remove_cohort):
             import_form.removal(name)
 with st.expander("Models and components", icon=":material/inventory_2:", key="inventory"):
     models.weights()

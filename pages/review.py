@@ -41,7 +41,7 @@ with guard.readable("Reviews cannot be shown"):
         cards.mark(run, typed)
     elif shown == "Agreement":
         view.agreement(run)
-    elif problem := sign_in.lacking("add_review"):
+    elif problem := sign_in.lacking(api.add_review):
         st.info(problem)
     elif not typed:
         st.info("Enter a reviewer code. The same code resumes where you stopped.")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.access import needs
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import ScoredArm, candidates
 from midchart.core.errors import InputError, MidchartError
@@ -55,6 +56,7 @@ class ScoreTable:
     arms: tuple[ArmScores, ...]
 
 
+@needs("viewer")
 def scored_arms() -> dict[str, bool]:
     """The arms that score each sentence, and whether they can explain a score."""
     arms = {name: ARMS.get(name) for name in ARMS.names()}

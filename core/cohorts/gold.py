@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
+from midchart.core.access import needs
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.records import GoldSource
 from midchart.core.errors import DataError, UnknownName
@@ -138,6 +139,7 @@ class LazyGold(Mapping[str, Gold]):
         )
 
 
+@needs("viewer")
 def gold_under(cohort: Cohort, protocol: Protocol) -> Cohort:
     """A cohort whose evidence is located as a protocol says.
 

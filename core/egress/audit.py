@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import needs
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
@@ -135,6 +136,7 @@ def is_noted(removal: str) -> bool:
     return any(line.get("removal") == removal for line in lines())
 
 
+@needs("owner")
 def accept(reason: str) -> dict[str, Any]:
     """Accept the log as it is, once it was restored or repaired; gives :func:`verify`.
 
@@ -187,6 +189,7 @@ def _tags(path: Path, _state: FileState | None) -> tuple[Tags, str]:
     return known, broken or ("the audit log was accepted since" if log.accepted else "")
 
 
+@needs("owner")
 def verify() -> dict[str, Any]:
     """Whether the log is as it was written: ``lines``, of which ``accepted`` are covered by an
     acceptance; ``last``, the SHA-256 of the last line; ``broken``, number (``line``) and ``reason``
@@ -198,6 +201,7 @@ def verify() -> dict[str, Any]:
     return {name: getattr(log, name) for name in ("lines", "accepted", "last", "broken")}
 
 
+@needs("owner", paths=("folder", "file"))
 def lines() -> list[dict[str, Any]]:
     """All lines of the audit file, oldest first."""
     return list(read_lines(settings.audit_file()))

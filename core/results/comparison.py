@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.access import RunRef, needs
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.primary import with_primary
 from midchart.core.results.report import changed_rows, counted_store, part_of, withdraw
@@ -398,7 +399,8 @@ class Outcomes:
     """By measure of all pieces of the evidence: of which instructions any piece is there."""
 
 
-def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
+@needs("viewer")
+def compare_runs(runs: Sequence[RunRef]) -> dict[str, Any]:
     """Two or more runs, the first as the baseline.
 
     ``runs``: run, name, kind, status, protocol of each. ``spec``: a row a field in which any
@@ -429,7 +431,8 @@ def compare_runs(runs: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def changed_questions(baseline: str, run: str) -> list[Row]:
+@needs("viewer")
+def changed_questions(baseline: RunRef, run: RunRef) -> list[Row]:
     """The questions whose outcome differs between two runs, in the order of the baseline's rows.
 
     A row each question, arm, reader and judge: ``run``, ``arm``, ``reader``, ``judge`` and

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from midchart.core import config as settings
+from midchart.core.access import LocalPath, RunRef, needs
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, NotPermitted
 from midchart.core.format import for_terminal
 from midchart.core.identity import by_name_alone
@@ -385,9 +386,10 @@ def check_text_allowed(folder: RunDirectory, plan: Plan) -> None:
         )
 
 
+@needs("researcher", paths=("file",))
 def export_run(
-    run: str,
-    out: str | Path | None = None,
+    run: RunRef,
+    out: LocalPath | None = None,
     with_text: bool | None = None,
     rows_only: bool = False,
 ) -> dict[str, Any]:
@@ -429,7 +431,8 @@ def export_run(
     }
 
 
-def export_html(run: str, file: str | Path) -> Path:
+@needs("researcher")
+def export_html(run: RunRef, file: LocalPath) -> Path:
     """Write a run's report as one self-contained HTML file; raises InputErrors."""
     target = output_path(file)
     page = report_html(report(run), _facts(find_run(run).plan()))

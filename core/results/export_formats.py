@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+from midchart.core.access import LocalPath, RunRef, needs
 from midchart.core.errors import InputError, missing_package
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
@@ -60,8 +61,9 @@ class ExportedSystem:
         return (answer[column] or "") if self.with_text else LEFT_OUT
 
 
+@needs("researcher", paths=("folder",))
 def export_to(
-    run: str, to: str, out: str | Path | None = None, with_text: bool = False
+    run: RunRef, to: str, out: LocalPath | None = None, with_text: bool = False
 ) -> dict[str, Any]:
     """Write a finished run of kind answers as logs of ``to`` into a folder that is not there yet.
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from midchart.core import config as settings
+from midchart.core.access import Received, needs
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.identity import by_name_alone, person
@@ -69,7 +70,8 @@ Read = Callable[[int], bytes]
 Opener = Callable[[str], AbstractContextManager[Read]]
 
 
-def import_run(file: str | Path) -> dict[str, Any]:
+@needs("researcher", paths=("data", "folder"))
+def import_run(file: Received) -> dict[str, Any]:
     """Open an export (a zip or a folder) as a finished run that is only read here.
 
     Gives ``run``, ``folder``, ``cohort`` ("same": the cohort of its name here has the very content

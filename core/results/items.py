@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from midchart.core.access import RunRef, needs
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.options import received_fields
 from midchart.core.results.comparison import detectable, paired
@@ -68,12 +69,14 @@ def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
     )
 
 
-def answered_by(run: str) -> tuple[str, ...]:
+@needs("viewer")
+def answered_by(run: RunRef) -> tuple[str, ...]:
     """The labels of a run's readers, in the order of its spec; raises UnknownName."""
     return find_run(run).plan().readers
 
 
-def rows(run: str, table: str) -> list[Row]:
+@needs("viewer")
+def rows(run: RunRef, table: str) -> list[Row]:
     """All rows of a table of a run: answers and verdicts, or selections; raises UnknownName."""
     folder = find_run(run)
     return folder.store(folder.plan()).select(table)
@@ -83,7 +86,8 @@ def _rows_of(store: RowStore, table: str, instruction: str) -> list[Row]:
     return store.select(table, "*", f"instruction = {literal(instruction)}")
 
 
-def item(run: str, instruction: str) -> dict[str, Any]:
+@needs("viewer")
+def item(run: RunRef, instruction: str) -> dict[str, Any]:
     """Everything a run holds about an instruction.
 
     ``arms``: for each arm entry (and reader) its row of answers (or selections), with its
@@ -122,7 +126,8 @@ def item(run: str, instruction: str) -> dict[str, Any]:
     }
 
 
-def outcomes(run: str, reader: str, judge: str) -> list[Row]:
+@needs("viewer")
+def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
     """One judge's verdicts on one reader's answers: a row an instruction and arm, no text.
 
     Columns: label, instruction, record, band, middle, task_type, domain, outcome, refusal,
@@ -152,7 +157,8 @@ def outcomes(run: str, reader: str, judge: str) -> list[Row]:
     return [row | {"counted": row["instruction"] in listed} for row in _sorted(plan, verdicts)]
 
 
-def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]:
+@needs("viewer")
+def wrong_in_the_middle(run: RunRef, reader: str, arms: Sequence[str]) -> list[Row]:
     """Questions from the middle of a record that a run answered wrongly, by its primary judge.
 
     Of the answers of ``reader`` under ``arms`` (labels): ``instruction``, ``record``, and
@@ -175,7 +181,8 @@ def wrong_in_the_middle(run: str, reader: str, arms: Sequence[str]) -> list[Row]
         )
 
 
-def compared(run: str, baseline: str) -> dict[str, list[Row]]:
+@needs("viewer")
+def compared(run: RunRef, baseline: RunRef) -> dict[str, list[Row]]:
     """``paired`` and ``detectable`` of a report, against another arm (by its label).
 
     Raises UnknownName for an arm that the run does not have, InputError for a run without answers.
@@ -192,7 +199,8 @@ def compared(run: str, baseline: str) -> dict[str, list[Row]]:
     return tables
 
 
-def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
+@needs("viewer")
+def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row]:
     """Answers on which two judges part: one says correct, the other incorrect.
 
     Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
@@ -211,7 +219,8 @@ def disagreements(run: str, reader: str, first: str, second: str) -> list[Row]:
     return rows
 
 
-def asked_of(run: str) -> Cohort:
+@needs("viewer")
+def asked_of(run: RunRef) -> Cohort:
     """The cohort whose questions a run asks; a needle run makes its own of the one it names.
 
     Raises UnknownName, DataError, or InputError where what it was made of has changed since.
@@ -242,7 +251,8 @@ def _refuse_foreign_files(run: str, experiment: Experiment, plan: Plan) -> None:
             )
 
 
-def answer(run: str, key: str) -> Row:
+@needs("viewer")
+def answer(run: RunRef, key: str) -> Row:
     """The question, arm entry and reader that an answer's key names.
 
     Columns: instruction, label, reader. Raises UnknownName for a key that the run does not have.

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from midchart.core.access import LocalPath, RunRef, needs
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
@@ -125,7 +126,8 @@ SEEN_TOO = ("recall", "accuracy")
 """Tables repeated for the patients that a gate has seen, as ``recall_seen`` and so on."""
 
 
-def report(run: str, part: str = "") -> dict[str, Any]:
+@needs("viewer")
+def report(run: RunRef, part: str = "") -> dict[str, Any]:
     """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
 
     ``origin``: whose records the figures are of (:func:`origin`). ``conclusion``: what a finished
@@ -310,7 +312,8 @@ def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
     return [f"the recency buffer is more than half of the tokens in {counted}"]
 
 
-def failed_in_words(run: str) -> str:
+@needs("viewer")
+def failed_in_words(run: RunRef) -> str:
     """One line on a run's failed items: how many of how many, and the commonest reasons.
 
     Raises UnknownName.
@@ -357,12 +360,14 @@ def changed_rows(folder: RunDirectory) -> str:
     )
 
 
-def rows_warning(run: str) -> str:
+@needs("viewer")
+def rows_warning(run: RunRef) -> str:
     """:func:`changed_rows` of a run; raises UnknownName."""
     return changed_rows(find_run(run))
 
 
-def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
+@needs("viewer")
+def report_csv(run: RunRef, folder: LocalPath, part: str = "") -> list[Path]:
     """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
 
     A table without rows gets an empty file. Raises InputError where it cannot be
@@ -372,8 +377,9 @@ def report_csv(run: str, folder: str | Path, part: str = "") -> list[Path]:
     return write_tables(document["tables"], folder)
 
 
+@needs("researcher")
 def write_tables(
-    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: str | Path
+    tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: LocalPath
 ) -> list[Path]:
     """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
 
@@ -409,7 +415,8 @@ def _listed(what: str, labels: tuple[str, ...]) -> str:
     )
 
 
-def methods(run: str) -> str:
+@needs("viewer")
+def methods(run: RunRef) -> str:
     """The paragraph, plain text; raises UnknownName."""
     folder = find_run(run)
     plan, now = folder.plan(), status(run)

@@ -21,6 +21,7 @@ from pydantic import Field, TypeAdapter
 from typing_extensions import TypedDict
 
 from midchart.core import config as settings
+from midchart.core.access import RunRef, needs
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError, NotPermitted, UnknownName
@@ -107,6 +108,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 CONSENSUS = "consensus"
 
 
+@needs("viewer")
 def reviewer_name(text: str) -> str:
     """A reviewer's name as it is kept: small letters, digits and hyphens; raises InputError.
 
@@ -132,8 +134,9 @@ def reviews_folder(run: str) -> Path:
     return settings.data_folder() / "reviews" / run
 
 
+@needs("reviewer")
 def add_review(
-    run: str,
+    run: RunRef,
     reviewer: str,
     card: str,
     outcome: str,
@@ -226,7 +229,8 @@ def checked_lines(name: str, text: bytes) -> list[dict[str, Any]]:
     return lines
 
 
-def reviewers(run: str) -> list[str]:
+@needs("viewer")
+def reviewers(run: RunRef) -> list[str]:
     """Who has reviewed answers of a run, by name; raises UnknownName."""
     return reviewers_of(find_run(run))
 
@@ -240,7 +244,8 @@ def reviewers_of(folder: RunDirectory) -> list[str]:
     return sorted(stem for stem in stems if _NAME.fullmatch(stem) and stem != CONSENSUS)
 
 
-def shared_cards(run: str) -> int:
+@needs("viewer")
+def shared_cards(run: RunRef) -> int:
     """How many cards every reviewer of a run is given."""
     number = SHARED
     for line in _lines(reviews_folder(run) / f"{SHARED_FILE}.jsonl"):
@@ -248,7 +253,8 @@ def shared_cards(run: str) -> int:
     return number
 
 
-def share_cards(run: str, cards: int) -> None:
+@needs("researcher")
+def share_cards(run: RunRef, cards: int) -> None:
     """Set how many cards every reviewer of a run is given; another number keeps the smaller set.
 
     Raises UnknownName, InputError for a number below 0, or WorkFailed.
@@ -260,7 +266,8 @@ def share_cards(run: str, cards: int) -> None:
     add_line(file, {"time": now(), "cards": cards}, durable=True)
 
 
-def review_mark(run: str) -> tuple[tuple[str, int], ...]:
+@needs("viewer")
+def review_mark(run: RunRef) -> tuple[tuple[str, int], ...]:
     """Changes whenever a verdict is added, or the evidence of a card is marked: the files that hold
     them with their sizes, in bytes."""
     folder = find_run(run)
@@ -449,7 +456,8 @@ def overlap(run: str, cards: Mapping[str, Distinct], number: int) -> frozenset[s
     return frozenset(order[:number])
 
 
-def review_cards(run: str, reviewer: str) -> list[Card]:
+@needs("reviewer")
+def review_cards(run: RunRef, reviewer: str) -> list[Card]:
     """All cards of a run in the order of a reviewer, with that reviewer's verdicts so far.
 
     Raises UnknownName, InputError for a name that is none or a run without answers, or
@@ -476,7 +484,8 @@ TEXT = ("answer", "comment")
 """Columns that hold words of an answer or of a reviewer."""
 
 
-def review_rows(run: str, reviewer: str = "") -> list[dict[str, Any]]:
+@needs("viewer")
+def review_rows(run: RunRef, reviewer: str = "") -> list[dict[str, Any]]:
     """Every verdict on a run, a row each, oldest first; of one ``reviewer`` where it is given.
 
     ``counts`` is False for a verdict that a later one replaced; ``copies`` is how many answers of

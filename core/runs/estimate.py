@@ -21,13 +21,14 @@ from typing import Any, NamedTuple
 
 from midchart.core import config as settings
 from midchart.core import weights
+from midchart.core.access import SpecRef, SpecText, needs
 from midchart.core.arms import ARMS
 from midchart.core.arms.map_reduce import FILL, FOLD, SUMMARISE
 from midchart.core.errors import DataError, EgressRefused, MidchartError
 from midchart.core.format import count
-from midchart.core.identity import without_places
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import position_in_words
+from midchart.core.named_files import shown_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import machine
 from midchart.core.readers import READERS
@@ -345,7 +346,8 @@ def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -
     }
 
 
-def estimate(source: str | Path | dict[str, Any], cluster: str = "") -> dict[str, Any]:
+@needs("viewer")
+def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
     """What the run of a spec will do; ``cluster``: whose machines are to do its work.
 
     ``items``, ``instructions``, ``records``; ``position`` of the evidence and why; ``readers``
@@ -446,13 +448,14 @@ def _weights(spec: Spec) -> list[dict[str, Any]]:
     for name, by in used.items():
         folder = weights.in_models_folder(name)
         other = {"size_mb": None, "here": folder.exists()}
-        known = catalogue.get(name, {**other, "where": without_places(str(folder))})
+        known = catalogue.get(name, {**other, "where": shown_path(folder)})
         facts = {field: known[field] for field in ("size_mb", "here", "where")}
         rows.append({"name": name, "used_by": ", ".join(dict.fromkeys(by)), **facts})
     return rows
 
 
-def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str, Any]:
+@needs("viewer")
+def preflight(source: SpecText, on: str = "") -> dict[str, Any]:
     """Preflight: what a spec will do, and every reason why it cannot start.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
@@ -483,7 +486,7 @@ def preflight(source: str | Path | Mapping[str, Any], on: str = "") -> dict[str,
     runs = settings.runs_folder()
     folder = next(path for path in (runs, *runs.parents) if path.exists())
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
-        problems.append(without_places(f"{folder} cannot be written to, which a run needs"))
+        problems.append(f"{shown_path(folder)} cannot be written to, which a run needs")
     return {
         "problems": list(dict.fromkeys(problems)),
         "estimate": estimated,

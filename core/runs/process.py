@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any, overload
 
 from midchart.core import config as settings
+from midchart.core.access import RunRef, SpecRef, needs
 from midchart.core.client.claude import Work, call_log
 from midchart.core.errors import InputError, WorkFailed
-from midchart.core.identity import person, without_places
+from midchart.core.identity import person
+from midchart.core.named_files import shown_path
 from midchart.core.provenance import now
 from midchart.core.runs import status as state
 from midchart.core.runs.directory import (
@@ -131,7 +133,8 @@ def _reap() -> None:
 # The queue.
 
 
-def enqueue(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
+@needs("researcher")
+def enqueue(spec: SpecRef, on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
     ``on``: where its work is done (:mod:`midchart.core.runs.places`). Raises as
@@ -185,7 +188,7 @@ def tick() -> str:
             _start_queued()
     except (OSError, InputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        return without_places(f"nothing can be started from here: {settings.runs_folder()} ({why})")
+        return f"nothing can be started from here: {shown_path(settings.runs_folder())} ({why})"
     return ""
 
 
@@ -224,12 +227,13 @@ def _queue_note(folder: RunDirectory) -> dict[str, Any]:
 
 
 @overload
-def status(run: str) -> dict[str, Any]: ...
+def status(run: RunRef) -> dict[str, Any]: ...
 @overload
 def status(run: None = None) -> list[dict[str, Any]]: ...
 
 
-def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
+@needs("viewer", paths=("data",))
+def status(run: RunRef | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     """:func:`midchart.core.runs.status.status`, after starting what may start.
 
     Where nothing can be started from here, the ``note`` of a queued run says why.
@@ -251,7 +255,8 @@ LOOK_S = 1.0
 STOP_PATIENCE_S = 30.0
 
 
-def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
+@needs("researcher")
+def start(spec: SpecRef, on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
     ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.places`). Raises
@@ -272,8 +277,9 @@ def start(spec: str | Path | Mapping[str, Any], on: str = "") -> str:
     return folder.id
 
 
+@needs("researcher")
 def resume(
-    run: str, budget_usd: float | None = None, queued: bool = False, on: str | None = None
+    run: RunRef, budget_usd: float | None = None, queued: bool = False, on: str | None = None
 ) -> str:
     """Resume a run that crashed, was cancelled or has failed items; gives its id.
 
@@ -358,7 +364,8 @@ def _set_budget(folder: RunDirectory, started: Plan, budget_usd: float) -> None:
             add_line(file, {"event": "budget", "usd": budget_usd, "who": person().name})
 
 
-def cancel(run: str) -> None:
+@needs("researcher")
+def cancel(run: RunRef) -> None:
     """Stop a running worker after the current item, or take a run out of the queue.
 
     Raises InputError where it is neither running nor queued.
@@ -373,7 +380,8 @@ def cancel(run: str) -> None:
     folder.note("cancelled")
 
 
-def cancel_runs(runs: Iterable[str]) -> list[str]:
+@needs("researcher")
+def cancel_runs(runs: Iterable[RunRef]) -> list[str]:
     """Cancel several runs, queued ones first, so that none of them starts meanwhile; gives those
     that were cancelled: a run that has ended stays as it is."""
     folders = sorted(map(find_run, runs), key=lambda folder: state_of(folder) != "queued")
@@ -392,7 +400,10 @@ def cancel_runs(runs: Iterable[str]) -> list[str]:
     return cancelled
 
 
-def wait(run: str, progress: Callable[[int, int, int, float | None], None] | None = None) -> None:
+@needs("researcher")
+def wait(
+    run: RunRef, progress: Callable[[int, int, int, float | None], None] | None = None
+) -> None:
     """Wait for a run's end; ``progress`` is called with items done, planned, failed, seconds left.
 
     Raises WorkFailed when its worker died or it was cancelled. Ctrl-C cancels the run, waits for

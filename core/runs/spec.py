@@ -23,6 +23,7 @@ from pydantic_core import core_schema
 
 from midchart.core import config as settings
 from midchart.core import parsing, weights
+from midchart.core.access import needs
 from midchart.core.arms import ARMS
 from midchart.core.egress import read_host
 from midchart.core.errors import (
@@ -218,6 +219,7 @@ def _model(kind: str) -> type[SpecFields]:
     return create_model(f"{kind} spec", __base__=SpecFields, **fields)
 
 
+@needs("viewer")
 @cache
 def spec_schema(kind: str = "") -> Schema:
     """JSON schema (draft 2020-12) of a spec of a kind, or of any kind; raises UnknownName."""
@@ -551,6 +553,7 @@ class Preset:
     text: str
 
 
+@needs("viewer")
 def kinds() -> list[dict[str, Any]]:
     """The kinds of run: ``name``, ``title``, ``answers``: its runs have answers to review, and
     ``cards``: its questions are dealt to clinicians, who mark their evidence."""
@@ -561,6 +564,7 @@ def kinds() -> list[dict[str, Any]]:
     ]
 
 
+@needs("viewer")
 def presets() -> list[Preset]:
     """All presets, the files of ``docs/``: those of :data:`FIRST`, then the others by name."""
     files = {path.stem: path for path in sorted((settings.ROOT / "docs").glob("*.toml"))}

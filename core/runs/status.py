@@ -19,9 +19,11 @@ from typing import Any, Literal, overload
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
+from midchart.core.access import RunRef, needs
 from midchart.core.config import runs_folder
 from midchart.core.errors import DataError, MidchartError
-from midchart.core.identity import by_name_alone, without_places
+from midchart.core.identity import by_name_alone
+from midchart.core.named_files import shown_path
 from midchart.core.options import RunName, read_run_name
 from midchart.core.parsing import read_document
 from midchart.core.runs.directory import (
@@ -138,7 +140,7 @@ def slot_of(folder: RunDirectory) -> str:
 def _crash_reason(folder: RunDirectory, events: list[dict[str, Any]]) -> str:
     failure = _last(events, "failed")
     if failure:
-        return without_places(failure.get("reason", ""))
+        return failure.get("reason", "")
     if shutil.disk_usage(folder.path).free < FULL:
         return "the disk that holds the runs is full: make room, then resume"
     return "its process was ended from outside" if folder.log.exists() else ""
@@ -204,7 +206,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "planned": raw["planned"],
         "done": done,
         "failed": failed,
-        "folder": without_places(str(folder.path)),
+        "folder": shown_path(folder.path),
         "data": imported.get("data") or (PurePath(path).name if imported else path),
         "created": raw["created"],
         "imported": bool(imported),
@@ -256,6 +258,7 @@ def _newest_first() -> list[RunDirectory]:
     return [RunDirectory(runs_folder() / id) for id in reversed(run_ids())]
 
 
+@needs("viewer")
 def any_active() -> bool:
     """Whether a run is running or queued; looks at locks and notes alone."""
     for folder in _newest_first():
@@ -265,6 +268,7 @@ def any_active() -> bool:
     return False
 
 
+@needs("viewer")
 def damaged_runs() -> dict[str, str]:
     """Run → why its folder cannot be read, newest first; every other run is still listed."""
     damaged: dict[str, str] = {}
@@ -283,7 +287,8 @@ FIELDS = ("instruction", "record", "label", "variant", "reader", "judge", "repea
 """Columns that identify an item, where the table has them."""
 
 
-def log_tail(run: str, lines: int = 40) -> str:
+@needs("viewer")
+def log_tail(run: RunRef, lines: int = 40) -> str:
     """The last lines of a run's log, which never holds text of a record; raises UnknownName."""
     folder = find_run(run)
     try:
@@ -293,10 +298,11 @@ def log_tail(run: str, lines: int = 40) -> str:
             text = file.read().decode("utf-8", "replace")
     except FileNotFoundError:
         return ""
-    return without_places("\n".join(text.splitlines()[-lines:]))
+    return "\n".join(text.splitlines()[-lines:])
 
 
-def failed_items(run: str, most: int = 500) -> list[dict[str, Any]]:
+@needs("viewer")
+def failed_items(run: RunRef, most: int = 500) -> list[dict[str, Any]]:
     """The items of a run that failed, each with its reason; the first so many of each table.
 
     Columns: stage (the table), what names the item there, reason. Raises UnknownName.
@@ -309,7 +315,7 @@ def failed_items(run: str, most: int = 500) -> list[dict[str, Any]]:
         columns = ", ".join([literal(table) + " AS stage", *names, "reason"])
         where = f"status = 'failed' ORDER BY reason, key LIMIT {int(most)}"
         rows += store.select(table, columns, where)
-    return [{**row, "reason": row["reason"] and without_places(row["reason"])} for row in rows]
+    return rows
 
 
 # Runs as lists show them: the runs of one group as one entry, every other run alone.
@@ -406,7 +412,8 @@ def label_of(folder: RunDirectory) -> str:
         return ""
 
 
-def label_run(run: str, name: str) -> None:
+@needs("researcher")
+def label_run(run: RunRef, name: str) -> None:
     """Name a run; "" gives it the spec's name again. Noted in the audit log.
 
     Raises UnknownName, and InputError for a name that is too long or cannot be printed.

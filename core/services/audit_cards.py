@@ -6,6 +6,7 @@ import csv
 import io
 from typing import Any
 
+from midchart.core.access import RunRef, needs
 from midchart.core.cohorts.tables import accept_long_cells
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.other_systems.audit.cards import (
@@ -42,7 +43,8 @@ def _audit(run: str) -> tuple[RunDirectory, Plan]:
     return folder, plan
 
 
-def audit_cards(run: str) -> list[dict[str, Any]]:
+@needs("viewer")
+def audit_cards(run: RunRef) -> list[dict[str, Any]]:
     """The cards of a run in their order: ``question`` (the kept question's id), ``record``,
     ``text``, ``state`` ("marked", "not documented", "open" or "withdrawn"), and ``counts``: whether
     it is among those by which rates are corrected, the cards before the first open one.
@@ -72,7 +74,8 @@ def _state(card: AuditCard) -> str:
     return "marked" if card.marked.documented else "not documented"
 
 
-def deal_cards(run: str, number: int, by: str = "") -> list[dict[str, Any]]:
+@needs("reviewer")
+def deal_cards(run: RunRef, number: int, by: str = "") -> list[dict[str, Any]]:
     """Deal so many more cards of a finished run, fewer where no more are left, and give all of
     :func:`audit_cards`.
 
@@ -117,7 +120,8 @@ def _question_of(data: str, row: dict[str, Any], by: str) -> str:
     return keep_question(data, row["chart"], text, by)
 
 
-def mark_cards(run: str, content: str, by: str = "") -> list[dict[str, Any]]:
+@needs("reviewer")
+def mark_cards(run: RunRef, content: str, by: str = "") -> list[dict[str, Any]]:
     """Write a table of marks, and give all of :func:`audit_cards`.
 
     ``content``: CSV with the columns ``question`` (a card's), ``evidence`` (text quoted from the

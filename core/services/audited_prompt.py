@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
+from midchart.core.access import RunRef, needs
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.other_systems.audit.experiment import sourced_passages
 from midchart.core.other_systems.audit.joining import AuditedCohort, prompt_text
@@ -48,7 +49,10 @@ class AuditedPrompt:
     problem: str
 
 
-def audited_prompt(run: str, instruction: str, record: Record, protocol: Protocol) -> AuditedPrompt:
+@needs("viewer")
+def audited_prompt(
+    run: RunRef, instruction: str, record: Record, protocol: Protocol
+) -> AuditedPrompt:
     """A question of a run of kind audit, by its sample's id.
 
     Raises UnknownName for a run or question that is not there, InputError for another record than

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from midchart.core import config as settings
+from midchart.core.access import CohortRef, LocalPath, needs
 from midchart.core.cohorts.demo import DEMOS, install
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.identity import by_name_alone, without_places
+from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
+from midchart.core.named_files import name_of, shown_path
 from midchart.core.parsing import user_path, valid_unicode
 from midchart.core.storage.files import writing
 from midchart.core.types import Cohort, Manifest
@@ -43,7 +45,8 @@ _keys: dict[str, tuple[FilesState, str]] = {}
 """Path → the state of a cohort's files and the key made of it."""
 
 
-def open_data(data: str | Path) -> Cohort:
+@needs("viewer")
+def open_data(data: CohortRef) -> Cohort:
     """The cohort at a path, or the one of that name in ``data/cohorts``.
 
     Raises DataError where it cannot be read, UnknownName where neither a path nor a cohort has the
@@ -65,6 +68,7 @@ def find_cohort(data: str | Path) -> Path:
     return path.resolve()
 
 
+@needs("viewer", paths=("path",))
 def cohorts() -> list[CohortCard]:
     """Every cohort in ``data/cohorts``; one that cannot be opened says why.
 
@@ -114,6 +118,7 @@ def cohort_size(cohort: Cohort) -> int:
     return sum(size for *_, size in files_state(Path(cohort.path)))
 
 
+@needs("viewer")
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
     files = files_state(Path(cohort.path))
@@ -124,8 +129,9 @@ def cohort_key(cohort: Cohort) -> str:
     return known[1]
 
 
+@needs("researcher")
 def prepare_demo(
-    out: str | Path | None = None,
+    out: LocalPath | None = None,
     patients: int | None = None,
     events_per_patient: int | None = None,
     seed: int = 42,
@@ -166,32 +172,36 @@ def generator() -> Callable[..., dict[str, Any]]:
     )
 
 
-def unread(data: str | Path) -> str:
+@needs("viewer")
+def unread(data: CohortRef) -> str:
     """The command that reads a cohort's events in, where that takes minutes and is still to do;
     empty where nothing is to do."""
     from midchart.core.cohorts.labelled import StoredRecords
 
     records = open_data(data).records
     if isinstance(records, StoredRecords) and not records.data.small():
-        return without_places(f"midchart check {records.data.files.root}")
+        return f"midchart check {shown_path(Path(records.data.files.root))}"
     return ""
 
 
-def unconfirmed_permissions(data: str | Path) -> list[str]:
+@needs("viewer")
+def unconfirmed_permissions(data: CohortRef) -> list[str]:
     """The permissions in a cohort's ``midchart.toml`` that wait for a person's confirmation, since
     their last audited value is no; raises as :func:`open_data`."""
     cohort = open_data(data)
     return unconfirmed(cohort_folder(cohort.path), cohort.manifest)
 
 
-def settle_columns(data: str | Path, readings: Mapping[str, str]) -> None:
+@needs("owner")
+def settle_columns(data: CohortRef, readings: Mapping[str, str]) -> None:
     """Say how columns of a cohort's tables are read (:func:`core.loaders.open.settle_columns`)."""
     from midchart.core.loaders import open
 
     open.settle_columns(open_data(data).path, readings)
 
 
-def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:
+@needs("owner")
+def set_data_use(data: CohortRef, field: str, value: bool, reason: str) -> Manifest:
     """Set ``external_services_allowed`` or ``training_allowed`` of a cohort, by path or name.
 
     The reason goes to the audit file first. Raises InputErrors, each one line.
@@ -199,3 +209,9 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
     from midchart.core.loaders import open
 
     return open.set_data_use(open_data(data).path, field, value, reason)
+
+
+@needs("viewer")
+def listed_path(cohort: Cohort) -> str:
+    """The path of a cohort as lists of cohorts and runs give it to who acts."""
+    return name_of(cohort.path) if by_name_alone() else cohort.path

@@ -12,12 +12,13 @@ import numpy as np
 
 from midchart.core import config as settings
 from midchart.core import weights
+from midchart.core.access import needs
 from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.gate.checkpoint import CARD, Gate, Split, load_gate
-from midchart.core.identity import without_places
 from midchart.core.judges import JUDGES
 from midchart.core.loaders import LOADERS
+from midchart.core.named_files import shown_path
 from midchart.core.readers import READERS
 
 PREFERRED_READERS = ("abstaining", "extractive", "small")
@@ -45,6 +46,7 @@ class MemberCard:
     installed: bool = True
 
 
+@needs("viewer")
 def folders() -> dict[str, str]:
     """Paths of the program (which holds app.py), cohorts, runs, cache and models, as the acting
     person may see them."""
@@ -55,9 +57,10 @@ def folders() -> dict[str, str]:
         "cache": settings.cache_folder(),
         "models": settings.models_folder(),
     }
-    return {name: without_places(str(folder)) for name, folder in places.items()}
+    return {name: shown_path(folder) for name, folder in places.items()}
 
 
+@needs("viewer")
 def members(family: str) -> list[MemberCard]:
     """The components of the family "arm", "reader", "judge" or "loader"."""
     registries: Mapping[str, Any] = {
@@ -73,7 +76,7 @@ def members(family: str) -> list[MemberCard]:
         factory = registries[family].get(name)
         needs, calls = getattr(factory, "needs", None), hasattr(factory, "addresses")
         lacks = weights.problem(needs) if needs else ""
-        problem = without_places(lacks) or (_IN_RUNS if calls and not needs else "")
+        problem = lacks or (_IN_RUNS if calls and not needs else "")
         if family == "arm" and "reader" in inspect.signature(factory).parameters:
             problem = _WITH_A_READER
         control = getattr(factory, "control", False)
@@ -81,6 +84,7 @@ def members(family: str) -> list[MemberCard]:
     return cards
 
 
+@needs("viewer")
 def default_reader() -> str:
     """The first installed of :data:`PREFERRED_READERS`; "" where none is installed."""
     installed = {card.name for card in members("reader") if not card.problem}
@@ -98,6 +102,7 @@ def only_quotes(reader: str) -> bool:
 _PARTS = ("train", "validation", "test")
 
 
+@needs("viewer")
 def gate_cards() -> list[dict[str, Any]]:
     """Every gate in ``cache/gates``, newest first.
 
@@ -115,7 +120,7 @@ def gate_cards() -> list[dict[str, Any]]:
         written = (place / CARD).stat().st_mtime
         created = datetime.fromtimestamp(written).isoformat(" ", "minutes")
         card: dict[str, Any] = {
-            "folder": without_places(str(place)),
+            "folder": shown_path(place),
             "made": created,
             "problem": "",
         }

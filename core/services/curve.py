@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.access import RunRef, needs
 from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import (
@@ -73,6 +74,7 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
         return observed, why
 
 
+@needs("viewer")
 def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
     """What a curve of this cohort can be about.
 
@@ -98,6 +100,7 @@ def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str,
     }
 
 
+@needs("viewer")
 def curve(
     cohort: Cohort,
     score: str = "clinician",
@@ -143,6 +146,7 @@ def curve(
     return tables
 
 
+@needs("viewer")
 def curve_locations(
     cohort: Cohort, position: str = _AUTO, protocol: Protocol | None = None
 ) -> list[dict[str, Any]]:
@@ -158,6 +162,7 @@ def curve_locations(
     return location_table(rows[position])
 
 
+@needs("viewer")
 def curve_bin(
     cohort: Cohort,
     bin: int | None,
@@ -213,14 +218,16 @@ def _checked_bins(bins: int) -> None:
 # What a forecast run's models attend to, asked by a page: opaque numbers in, weights out.
 
 
-def forecast_sequences(run: str, task: str, seed: int | None = None) -> HeldOut:
+@needs("viewer")
+def forecast_sequences(run: RunRef, task: str, seed: int | None = None) -> HeldOut:
     """The held-out sequences of a run's task, by number; as
     :func:`midchart.core.training_experiments.forecast.evaluation.held_out`."""
     folder = find_run(run)
     return held_out(folder, folder.plan(), task, seed)
 
 
-def attention_map(run: str, task: str, index: int, seed: int) -> Attended:
+@needs("viewer")
+def attention_map(run: RunRef, task: str, index: int, seed: int) -> Attended:
     """What the models of a seed gave the events of one held-out sequence.
 
     As :func:`midchart.core.training_experiments.forecast.evaluation.attended`, on the cohort that

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from midchart.core import config as settings
+from midchart.core.access import Upload, needs
 from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog, open_file
 from midchart.core.cohorts.manifest import (
@@ -58,6 +59,7 @@ _Progress = Callable[[int, int], None]
 """Called with bytes copied and bytes in all."""
 
 
+@needs("viewer")
 def cohort_name(text: str) -> str:
     """A cohort's name as its folder has it; raises InputError for a bad or a taken one."""
     name = text.strip().lower().replace(" ", "-")
@@ -136,9 +138,10 @@ def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
     return list(_walk(place))
 
 
+@needs("owner", paths=("path",))
 def import_cohort(
     name: str,
-    files: Path | Iterable[_Source],
+    files: Upload[Path | Iterable[_Source]],
     *,
     allowed: Mapping[str, bool] | None = None,
     reason: str = "",
@@ -249,6 +252,7 @@ def _cohort_in(folder: Path) -> Path:
             return folder
 
 
+@needs("owner")
 def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     """Remove the cohort ``data/cohorts/NAME`` and every cache that may hold its text.
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import Received, needs
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, one_line
 from midchart.core.identity import person
@@ -42,7 +43,8 @@ MOST_NAMED = 20
 """Parts of a log that could not be read, by name; the others are counted."""
 
 
-def import_results(path: str | Path, name: str = "", sample_format: str = "") -> dict[str, Any]:
+@needs("researcher", paths=("folder",))
+def import_results(path: Received, name: str = "", sample_format: str = "") -> dict[str, Any]:
     """Open a log (a file or folder of a format of :mod:`midchart.core.samples`) as a finished run.
 
     ``name``: of the run, else the log's, hidden characters as escapes. Gives ``run``, ``folder``,

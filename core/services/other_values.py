@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import log1p
 
+from midchart.core.access import needs
 from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
@@ -102,6 +103,7 @@ class _ValueIndex:
 _indexes: LRU[_ValueIndex] = LRU(8, lambda index: len(index.units))
 
 
+@needs("viewer")
 def other_values(
     record: Record, spans: Sequence[Span], protocol: Protocol, cutoff: datetime | None = None
 ) -> tuple[OtherValue, ...]:

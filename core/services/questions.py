@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from midchart.core.access import CohortRef, ReaderOptions, needs
 from midchart.core.arms import ARMS
+from midchart.core.arms.scores import ScoreTable
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.kept_questions import typed_instruction
 from midchart.core.errors import InputError, UnknownName
@@ -33,10 +34,8 @@ from midchart.core.types import (
     Verdict,
 )
 
-if TYPE_CHECKING:
-    from midchart.core.arms.scores import ScoreTable
 
-
+@needs("viewer")
 def instruction_for(cohort: Cohort, instruction_id: str) -> Instruction:
     """The instruction with this id; raises UnknownName."""
     for instruction in cohort.instructions:
@@ -45,6 +44,7 @@ def instruction_for(cohort: Cohort, instruction_id: str) -> Instruction:
     raise UnknownName("instruction", instruction_id, [i.id for i in cohort.instructions])
 
 
+@needs("viewer")
 def typed_question(record: Record, question: str) -> Instruction:
     """An instruction for a question somebody typed; the cohort's own where it is the same."""
     question = valid_unicode(question.strip())
@@ -53,6 +53,7 @@ def typed_question(record: Record, question: str) -> Instruction:
     return typed_instruction(record.id, question)
 
 
+@needs("viewer")
 def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
     """An arm by name; the oracle gets the cohort's located evidence, a gated arm the default gate,
     and one that is prepared on a cohort what it needs of it, made on first use."""
@@ -74,6 +75,7 @@ def build_arm(cohort: Cohort | None, name: str, protocol: Protocol) -> Any:
     return ARMS.build(name, protocol, pinned=pinned)
 
 
+@needs("viewer")
 def select(
     cohort: Cohort | None,
     record: Record,
@@ -86,6 +88,7 @@ def select(
     return build_arm(cohort, arm, protocol).select(record, instruction, protocol.budget(k))
 
 
+@needs("viewer")
 def scores(
     cohort: Cohort | None,
     record: Record,
@@ -103,6 +106,7 @@ def scores(
     return score_table(record, instruction, builders, protocol)
 
 
+@needs("viewer")
 def explain(
     record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
 ) -> Explanation | None:
@@ -114,12 +118,13 @@ def explain(
     return None if explainer is None else explainer(record, instruction, sentence_id)
 
 
+@needs("viewer")
 def ask(
     instruction: Instruction,
     selection: Selection,
     reader: str,
     protocol: Protocol,
-    options: Mapping[str, Any] | None = None,
+    options: ReaderOptions | None = None,
 ) -> tuple[Prompt, Answer]:
     """The prompt for a selection, and the reader's answer; ``options``: the reader's own, as in a
     spec. Raises SpecError or UnknownName for options that it does not take."""
@@ -140,6 +145,7 @@ def ask(
     return prompt, built.read(prompt)
 
 
+@needs("viewer")
 def judge(
     instruction: Instruction, gold: Gold, answer: Answer, name: str, protocol: Protocol
 ) -> Verdict:
@@ -154,8 +160,9 @@ def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
     return gold_sentence_ids(sentences(record, protocol), gold.spans)
 
 
+@needs("viewer")
 def select_report(
-    data: str | Path, record_id: str, question: str, arm: str, k: int | None, protocol: Protocol
+    data: CohortRef, record_id: str, question: str, arm: str, k: int | None, protocol: Protocol
 ) -> dict[str, Any]:
     """The JSON of ``select --json`` (docs/architecture.md).
 

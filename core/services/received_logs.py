@@ -6,10 +6,10 @@ They lie in ``data/logs/COHORT``, hold text of its records, and are removed with
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import IO
 
 from midchart.core import config as settings
+from midchart.core.access import CohortRef, Upload, needs
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError
 from midchart.core.identity import by_name_alone
@@ -23,9 +23,10 @@ from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import incoming
 
 
+@needs("owner")
 def receive_log(
-    data: str | Path,
-    files: Iterable[tuple[str, IO[bytes]]],
+    data: CohortRef,
+    files: Upload[Iterable[tuple[str, IO[bytes]]]],
     progress: Callable[[int, int], None] | None = None,
 ) -> str:
     """Store the log of a system that answered questions on a cohort; gives the path of its

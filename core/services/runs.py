@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.data_use import can_remember, generated
 from midchart.core.cohorts.demo import DEMOS
 from midchart.core.egress import audit
@@ -39,8 +40,9 @@ from midchart.core.types import Cohort
 FIELDS = ("reader", "judges", "arms", "allow_hosts", "part")
 
 
+@needs("viewer", paths=("data",))
 def replication_specs(
-    data: str | Path, reader: str, changes: Mapping[str, Any] | None = None
+    data: CohortRef, reader: Entries[str], changes: Entries[Mapping[str, Any] | None] = None
 ) -> dict[str, dict[str, Any]]:
     """The spec of every step and every fault alone, by its name.
 
@@ -71,7 +73,10 @@ def replication_specs(
     )
 
 
-def replicate(data: str | Path, reader: str, changes: Mapping[str, Any] | None = None) -> list[str]:
+@needs("researcher")
+def replicate(
+    data: CohortRef, reader: Entries[str], changes: Entries[Mapping[str, Any] | None] = None
+) -> list[str]:
     """Queue the runs of a replication that this installation has not made on the cohort, or with
     ``changes`` all of them; gives their ids. Imported and included runs do not count as made.
 
@@ -92,13 +97,15 @@ def _name(entry: str | Mapping[str, Any]) -> str:
     return entry if isinstance(entry, str) else str(entry["name"])
 
 
-def run_cohort(run: str) -> Cohort:
+@needs("viewer")
+def run_cohort(run: RunRef) -> Cohort:
     """The cohort that a run was made on, of an imported run that of this installation; raises as
     :meth:`midchart.core.runs.directory.RunDirectory.cohort_path`."""
     return open_data(find_run(run).cohort_path())
 
 
-def export_bytes(run: str, with_text: bool = False) -> bytes:
+@needs("researcher")
+def export_bytes(run: RunRef, with_text: bool = False) -> bytes:
     """A finished run's zip, for a page's download; raises as
     :func:`midchart.core.results.export.export_run` does."""
     with temporary_folder() as place:
@@ -107,6 +114,7 @@ def export_bytes(run: str, with_text: bool = False) -> bytes:
         return file.read_bytes()
 
 
+@needs("viewer")
 def download(file: str, make: Callable[[], bytes | str]) -> bytes | str:
     """What ``make`` gives, for a page to hand to a browser as ``file``; audited first."""
     audit.downloaded(file)
@@ -130,6 +138,7 @@ def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
     return files
 
 
+@needs("viewer")
 def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
     """The included exports (of a kind): ``run``, ``made`` (time), the ``command`` of each, and the
     ``folder`` of those that one command made together, "" for one alone."""
@@ -148,7 +157,8 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def open_shipped(run: str) -> dict[str, Any]:
+@needs("researcher", paths=("data", "folder"))
+def open_shipped(run: RunRef) -> dict[str, Any]:
     """Open one of them read-only, as :func:`core.results.importing.import_run` does; raises
     InputErrors."""
     files = _files()
@@ -157,6 +167,7 @@ def open_shipped(run: str) -> dict[str, Any]:
     return import_run(files[run][0])
 
 
+@needs("researcher")
 def open_examples(folder: str = "") -> dict[str, int]:
     """Open all included exports (of a ``folder``) that are not here yet; ``opened`` and
     ``already_here``: how many.
@@ -172,7 +183,8 @@ def open_examples(folder: str = "") -> dict[str, int]:
     return {"opened": len(missing), "already_here": len(files) - len(missing)}
 
 
-def remove_run(run: str) -> dict[str, int]:
+@needs("owner")
+def remove_run(run: RunRef) -> dict[str, int]:
     """Remove a run that is not active, also a damaged one, with its rows, log and reviews.
 
     Gives the number of ``files``; noted in the audit log. Raises UnknownName, and InputError
@@ -230,6 +242,7 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
         return False
 
 
+@needs("researcher")
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """Install the demo cohorts and open the included runs, each where it is not there yet.
 

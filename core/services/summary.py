@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import CohortRef, needs
 from midchart.core.cohorts.files import write_atomic
 from midchart.core.cohorts.gold import LazyGold, evidence_locations
 from midchart.core.cohorts.labelled import StoredRecords
@@ -80,7 +81,8 @@ def known_summary(cohort: Cohort) -> _CohortSummary | None:
     return summary if summary is not None and key == _key(cohort) else None
 
 
-def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress | None:
+@needs("viewer")
+def reading_progress(data: CohortRef, again: bool = False) -> ReadingProgress | None:
     """None once a cohort's summary is known, else how far the process is that makes it.
 
     The process is started once; ``again`` starts another one after a failure. Coded events have no
@@ -103,8 +105,9 @@ def reading_progress(data: str | Path, again: bool = False) -> ReadingProgress |
     return None
 
 
+@needs("viewer", paths=("path",))
 def check(
-    data: str | Path,
+    data: CohortRef,
     progress: Callable[[int, int], None] | None = None,
     protocol: Protocol | None = None,
     locator: bool = False,

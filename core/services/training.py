@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.access import CohortRef, LocalPath, needs
 from midchart.core.gate.checkpoint import VALIDATED, GateEpoch, PlusStep, Split
 from midchart.core.gate.cohort_training import (
     PLUS_FIELDS,
@@ -31,9 +32,10 @@ _REPORTED = (
 """Facts of a gate, and of QCCS plus, in the result of a training."""
 
 
+@needs("researcher", paths=("folder",))
 def make_gate(
-    data: str | Path,
-    out: str | Path | None = None,
+    data: CohortRef,
+    out: LocalPath | None = None,
     protocol: str | Mapping[str, Any] = "corrected",
     progress: Callable[[int, int], None] | None = None,
     plus: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.kept_questions import (
     LONGEST_ANSWER,
@@ -73,12 +74,14 @@ def _annotator(by: str, file: Path) -> str:
     return code
 
 
-def own_questions(data: str | Path) -> list[KeptQuestion]:
+@needs("viewer")
+def own_questions(data: CohortRef) -> list[KeptQuestion]:
     """The questions that people keep with a cohort, oldest first. Raises InputErrors."""
     return list(kept_questions(_folder_of(data)).values())
 
 
-def own_question(data: str | Path, id: str) -> KeptQuestion:
+@needs("viewer")
+def own_question(data: CohortRef, id: str) -> KeptQuestion:
     """One kept question by its id; raises UnknownName."""
     questions = kept_questions(_folder_of(data))
     if id not in questions:
@@ -86,7 +89,8 @@ def own_question(data: str | Path, id: str) -> KeptQuestion:
     return questions[id]
 
 
-def keep_question(data: str | Path, record: str, question: str, by: str = "", id: str = "") -> str:
+@needs("reviewer")
+def keep_question(data: CohortRef, record: str, question: str, by: str = "", id: str = "") -> str:
     """Keep a question about a record, or reword the kept question ``id``; gives its id.
 
     ``by``: the annotator's code (default: the account). Raises InputError for an empty or too long
@@ -110,7 +114,8 @@ def keep_question(data: str | Path, record: str, question: str, by: str = "", id
     return id
 
 
-def withdraw_question(data: str | Path, id: str, by: str = "") -> None:
+@needs("reviewer")
+def withdraw_question(data: CohortRef, id: str, by: str = "") -> None:
     """Take a kept question out of the cohort; its lines stay in the file.
 
     Raises UnknownName, and NotPermitted where it is another person's.
@@ -119,8 +124,9 @@ def withdraw_question(data: str | Path, id: str, by: str = "") -> None:
     _add(data, "withdrawn", id, by)
 
 
+@needs("reviewer")
 def answer_question(
-    data: str | Path, id: str, answer: str, documented: bool = True, by: str = ""
+    data: CohortRef, id: str, answer: str, documented: bool = True, by: str = ""
 ) -> None:
     """Write an annotator's reference answer, or that the chart does not document one.
 
@@ -135,8 +141,9 @@ def answer_question(
     _add(data, "answer", id, by, answer=answer, documented=documented)
 
 
+@needs("reviewer")
 def mark_evidence(
-    data: str | Path, id: str, spans: Sequence[Span | tuple[int, int, int]], by: str = ""
+    data: CohortRef, id: str, spans: Sequence[Span | tuple[int, int, int]], by: str = ""
 ) -> None:
     """Write all spans that an annotator marks as a question's evidence; none takes them back.
 
@@ -161,7 +168,8 @@ def mark_evidence(
     _add(data, "evidence", id, by, spans=[list(span) for span in ordered], texts=texts)
 
 
-def marking_agreement(data: str | Path, protocol: Protocol | None = None) -> list[dict[str, Any]]:
+@needs("viewer")
+def marking_agreement(data: CohortRef, protocol: Protocol | None = None) -> list[dict[str, Any]]:
     """How far each two annotators mark the same sentences: a row a question and pair, the one
     with the most disagreements first.
 
@@ -225,7 +233,8 @@ _QUESTION_COLUMNS = (
 )
 
 
-def questions_table(data: str | Path) -> str:
+@needs("viewer")
+def questions_table(data: CohortRef) -> str:
     """The kept questions as a table in MedAlign's columns (tab-separated), a row an annotator.
 
     Loads without changes: in the folder of the same records, or in another program that reads
@@ -251,12 +260,14 @@ _ANSWERED, _ABSTAINED, _FAILED, _MISSING = "answered", "not documented", "failed
 _DROPPED, _IN_PROMPT = "dropped", "in the prompt"
 
 
-def question_sets(data: str | Path) -> list[QuestionSet]:
+@needs("viewer")
+def question_sets(data: CohortRef) -> list[QuestionSet]:
     """The question sets saved with a cohort, oldest first. Raises InputErrors."""
     return list(sets_in(_folder_of(data)).values())
 
 
-def save_question_set(data: str | Path, name: str, questions: Sequence[str], by: str = "") -> str:
+@needs("reviewer")
+def save_question_set(data: CohortRef, name: str, questions: Sequence[str], by: str = "") -> str:
     """Save a question set with a cohort; gives its id.
 
     ``by``: a code of who saves it (default: the account). Raises InputError for an empty or too
@@ -274,7 +285,8 @@ def save_question_set(data: str | Path, name: str, questions: Sequence[str], by:
     return id
 
 
-def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
+@needs("reviewer")
+def withdraw_question_set(data: CohortRef, id: str, by: str = "") -> None:
     """Take a question set out of the list; its lines and its runs stay.
 
     Raises UnknownName, and NotPermitted where it is another person's.
@@ -287,8 +299,13 @@ def withdraw_question_set(data: str | Path, id: str, by: str = "") -> None:
     _add_action(folder / SETS_FILE, "withdrawn", id, by)
 
 
+@needs("viewer", paths=("data",))
 def question_set_spec(
-    data: str, name: str, questions: Sequence[str], arms: Sequence[str], reader: str
+    data: CohortName,
+    name: str,
+    questions: Sequence[str],
+    arms: Entries[Sequence[str]],
+    reader: Entries[str],
 ) -> dict[str, Any]:
     """The spec of a run that asks these questions of every patient of a cohort, unjudged."""
     return {
@@ -301,7 +318,8 @@ def question_set_spec(
     }
 
 
-def asked_questions(run: str) -> tuple[str, ...]:
+@needs("viewer")
+def asked_questions(run: RunRef) -> tuple[str, ...]:
     """The question set that a run asks of every patient; none in a run of other questions.
 
     Raises UnknownName.
@@ -313,13 +331,15 @@ def _questions(plan: Plan) -> tuple[str, ...]:
     return tuple(plan.options.get("questions") or ())
 
 
-def run_entries(run: str) -> dict[str, list[str]]:
+@needs("viewer")
+def run_entries(run: RunRef) -> dict[str, list[str]]:
     """The ``labels`` of a run's arm entries and its ``readers``; raises UnknownName."""
     plan = find_run(run).plan()
     return {"labels": [entry.label for entry in plan.arms], "readers": list(plan.readers)}
 
 
-def answer_cells(run: str, label: str = "", reader: str = "") -> list[dict[str, Any]]:
+@needs("viewer")
+def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[str, Any]]:
     """The table patients × questions of a run, a row a cell, by patient and then by question.
 
     ``label``, ``reader``: of which arm entry and reader (default: the run's first). Each row:
@@ -419,6 +439,7 @@ def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) 
     return evidence
 
 
+@needs("viewer")
 def answer_summary(
     cells: Sequence[Mapping[str, Any]], questions: Sequence[str]
 ) -> list[dict[str, Any]]:

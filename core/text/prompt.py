@@ -21,6 +21,7 @@ from datetime import datetime
 from datetime import time as clock
 from functools import lru_cache
 
+from midchart.core.access import needs
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
@@ -171,6 +172,7 @@ def dated(line: str) -> str:
     return line.partition("] ")[0][1:]
 
 
+@needs("viewer")
 def context_lines(
     selection: Selection, protocol: Protocol, control: tuple[str, ...] = ()
 ) -> tuple[ContextLine, ...]:

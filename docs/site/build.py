@@ -13,6 +13,7 @@ import shutil
 from itertools import groupby
 from pathlib import Path
 
+from midchart.core import api
 from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -81,14 +82,7 @@ def command_line() -> str:
 
 def reference() -> str:
     """The page of ``midchart.core.api``: every name by the module that defines it."""
-    tree = ast.parse((ROOT / "core" / "api.py").read_text("utf-8"))
-    named = sorted({
-        (node.module, alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("midchart.core.")
-        for alias in node.names
-        if node.module != "midchart.core.services.permissions"
-    })  # fmt: skip
+    named = sorted({(f"midchart.core.{module}", name) for module, name in api.HOMES.values()})
     lines = [
         "# midchart.core.api",
         "",

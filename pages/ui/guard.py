@@ -181,7 +181,7 @@ def no_cohort() -> None:
         "Midchart works on a folder of patient records. Start with the demo: forty synthetic "
         "patients with questions, answers and marked evidence. Nothing is downloaded.",
     ):
-        problem = sign_in.lacking("prepare_demo")
+        problem = sign_in.lacking(api.prepare_demo)
         if st.button("Create the demo cohort", type="primary", key="make_demo",
                      disabled=bool(problem), help=problem or None):  # fmt: skip
             make_demo()

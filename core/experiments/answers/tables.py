@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.access import RunRef, needs
 from midchart.core.client.claude import CallBudget, call_log
 from midchart.core.format import finite
 from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
@@ -557,7 +558,8 @@ def _self_agreement(ask: Ask, plan: Plan) -> Table:
     return rows
 
 
-def review_agreement(run: str) -> Table:
+@needs("viewer")
+def review_agreement(run: RunRef) -> Table:
     """A row each reviewer (and the consensus) × judge (``kind`` "judge") and each two reviewers
     ("reviewer").
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.access import needs
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
 from midchart.core.format import count, finite, p_value, percent, points
@@ -388,6 +389,7 @@ def summary_row(curve: Curve, selected: Selected) -> dict[str, Any]:
     return row
 
 
+@needs("viewer")
 def published_curve() -> Table:
     """The paper's curve: bin, low, high, accuracy, ci_low, ci_high; shares."""
     columns = {"accuracy": "accuracy", "ci_low": "cluster_ci_low", "ci_high": "cluster_ci_high"}
@@ -399,6 +401,7 @@ def published_curve() -> Table:
     return table
 
 
+@needs("viewer")
 def published_summary() -> Table:
     """The paper's figures about its curve: quantity, value, ci_low, ci_high, unit, as printed."""
     numbers = ("value", "ci_low", "ci_high")

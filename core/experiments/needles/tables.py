@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.access import RunRef, needs
 from midchart.core.arms.hits import Question, question_of
 from midchart.core.errors import InputError
 from midchart.core.experiments.needles.cohort import NeedleCohort
@@ -108,7 +109,8 @@ def needle_rows(
         )
 
 
-def needle_items(run: str, **cell: str | int) -> list[Row]:
+@needs("viewer")
+def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
     """The items of a needle run in a cell of its tables, a row a verdict, no text.
 
     ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Each row

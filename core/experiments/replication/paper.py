@@ -25,6 +25,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter
 
+from midchart.core.access import CohortRef, RunRef, needs
 from midchart.core.results.items import compared
 from midchart.core.results.report import origin, report
 from midchart.core.results.tables import read_published
@@ -228,7 +229,8 @@ def _number(text: str, unit: str) -> float | None:
 # This installation's figures
 
 
-def other_runs(data: str | Path) -> dict[str, Row | None]:
+@needs("viewer", paths=("data",))
+def other_runs(data: CohortRef) -> dict[str, Row | None]:
     """Page of :data:`KINDS` → the status of its newest finished run, None where there is none.
 
     A run on the cohort ``data`` goes before one on another.
@@ -264,8 +266,9 @@ def _of_protocols(
     return runs
 
 
+@needs("viewer")
 def paper_comparison(
-    published: str | None, corrected: str | None, judge: str, others: Sequence[str] = ()
+    published: RunRef | None, corrected: RunRef | None, judge: str, others: Sequence[RunRef] = ()
 ) -> list[Row]:
     """The paper's rows, each with this installation's figures under either protocol.
 
@@ -377,8 +380,9 @@ def claims() -> tuple[PaperClaim, ...]:
     return TypeAdapter(tuple[PaperClaim, ...]).validate_python(cells)
 
 
+@needs("viewer")
 def paper_claims(
-    published: str | None, corrected: str | None, judge: str, others: Sequence[str] = ()
+    published: RunRef | None, corrected: RunRef | None, judge: str, others: Sequence[RunRef] = ()
 ) -> list[Row]:
     """The paper's main claims with the paper's effect, this installation's, and a verdict.
 
@@ -487,6 +491,7 @@ def _paired(run: str, plan: Plan, judge: str) -> Figures:
     return known
 
 
+@needs("viewer")
 def findings() -> list[dict[str, str]]:
     """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
 

@@ -13,6 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
@@ -106,11 +107,12 @@ ARMS: Sequence[Any] = (
 reader of the run."""
 
 
+@needs("viewer", paths=("data",))
 def step_specs(
-    data: str,
-    arms: Sequence[Any],
-    reader: Any,
-    judges: Sequence[Any],
+    data: CohortName,
+    arms: Entries[Sequence[Any]],
+    reader: Entries[Any],
+    judges: Entries[Sequence[Any]],
     hosts: Sequence[str] = (),
     part: str = "",
 ) -> dict[str, dict[str, Any]]:
@@ -152,8 +154,12 @@ Texts = Mapping[str, tuple[Any, ...]]
 """Instruction → the hash of its prompt, the answer, and the hash of what was judged."""
 
 
+@needs("viewer")
 def replication(
-    data: str | Path, reader: str, arms: Sequence[Any] = ARMS, judges: Sequence[Any] = ()
+    data: CohortRef,
+    reader: Entries[str],
+    arms: Entries[Sequence[Any]] = ARMS,
+    judges: Entries[Sequence[Any]] = (),
 ) -> dict[str, Any]:
     """How far the replication with a reader on a cohort is.
 
@@ -172,7 +178,8 @@ def replication(
     return {"steps": rows, "runs": runs, "alone": [_step_row(step, best) for step in alone()]}
 
 
-def paper_runs(data: str | Path, reader: str) -> tuple[str | None, str | None, list[str]]:
+@needs("viewer")
+def paper_runs(data: CohortRef, reader: str) -> tuple[str | None, str | None, list[str]]:
     """The finished runs by which the paper's claims are judged on a cohort.
 
     Those of the published and of the corrected protocol with a reader (its label) alone, None where
@@ -204,7 +211,8 @@ def _arm(entry: Any) -> tuple[str, int | None]:
     return (entry, None) if isinstance(entry, str) else (entry["name"], entry.get("k"))
 
 
-def readers_of(data: str | Path) -> dict[str, Any]:
+@needs("viewer")
+def readers_of(data: CohortRef) -> dict[str, Any]:
     """The readers that alone read a run of answers on a cohort, newest run first: label → the name
     or table that a spec names it by.
 
@@ -273,7 +281,8 @@ many ``changed``, and were right in one alone; the paired ``difference`` with it
 patient, its bounds over ``unscored`` ones and McNemar's ``p``."""
 
 
-def waterfall(runs: list[str], label: str, judge: str) -> list[Row]:
+@needs("viewer")
+def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     """What each fault costs an arm: a row a run, each against the one before.
 
     ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its interval by
@@ -304,8 +313,9 @@ def _overall(run: str, label: str, judge: str) -> Row:
     return next((row for row in rows if (row["label"], row["judge"]) == (label, judge)), {})
 
 
+@needs("viewer")
 def faults_alone(
-    corrected: str, runs: Mapping[str, str | None], label: str, judge: str
+    corrected: RunRef, runs: Mapping[str, RunRef | None], label: str, judge: str
 ) -> list[Row]:
     """What each fault does alone: a row a fault, with the columns of EFFECT against the corrected
     run, of which "here" is the fault's.
@@ -375,7 +385,8 @@ def _texts(run: str, label: str, judge: str) -> Texts:
     }
 
 
-def arms_and_judges(run: str) -> tuple[list[str], list[str]]:
+@needs("viewer")
+def arms_and_judges(run: RunRef) -> tuple[list[str], list[str]]:
     """Labels of a run's arms and judges, the primary judge first, people last."""
     folder = find_run(run)
     store = folder.store(folder.plan())

@@ -304,7 +304,7 @@ def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
     title = f"{len(unsettled)} columns need" if several else "One column needs"
     with st.container(border=True):
         st.write(f"**{title} your answer:** what the values mean cannot be decided from them.")
-        problem = sign_in.lacking("settle_columns")
+        problem = sign_in.lacking(api.settle_columns)
         answers = {
             one["column"]: st.radio(
                 for_screen(one["statement"]), one["readings"], index=None, horizontal=True,
@@ -340,7 +340,7 @@ def _change_use(name: str, path: str, manifest: api.Manifest) -> None:
             "files. It is treated as no until a person confirms it here with a reason.",
             icon=":material/lock:",
         )
-    if problem := sign_in.lacking("set_data_use"):
+    if problem := sign_in.lacking(api.set_data_use):
         st.caption(f"Change of permitted use: {problem}")
         return
     with st.expander("Change permitted use", icon=":material/edit:", expanded=bool(waiting)):

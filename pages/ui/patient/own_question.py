@@ -45,8 +45,8 @@ def _keep_button(choice: Choice) -> None:
     with st.container(horizontal=True, vertical_alignment="center"):
         st.button(
             "Keep this question", icon=":material/bookmark_add:", key="own_keep",
-            on_click=_keep, args=(choice,), disabled=bool(lacking("keep_question")),
-            help=lacking("keep_question") or None,
+            on_click=_keep, args=(choice,), disabled=bool(lacking(api.keep_question)),
+            help=lacking(api.keep_question) or None,
         )  # fmt: skip
         st.caption("Saved with the cohort: mark its evidence and answer, then runs judge by it.")
     problem = st.session_state.pop("own_problem", "")
@@ -78,7 +78,7 @@ def _edit(choice: Choice) -> None:
     with st.expander(
         "Your question: answer and evidence", icon=":material/edit_note:", expanded=True
     ):
-        if problem := lacking("mark_evidence"):
+        if problem := lacking(api.mark_evidence):
             st.caption(problem)
         try:
             _answer(choice, question)

@@ -79,7 +79,7 @@ def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
         if asked:
             ask(cohort, chosen)
         if chosen.by:
-            problem = lacking("save_question_set")
+            problem = lacking(api.save_question_set)
             st.caption(for_screen(f"Saved by {chosen.by} on {chosen.time[:10]}."))
             st.button(
                 "Remove this set from the list", key="set_remove", icon=":material/delete:",
@@ -94,7 +94,7 @@ def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
 
 def new_set(cohort: str) -> None:
     """The form for a new question set, or why the viewer cannot save one."""
-    if problem := lacking("save_question_set"):
+    if problem := lacking(api.save_question_set):
         st.caption(problem)
     else:
         _new(cohort)
@@ -167,7 +167,7 @@ def ask(cohort: str, chosen: api.QuestionSet) -> None:
     answers = patients * len(chosen.questions) * len(names)
     with right:
         panel.button(
-            f"Ask all {patients:,} patients ({answers:,} answers)", "set_ask", "enqueue",
+            f"Ask all {patients:,} patients ({answers:,} answers)", "set_ask", api.enqueue,
             _start, cohort, chosen, names, reader, disabled=not names, type="primary",
             icon=":material/play_arrow:",
         )  # fmt: skip

@@ -95,12 +95,12 @@ def start(
     changes = api.read_toml(text)
     missing = [row["name"] for row in rows if row["run"] is None or row["imported"] or changes]
     problems = state.preflight(api.write_toml(by_step[missing[0]]))["problems"] if missing else []
-    if problem := sign_in.lacking("enqueue"):
+    if problem := sign_in.lacking(api.enqueue):
         problems = [problem]
     if missing:
         panel.button(
             f"Start the {len(missing)} runs" if len(missing) > 1 else "Start the run",
-            "start_replication", "enqueue", api.replicate, cohort, reader, changes,
+            "start_replication", api.enqueue, api.replicate, cohort, reader, changes,
             problem=problems[0] if problems else "", refused="The runs could not be started",
             type="primary", icon=":material/play_arrow:",
         )  # fmt: skip

@@ -26,7 +26,7 @@ AT_A_TIME = 10
 
 def mark(run: dict[str, Any], reviewer: str) -> None:
     """The next card without marks, how many there are, and what the marked ones say."""
-    if problem := sign_in.lacking("deal_cards"):
+    if problem := sign_in.lacking(api.deal_cards):
         st.info(problem)
         return
     cards = api.audit_cards(run["run"])

@@ -110,7 +110,7 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
     except MidchartError as error:  # it names a file that the person may not
         st.warning(for_screen(str(error)), title="The run cannot start yet")
         return
-    estimate, lacking = preflight["estimate"], sign_in.lacking("enqueue")
+    estimate, lacking = preflight["estimate"], sign_in.lacking(api.enqueue)
     problems = [lacking] * bool(lacking) + preflight["problems"]
     if estimate is not None:
         leaves = _egress(estimate["leaves"], preflight["cluster"])

@@ -135,7 +135,7 @@ def _actions(entries: Sequence[Run]) -> None:
                         query_params=[("runs", run) for run in rows])  # fmt: skip
     if any(state.active(entry) for entry in entries):
         panel.button(
-            "Cancel", f"stop_{key}", "cancel_runs", api.cancel_runs, rows, icon=":material/stop:",
+            "Cancel", f"stop_{key}", api.cancel_runs, api.cancel_runs, rows, icon=":material/stop:",
             disabled=all(entry["status"] == "cancelling" for entry in entries),
             help="Finished items are kept; a cancelled run can be resumed.",
         )  # fmt: skip
@@ -143,7 +143,7 @@ def _actions(entries: Sequence[Run]) -> None:
     if again:
         retry = all(status[run]["status"] == "done" for run in again)
         label = "Retry failed items" if retry else "Resume"
-        panel.button(label if alone else f"{label} ({len(again)} runs)", f"again_{key}", "resume",
+        panel.button(label if alone else f"{label} ({len(again)} runs)", f"again_{key}", api.resume,
                      _resume, again, icon=":material/resume:")  # fmt: skip
     if alone and len(rows) == 1:
         _name(first)
@@ -171,11 +171,11 @@ def _name(run: Run) -> None:
         name = st.text_input(
             "Name", for_terminal(run["name"]), max_chars=200, key=f"name_{run['run']}"
         )
-        panel.button("Save", f"rename_{run['run']}", "label_run", api.label_run, run["run"], name)
+        panel.button("Save", f"rename_{run['run']}", api.label_run, api.label_run, run["run"], name)
 
 
 def _export(run: str) -> None:
-    lacking = sign_in.lacking("export_bytes")
+    lacking = sign_in.lacking(api.export_bytes)
     st.download_button(
         "Export",
         sign_in.later(api.export_bytes, run),
@@ -201,7 +201,7 @@ def _removal(runs: Sequence[str], what: str) -> None:
             key=f"remove_run_sure_{key}",
         )
         panel.button(
-            title, f"remove_run_{key}", "remove_run", _remove, runs, disabled=not sure,
+            title, f"remove_run_{key}", api.remove_run, _remove, runs, disabled=not sure,
             type="primary",
         )  # fmt: skip
 

@@ -71,12 +71,12 @@ def _cancel(entries: Sequence[dict[str, Any]]) -> None:
         where = f", number {entry['queue_number']} in the queue" if entry["queue_number"] else ""
         button(
             f"{for_screen(entry['name'])} ({entry['status']}{where})", f"cancel_{entry['run']}",
-            "cancel_runs", api.cancel_runs, entry["runs"], icon=":material/stop:",
+            api.cancel_runs, api.cancel_runs, entry["runs"], icon=":material/stop:",
             disabled=entry["status"] == "cancelling", help="Cancel after the current item",
         )  # fmt: skip
     if len(entries) > 1:
         runs = [run for entry in entries for run in entry["runs"]]
-        button(f"Cancel all {len(entries)}", "cancel_all", "cancel_runs", api.cancel_runs, runs,
+        button(f"Cancel all {len(entries)}", "cancel_all", api.cancel_runs, api.cancel_runs, runs,
                icon=":material/cancel:")  # fmt: skip
     st.caption("Finished items are kept; a cancelled run can be resumed.")
 
@@ -90,7 +90,7 @@ def resume(run: dict[str, Any], key: str) -> None:
             f"This run is {run['status']}{reason}: {missing:,} of {run['planned']:,} items are "
             "missing. Results are partial."
         )
-        button("Resume", f"resume_{key}_{run['run']}", "resume", api.resume, run["run"],
+        button("Resume", f"resume_{key}_{run['run']}", api.resume, api.resume, run["run"],
                icon=":material/resume:")  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def act(action: Callable[..., Any], *arguments: Any, title: str | None = None) -
 def button(
     label: str,
     key: str,
-    needs: str,
+    needs: Callable[..., Any],
     action: Callable[..., Any],
     *arguments: Any,
     problem: str = "",
@@ -116,7 +116,7 @@ def button(
 ) -> None:
     """A button that calls ``action`` by :func:`act`; ``refused``: title of a refusal.
 
-    It is disabled, with the reason on hover, where the role for the service ``needs`` is lacking
+    It is disabled, with the reason on hover, where the role that ``needs`` states is lacking
     or there is a ``problem``. ``options`` are Streamlit's.
     """
     if problem := sign_in.lacking(needs) or problem:

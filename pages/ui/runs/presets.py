@@ -55,7 +55,7 @@ def included(*kinds: str, folder: str = "") -> None:
         action = (api.open_examples, folder) if folder else (api.open_shipped, run["run"])
         panel.button(
             f"Open {len(offered)} runs" if several else "Open run", f"open_{run['run']}",
-            "open_shipped", *action, refused="The run cannot be opened",
+            api.open_shipped, *action, refused="The run cannot be opened",
             icon=":material/folder_open:",
         )  # fmt: skip
 
@@ -74,7 +74,7 @@ def button(
     """
     preflight = state.preflight(api.write_toml(run_spec))
     problems = list(preflight["problems"])
-    if problem := sign_in.lacking("enqueue"):
+    if problem := sign_in.lacking(api.enqueue):
         problems.insert(0, problem)
     trains = run_spec["kind"] in ("gate", "forecast")
     if trains and not api.open_data(run_spec["data"]).manifest.training_allowed:
@@ -87,7 +87,7 @@ def button(
         where = " on this cohort" if "data" in run_spec else ""
         problems.insert(0, f"A run like this{where} is already running.")
     panel.button(
-        label, f"start_{key}", "enqueue", api.enqueue, run_spec,
+        label, f"start_{key}", api.enqueue, api.enqueue, run_spec,
         problem=problems[0] if problems else "", refused="The run could not be started",
         type="primary" if primary else "secondary", icon=":material/play_arrow:",
     )  # fmt: skip

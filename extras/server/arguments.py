@@ -1,14 +1,10 @@
-"""Which files people reach through the interface: role × object, decided in this one place.
+"""Which files people who sign in reach through the interface: role × object, in this one place.
 
-The account that runs the program may name any path. People who sign in name what the installation
-knows (cohorts, runs, checkpoints, received files) by its name, or by the path that the interface
-gave for it; anything else is refused in one sentence, before a file is looked at, so that the
-refusal is the same whether or not there is such a file.
-
-Every parameter of every function of the interface has a kind below. One without a kind is refused
-to people who sign in, so a new function is closed until somebody says what it takes; so is a
-folder or file in a spec's field that is not marked in its model
-(:data:`midchart.core.options.FORMAT`).
+They name what the installation knows (cohorts, runs, checkpoints, received files) by its name, or
+by the path that the interface gave for it; anything else is refused in one sentence, before a file
+is looked at, so that the refusal is the same whether or not there is such a file. What an argument
+names is said by its type (:mod:`midchart.core.access`); a folder or file in a spec's field that is
+not marked in its model (:data:`midchart.core.options.FORMAT`) is refused.
 """
 
 from __future__ import annotations
@@ -20,60 +16,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass, replace
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any, cast
+from typing import Any, cast, get_args, get_type_hints
 
 from midchart.core import config as settings
+from midchart.core.access import Names, needs
 from midchart.core.errors import MidchartError, NotPermitted
-from midchart.core.identity import by_name_alone, person, without_places
+from midchart.core.identity import person
 from midchart.core.named_files import ELSEWHERE, name_of
 from midchart.core.options import CHECKPOINT, COHORT, FORMAT, RECEIVED, WORDS
+from midchart.core.results.reviews import data_of_runs
+from midchart.core.runs.experiment import MADE
+from midchart.core.runs.spec import read_toml, spec_schema
 from midchart.core.types import Cohort
 
-RUN, SPEC, ENTRIES, OPTIONS, UPLOADS, PATH, VALUE = (
-    "run", "spec", "entries", "options", "uploads", "path", "value"
-)  # fmt: skip
-KINDS: Mapping[str, str] = {
-    COHORT: "data cohort",
-    RUN: "run runs baseline published corrected others",
-    SPEC: "spec source",
-    ENTRIES: "arms judges reader changes",
-    OPTIONS: "ask.options",
-    RECEIVED: "path import_run.file",
-    UPLOADS: "files",
-    PATH: "file folder html out",
-    VALUE: """
-        again allowed answer arm bin bins budget_usd by card cards cell cells cluster comment
-        content control count cutoff documented events_per_patient family field first folds gold
-        hosts id index instruction instruction_id judge k key kind label least_score lines locator
-        make most name new_questions number on outcome part patients plus position progress protocol
-        question questions queued reading readings reason record record_id resamples reviewer
-        rows_only sample_format score second seconds seed selection sentence_id snippets spans
-        stratum table tables task text to validate validation value with_text
-        ask.reader answer_cells.reader disagreements.reader
-        download.file open_examples.folder outcomes.reader paper_runs.reader remove_cohort.runs
-        scores.arms wrong_in_the_middle.arms wrong_in_the_middle.reader""",
-}
-"""Kind → parameters of the interface, where needed with their function: cohorts, runs, specs, lists
-of arms, readers and judges, options of a reader, received files, uploads,
-other paths, and values that no function opens. A person who signs in may leave out a path and never
-name one."""
-_KIND_OF = {name: kind for kind, names in KINDS.items() for name in names.split()}
-PATHS = {
-    "cohorts": "path", "check": "path", "import_cohort": "path", "status": "data",
-    "import_run": "data", "open_shipped": "data", "other_runs": "data",
-    "question_set_spec": "data", "replication_specs": "data", "step_specs": "data",
-    "audit_lines": "folder",
-}  # fmt: skip
-"""Functions of the interface whose result, or tables in it, have the path of a cohort, and its
-field. An opened cohort has its path, by which other functions take it; nobody is shown it."""
-PLACES = {
-    "audit_lines": "file", "export_run": "file", "export_to": "folder", "import_results": "folder",
-    "import_run": "folder", "make_gate": "folder",
-    "open_shipped": "folder",
-}  # fmt: skip
-"""The same of other files and folders."""
-TEXT = ("preflight",)
-"""Functions that take a spec's text in TOML where others take its file's path."""
 RECEIVED_ROLE = "researcher"
 """The role that may have a received file read: it is not checked as a cohort is."""
 REFUSED = (
@@ -86,65 +41,86 @@ _PLACE = re.compile(
 """What a path that leads out of a folder looks like."""
 
 
-def kind_of(function: str, parameter: str) -> str:
-    """The kind of a parameter of a function of the interface; "" where nobody has stated one."""
-    return _KIND_OF.get(f"{function}.{parameter}") or _KIND_OF.get(parameter, "")
+def call(function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+    """The result of a function for a person who signed in: arguments checked, paths as names.
 
-
-def listed_path(cohort: Cohort) -> str:
-    """The path of a cohort as lists of cohorts and runs give it to who acts."""
-    return name_of(cohort.path) if by_name_alone() else cohort.path
-
-
-def without_paths(name: str, result: Any) -> Any:
-    """The result of a function for a person who signed in: paths as names."""
-    if name in PATHS:
-        result = _with_names(result, PATHS[name], name_of)
-    return _with_names(result, PLACES[name], without_places) if name in PLACES else result
-
-
-def _with_names(value: Any, field: str, named: Callable[[str], str]) -> Any:
-    if isinstance(value, list):
-        return [_with_names(one, field, named) for one in cast("list[Any]", value)]
-    if is_dataclass(value) and not isinstance(value, type):
-        return replace(value, **{field: named(getattr(value, field))})
-    if not isinstance(value, Mapping):
-        return value
-    table = cast("Mapping[str, Any]", value)
-    if isinstance(table.get(field), str):
-        return {**table, field: named(table[field])}
-    return {key: _with_names(one, field, named) for key, one in table.items()}
-
-
-def known_arguments(
-    name: str, function: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call by a person who signed in, names of objects as their paths.
-
-    Raises NotPermitted where one of them is no object of this installation.
+    Raises NotPermitted where an argument is no object of this installation.
     """
     signature = inspect.signature(function)
     try:
         bound = signature.bind_partial(*arguments, **named)
     except TypeError:  # the call itself says what is wrong with it, having looked at nothing
-        return tuple(arguments), dict(named)
-    objects = _Objects(name)
+        return function(*arguments, **named)
+    check = _Check(function.__name__)
+    kinds = kinds_of(function)
     for parameter, value in bound.arguments.items():
-        kind = kind_of(name, parameter)
-        check = getattr(objects, kind.replace(" ", "_"), None)
-        if check is None:
-            raise objects.refusal()
-        bound.arguments[parameter] = check(value)
-    return bound.args, bound.kwargs
+        if signature.parameters[parameter].kind is inspect.Parameter.VAR_KEYWORD:
+            checked: Any = {name: check.value(one) for name, one in value.items()}
+        else:
+            checked = check.of_kind(kinds[parameter], value)
+        bound.arguments[parameter] = checked
+    result = function(*bound.args, **bound.kwargs)
+    for field in getattr(function, "path_fields", ()):
+        result = _with_names(result, field)
+    return result
 
 
-class _Objects:
+@cache
+def kinds_of(function: Callable[..., Any]) -> dict[str, Names | None]:
+    """What each parameter of a function names, by its type; None for a value, which names nothing.
+
+    A path that is not typed as what it names is one of the caller's choice.
+    """
+    hints = get_type_hints(function, include_extras=True)
+    return {name: _kind(hints.get(name, Path)) for name in inspect.signature(function).parameters}
+
+
+def _kind(hint: Any) -> Names | None:
+    if hint is Cohort:
+        return Names.COHORT
+    if isinstance(hint, type) and issubclass(hint, os.PathLike):
+        return Names.PATH
+    for mark in getattr(hint, "__metadata__", ()):
+        if isinstance(mark, Names):
+            return mark
+    return next(filter(None, map(_kind, get_args(hint))), None)
+
+
+def _with_names(value: Any, field: str) -> Any:
+    if isinstance(value, list):
+        return [_with_names(one, field) for one in cast("list[Any]", value)]
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{field: name_of(getattr(value, field))})
+    if not isinstance(value, Mapping):
+        return value
+    table = cast("Mapping[str, Any]", value)
+    if isinstance(table.get(field), str):
+        return {**table, field: name_of(table[field])}
+    return {key: _with_names(one, field) for key, one in table.items()}
+
+
+class _Check:
     """Checks of one call: each gives the argument as the function is to have it, a name as a path,
     or raises NotPermitted. Only entries of the installation's own folders are looked at."""
 
     def __init__(self, function: str) -> None:
         self.message = f"{function.replace('_', ' ')} {REFUSED}"
-        self.takes_text = function in TEXT
+
+    def of_kind(self, kind: Names | None, value: Any) -> Any:
+        """An argument that names an object of this kind."""
+        checks = {
+            None: self.value,
+            Names.COHORT: self.cohort,
+            Names.RUN: self.run,
+            Names.SPEC: self.spec,
+            Names.SPEC_TEXT: self.spec_text,
+            Names.ENTRIES: self.entries,
+            Names.OPTIONS: self.options,
+            Names.RECEIVED: self.received,
+            Names.UPLOADS: self.uploads,
+            Names.PATH: self.path,
+        }
+        return checks[kind](value)
 
     def refusal(self) -> NotPermitted:
         """The one refusal, which says nothing of the object."""
@@ -163,9 +139,6 @@ class _Objects:
 
     def cohort(self, value: Any) -> Any:
         """A cohort by name or path, an opened one, or None."""
-        from midchart.core.results.reviews import data_of_runs
-        from midchart.core.runs.experiment import MADE
-
         opened = getattr(value, "path", None)
         if value is None or opened == MADE:
             return value
@@ -198,20 +171,24 @@ class _Objects:
         return run
 
     def spec(self, value: Any) -> Any:
-        """A spec as a table or, as TOML, as text; not its file."""
-        from midchart.core.runs.spec import read_toml
-
-        if isinstance(value, str) and self.takes_text:
-            if value.strip() and not {"=", "\n"} & set(value):
-                raise self.refusal()  # a path, which no text of a spec looks like
-            try:
-                value = read_toml(value)
-            except MidchartError:
-                return value  # the function itself says what is wrong with the text
+        """A spec as a table; not its file."""
         if not isinstance(value, Mapping):
             raise self.refusal()
         table = cast("Mapping[str, Any]", value)
         return self._table(_schema(), _schema()["$defs"].get(str(table.get("kind"))), table)
+
+    def spec_text(self, value: Any) -> Any:
+        """A spec as a table or as text in TOML; not its file."""
+        if not isinstance(value, str):
+            return self.spec(value)
+        if value.strip() and not {"=", "\n"} & set(value):
+            raise self.refusal()  # a path, which no text of a spec looks like
+        try:
+            return self.spec(read_toml(value))
+        except NotPermitted:
+            raise
+        except MidchartError:
+            return value  # the function itself says what is wrong with the text
 
     def entries(self, value: Any) -> Any:
         """Arms, readers or judges of a spec, or several fields of it."""
@@ -228,7 +205,7 @@ class _Objects:
             raise self.refusal()
         return self._checked(_schema(), {"$ref": "#/$defs/readers"}, value)
 
-    def received_file(self, value: Any) -> Any:
+    def received(self, value: Any) -> Any:
         """A file or folder that the owner has placed in the folder of received files."""
         if not value:
             return value
@@ -274,9 +251,11 @@ class _Objects:
             raise self.refusal()
         if isinstance(value, str):
             formats = {str(one[FORMAT]) for one in _forms(schema, node) if FORMAT in one}
-            for kind in sorted(formats & {COHORT, RECEIVED, CHECKPOINT}):
-                place = getattr(self, kind.replace(" ", "_"))(value)
-                return place if kind == COHORT else name_of(place)
+            if COHORT in formats:
+                return self.cohort(value)
+            if RECEIVED in formats or CHECKPOINT in formats:
+                check = self.checkpoint if CHECKPOINT in formats else self.received
+                return name_of(check(value))
             if WORDS not in formats and _PLACE.search(value):
                 raise self.refusal()
             return value
@@ -306,6 +285,7 @@ class _Objects:
         }
 
 
+@needs("researcher")
 def received_files() -> list[str]:
     """Names of the received files and folders, which an audit may read (``data/logs``); of a
     cohort's own folder there, those of its files, as ``COHORT/FILE``."""
@@ -334,8 +314,6 @@ def _received(written: str) -> Path | None:
 
 @cache
 def _schema() -> dict[str, Any]:
-    from midchart.core.runs.spec import spec_schema
-
     return spec_schema()
 
 

@@ -1,0 +1,1 @@
+"""Serving others: people who sign in, their roles, and what they may name."""
