@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streamlit.auth_util import get_origin_from_redirect_uri, get_secrets_auth_section
 
 from midchart.core import api
-from midchart.core.access import guarded
 from midchart.core.identity import resolve
 from midchart.pages.ui.shared.marks import for_screen
 
@@ -262,10 +261,3 @@ def _secure_cookies(send: Send) -> Send:
         await send(message)
 
     return send_secure
-
-
-def received_files() -> list[str]:
-    """The received files that the acting person may name, for a choice on a page."""
-    from midchart.extras.server import arguments
-
-    return guarded(arguments.received_files)() if api.may(arguments.received_files) else []

@@ -43,10 +43,6 @@ class SignIn(Protocol):
         """What every request of the server passes."""
         ...
 
-    def received_files(self) -> list[str]:
-        """The received files that the acting person may name."""
-        ...
-
 
 def _installed() -> SignIn | None:
     for point in entry_points(group="midchart.sign_in"):
@@ -68,11 +64,6 @@ def gate() -> None:
         INSTALLED.gate()
 
 
-def received_files() -> list[str]:
-    """The received files that the acting person may name; none without sign-in."""
-    return INSTALLED.received_files() if INSTALLED is not None else []
-
-
 def trusted_origins() -> tuple[str, ...]:
     """Origins of pages that are the app's own, in addition to that of the address."""
     listed = tuple(st.get_option("server.corsAllowedOrigins") or ())
@@ -88,11 +79,10 @@ def refusal() -> str:
     """Why the app may not be served as it is set up, in one line; "" where it may."""
     if INSTALLED is not None and (problem := INSTALLED.refusal()):
         return problem
-    if required() or api.without_sign_in():
-        return ""
-    if INSTALLED is None and st.secrets.load_if_toml_exists() and "auth" in st.secrets:
-        return "[auth] in the secrets file needs a package that signs people in; none is installed"
-    return _open_addresses()
+    if st.secrets.load_if_toml_exists() and st.secrets.get("auth"):
+        missing = "[auth] in the secrets file needs a package that signs people in"
+        return missing if INSTALLED is None else ""
+    return "" if api.without_sign_in() else _open_addresses()
 
 
 def later(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:

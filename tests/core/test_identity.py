@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import errno
-import inspect
 import json
 import os
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -20,25 +16,18 @@ from midchart.core.egress.owners_list import check_unlisted
 from midchart.core.errors import (
     DataError,
     EgressRefused,
-    InputError,
-    MidchartError,
     NotPermitted,
-    one_line,
 )
 from midchart.core.identity import (
-    ROLES,
     Person,
     account,
     acting_as,
     person,
-    resolve,
-    without_places,
 )
 from midchart.core.results.reviews import take_code
 from midchart.core.runs import pool, process
 from midchart.core.runs.directory import find_run
-from midchart.core.services.permissions import ANYBODY, FUNCTIONS, role_needed
-from tests.support.run_helpers import finished_run, in_time, workspace_at, write_cohort
+from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 VERA, RUTH, RUBEN, RITA, OLGA = (
     Person("vera@ward.org", "viewer"),
@@ -66,49 +55,6 @@ def spec(place):
         "judges": ["exact"],
         "limit": 2,
     }
-
-
-def interface() -> set[str]:
-    values = {name: getattr(api, name) for name in dir(api)}
-    return {name for name, one in values.items() if callable(one) and not inspect.isclass(one)}
-
-
-def restricted() -> set[str]:
-    return interface() - set(FUNCTIONS[ANYBODY].split())
-
-
-def test_every_function_of_the_interface_has_a_role():
-    listed = [name for names in FUNCTIONS.values() for name in names.split()]
-    assert len(listed) == len(set(listed))
-    assert interface() == set(listed)
-
-
-def test_a_function_without_a_stated_role_needs_the_last():
-    assert role_needed("a function of a later version") == "owner"
-
-
-@pytest.mark.parametrize("acting", [VERA, RUTH, RITA, OLGA], ids=lambda one: one.role)
-def test_a_role_may_call_its_functions_and_those_before_it_alone(acting):
-    """Refused before a function looks at its arguments: none is given here."""
-    with acting_as(acting):
-        for name in restricted():
-            if ROLES.index(role_needed(name)) > ROLES.index(acting.role):
-                with pytest.raises(NotPermitted, match=f"needs the role {role_needed(name)}"):
-                    getattr(api, name)()
-                assert not api.may(name)
-            else:
-                assert api.may(name)
-
-
-def test_where_nobody_is_signed_in_nothing_may_be_called():
-    before = person()
-    resolve(lambda: None)
-    try:
-        for name in restricted():
-            with pytest.raises(NotPermitted, match="nobody is signed in"):
-                getattr(api, name)()
-    finally:
-        resolve(lambda: before)
 
 
 def test_the_command_line_acts_as_the_account():
@@ -360,92 +306,6 @@ def test_imported_codes_that_begin_alike_stay_apart(spec, place):
         assert api.reviewers(run) == sorted(renamed.values())
 
 
-def test_who_signed_in_imports_no_run_with_a_cohort_behind_a_link(spec, place):
-    spec["data"] = str(write_cohort(place / "apart" / "ward"))  # nothing lies next to it
-    run = finished_run(spec)
-    api.export_run(run, place / "run.zip")
-    for number, who in enumerate((RITA, account())):
-        with workspace_at(place / f"other{number}"):
-            settings.received_folder().mkdir(parents=True)
-            settings.cohorts_folder().mkdir(parents=True)
-            name = Path(spec["data"]).name
-            (settings.cohorts_folder() / name).symlink_to(spec["data"])
-            file = settings.received_folder() / "run.zip"
-            file.write_bytes((place / "run.zip").read_bytes())
-            with acting_as(who):
-                brought = api.import_run("run.zip" if who == RITA else file)
-            assert brought["cohort"] == ("absent" if who == RITA else "same")
-
-
-PLACES = [
-    (
-        "{data}/cohorts/ward/a.csv:7: has no column 'id'",
-        "data/cohorts/ward/a.csv:7: has no column 'id'",
-    ),
-    ("{data}: cannot be read", "data: cannot be read"),
-    ("they go to {cache}/models/x; get them", "they go to models/x; get them"),
-    ("put it in {cache}/gates", "put it in cache/gates"),
-    ("/srv/ward 7/private notes.csv:3: is no CSV", "private notes.csv:3: is no CSV"),
-    ("/srv/a: secret/icu: is in no format — known: x", "icu: is in no format — known: x"),
-    ("/srv/secret/x.toml: there is no such spec file", "x.toml: there is no such spec file"),
-    ("'/srv/my ward/x' is no model; see /opt/models/y, or /z.", "'x' is no model; see y, or z."),
-    ("run 1: its cohort (/srv/a/b) has changed", "run 1: its cohort (b) has changed"),
-    ("log=/srv/a/b.jsonl", "log=b.jsonl"),
-    ("{root}/docs/demo.toml", "docs/demo.toml"),
-    ("{home}/x/y", "x/y"),
-    ("x.csv:/srv/a/b: bad", "x.csv:b: bad"),
-    ("see file:/srv/a/b, file:///srv/a%20b/c and //srv/a/d.", "see b, c and d."),
-    ("file:{data}/x and //{data}/y", "file:data/x and y"),
-    ("see /srv/my ward (7)/x now", "see x now"),
-    ("/srv/o'brien/x.csv is", "x.csv is"),
-    ("'/srv/o\\'brien/x\"y' is", "'x\"y' is"),
-    ('"/srv/o\'brien/my x" is', '"my x" is'),
-    ("see ~/x/y and ~bob/z", "see y and z"),
-    ("see ../../etc/x, ./y: no", "see x, y: no"),
-    ("a\n/srv/my a/b.csv:3: bad\n /srv/c", "a\nb.csv:3: bad\n c"),
-    ("http://127.0.0.1:80/v1, ray://10.0.0.5:6379", "http://127.0.0.1:80/v1, ray://10.0.0.5:6379"),
-    ("yes / no, ~5/6, <p>x</p>", "yes / no, ~5/6, <p>x</p>"),
-    ("https://llm.ward.org/v1/x and 3/4 of and/or", "https://llm.ward.org/v1/x and 3/4 of and/or"),
-    ("google/gemini-2.5-pro in a run", "google/gemini-2.5-pro in a run"),
-]
-
-
-@pytest.mark.parametrize("part", ["'/a\\", "'/", "/a: ", "'/a\\'", "/a (b ", "../"])
-def test_the_time_to_look_for_places_grows_with_the_text_alone(part):
-    text = part * (400_000 // len(part))
-
-    def read() -> str:
-        with acting_as(VERA):
-            return without_places(text)
-
-    assert in_time(read, 20)  # minutes, where it is squared
-
-
-@pytest.mark.parametrize(("template", "read"), PLACES)
-def test_a_person_who_signed_in_reads_no_place_of_the_server(template, read):
-    places = {
-        "data": settings.data_folder(),
-        "cache": settings.cache_folder(),
-        "root": settings.ROOT,
-        "home": Path.home(),
-    }
-    message = template.format_map(places)
-    error = InputError(message)
-    assert without_places(message) == message and str(error) == one_line(message)
-    for acting in (VERA, RUTH, RITA, OLGA):
-        with acting_as(acting):
-            assert without_places(message) == read
-            assert "\n" in message or str(error) == read
-
-
-@pytest.mark.parametrize("part", ["'/a\\", "../", "/a b", "/a (b", "/a: ", "~", "/", "'/"])
-def test_places_in_a_long_text_take_little_time(part):
-    with acting_as(VERA):
-        start = time.process_time()
-        without_places(part * (20_000 // len(part)))
-        assert time.process_time() - start < 3
-
-
 def test_reasons_why_no_run_starts_hold_no_place_of_the_server(spec, place, monkeypatch):
     def full() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -460,24 +320,3 @@ def test_reasons_why_no_run_starts_hold_no_place_of_the_server(spec, place, monk
         "data/runs cannot be written to, which a run needs",
     ]
     assert str(place) in process.tick()
-
-
-def test_errors_lists_and_logs_of_calls_hold_no_place_of_the_server(spec, place):
-    run = finished_run(spec)
-    folder = find_run(run)
-    folder.log.write_text(f"{place}/data/runs/x: cannot be read\n")
-    (settings.cohorts_folder() / "broken").mkdir()
-    with acting_as(VERA):
-        texts = [
-            *api.folders().values(),
-            *(card.problem for card in api.cohorts()),
-            *(card.problem for family in ("arm", "reader") for card in api.members(family)),
-            *(row[name] for row in api.models() for name in ("where", "command")),
-            api.status(run)["folder"],
-            api.log_tail(run),
-        ]
-        with pytest.raises(MidchartError) as refused:
-            api.open_data("broken")
-        texts.append(str(refused.value))
-    assert not [text for text in texts if str(place) in text or str(settings.ROOT) in text]
-    assert str(place) in api.log_tail(run) and str(place) in api.status(run)["folder"]

@@ -212,8 +212,8 @@ def test_a_decile_of_the_evidence_lists_its_questions_and_one_opens_its_record(r
 @pytest.mark.parametrize("page", ["home", "data"])
 def test_where_sign_in_is_set_up_no_page_is_seen_without_it(run, monkeypatch, page):
     secrets = {"redirect_uri": "http://localhost/oauth2callback"}
-    monkeypatch.setattr("midchart.pages.ui.sign_in.get_secrets_auth_section", lambda: secrets)
-    monkeypatch.setattr("midchart.pages.ui.sign_in._state", {"required": False})
+    monkeypatch.setattr("midchart.extras.server.sign_in.get_secrets_auth_section", lambda: secrets)
+    monkeypatch.setattr("midchart.extras.server.sign_in._state", {"required": False})
     app = open_page(page)
     assert [one.label for one in app.button] == ["Sign in"]
     assert "requires sign-in" in page_text(app) and "demo" not in page_text(app)

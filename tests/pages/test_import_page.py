@@ -10,6 +10,7 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.loaders.open import content_digest, open_cohort
+from midchart.extras.server.arguments import received_files
 from midchart.pages.ui.data import import_form
 from tests.support.pages import page_at, page_text
 
@@ -69,7 +70,7 @@ def test_a_log_that_a_person_uploads_is_stored_with_the_cohort_and_its_audit_beg
     (spec,) = begun
     assert (spec["kind"], spec["data"]) == ("audit", "ward")
     assert Path(str(spec["log"])).read_text() == row
-    assert api.received_files() == ["ward/log.jsonl"]
+    assert received_files() == ["ward/log.jsonl"]
 
 
 def test_a_removal_names_the_caches_behind_links_once_and_what_to_do(imported, tmp_path) -> None:

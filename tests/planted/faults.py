@@ -169,12 +169,12 @@ FAULTS = (
         "a function without a stated role is open to viewers",
         (
             Edit(
-                "core/services/permissions.py",
-                "_NEEDED.get(function, ROLES[-1])",
-                "_NEEDED.get(function, ROLES[0])",
+                "core/access.py",
+                'function.__dict__.get("needed_role", ROLES[-1])',
+                'function.__dict__.get("needed_role", ROLES[0])',
             ),
         ),
-        ("tests/core/test_identity.py",),
+        ("tests/extras/server/test_roles.py",),
     ),
     Fault(
         "any piece of the evidence counts as all pieces",

@@ -14,6 +14,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import DataError, InputError, NotPermitted, UnknownName
 from midchart.core.identity import Person, acting_as
+from midchart.extras.server.arguments import received_files
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 LINES = [
@@ -47,7 +48,7 @@ def test_a_received_log_is_audited_and_goes_with_its_cohort(ward: str):
     seen: list[tuple[int, int]] = []
     path = api.receive_log(ward, [("traces.jsonl", log())], lambda *step: seen.append(step))
     assert seen and Path(path).stat().st_mode & 0o777 == 0o600
-    assert stored() == api.received_files() == ["ward/traces.jsonl"]
+    assert stored() == received_files() == ["ward/traces.jsonl"]
     run = finished_run({"kind": "audit", "data": ward, "log": path})
     assert api.report(run)["tables"]["log"]
     assert "received" in [line["event"] for line in api.audit_lines()]
@@ -62,7 +63,7 @@ def test_people_name_it_by_cohort_and_file(ward: str):
     path = api.receive_log(ward, [("traces.jsonl", log())])
     with acting_as(Person("olga@ward.org", "owner")):
         api.receive_log(ward, [("second.jsonl", log())])
-        assert api.received_files() == ["ward/second.jsonl", "ward/traces.jsonl"]
+        assert received_files() == ["ward/second.jsonl", "ward/traces.jsonl"]
     with acting_as(Person("rita@ward.org", "researcher")):
         for name in ("ward/traces.jsonl", "data/logs/ward/traces.jsonl", path):
             spec = {"kind": "audit", "data": ward, "log": name}

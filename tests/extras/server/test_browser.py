@@ -19,8 +19,8 @@ from midchart.core import api
 from midchart.core.storage.jsonl import read_lines
 from midchart.pages.ui.headers import HEADERS
 from tests.browser.conftest import PATIENCE_S, serve
+from tests.extras.server.oidc_provider import provider, secrets_toml
 from tests.support import app_data
-from tests.support.oidc_provider import provider, secrets_toml
 from tests.support.run_helpers import workspace_at
 
 pytestmark = pytest.mark.browser

@@ -14,10 +14,11 @@ from streamlit import config
 from streamlit.runtime.secrets import Secrets
 
 from midchart.core import config as settings
-from midchart.pages.ui import sign_in
+from midchart.extras.server import sign_in
+from midchart.pages.ui import sign_in as app_sign_in
 from tests.browser.conftest import serve
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 KEY = "k" * 64
 AUTH = f'[auth]\ncookie_secret = "{KEY}"\nredirect_uri = "http://127.0.0.1/oauth2callback"\n'
 ROLES = '[roles]\n"a@ward.org" = "viewer"\n'
@@ -72,7 +73,7 @@ def configured(tmp_path, monkeypatch):
         monkeypatch.setattr(config, "get_option", values)
         monkeypatch.setattr(st, "get_option", values)
         monkeypatch.setattr(st, "secrets", Secrets())
-        return sign_in.refusal()
+        return app_sign_in.refusal()
 
     return refusal
 
@@ -261,6 +262,18 @@ def test_a_connection_to_another_address_is_refused_under_any_server(host, passe
     """Of ``uvicorn app:app --host``, Streamlit's configuration knows nothing."""
     monkeypatch.setattr(sign_in, "_state", {"required": False})
     monkeypatch.setattr(sign_in, "get_secrets_auth_section", dict)
-    guard = sign_in.RequireSignIn(lambda scope, receive, send: None)
-    problem = guard._problem({"type": "websocket", "path": "/", "server": (host, 8501)})
-    assert bool(problem) is not passes
+    reached: list[str] = []
+
+    async def inner(scope, receive, send):
+        reached.append("app")
+
+    async def send(message):
+        reached.append(message["type"])
+
+    async def receive():
+        return {}
+
+    scope = {"type": "websocket", "path": "/", "server": (host, 8501)}
+    with pytest.raises(StopIteration):
+        app_sign_in.OwnMachine(inner)(scope, receive, send).send(None)
+    assert reached == (["app"] if passes else ["websocket.close"])
