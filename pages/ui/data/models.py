@@ -55,15 +55,13 @@ def components() -> None:
     frame = pd.DataFrame(rows)
     alt = "Arms, readers and judges: installed or not"
     tables.table(frame.drop(columns="requirement"), "families", alt, download=frame)
-    lacking = [row for row in rows if row["requirement"]]
-    if not lacking:
-        return
     # In full: a cell of a table would cut a sentence off.
-    for row in lacking:
-        st.caption(
-            f"{row['family']} **{for_screen(row['name'])}**, {row['state']}: "
-            f"{for_screen(row['requirement'])}"
-        )
+    for row in rows:
+        if row["requirement"]:
+            st.caption(
+                f"{row['family']} **{for_screen(row['name'])}**, {row['state']}: "
+                f"{for_screen(row['requirement'])}"
+            )
 
 
 def _state(card: api.MemberCard) -> str:

@@ -217,9 +217,8 @@ def _arms(
     heads = ("Arm", "Evidence", for_screen(by, html=True), "Verdict")
     row = "".join(f'<th scope="col">{name}</th>' for name in heads)
     units = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
-    titles = judge_titles()
-    rows = "".join(_arm(choice, view, pieces, size, units, titles) for view in views)
-    note = _judges_differ(views, titles)
+    rows = "".join(_arm(choice, view, pieces, size, units) for view in views)
+    note = _judges_differ(views)
     return (
         f'<table class="mc-by-arm"><thead><tr>{row}</tr></thead><tbody>{rows}</tbody></table>{note}'
     )
@@ -231,7 +230,6 @@ def _arm(
     pieces: Sequence[Piece],
     size: tuple[int, int],
     units: Mapping[str, api.Sentence],
-    judges: Mapping[str, str],
 ) -> str:
     look = chart.look_of(view.name)
     words = model.size_words(view, *size, choice.protocol.unit)
@@ -246,7 +244,7 @@ def _arm(
         cells = [
             _status(view, pieces),
             _answer(choice, view, units, model.gold_ids(pieces)),
-            _verdict(choice, view, judges),
+            _verdict(choice, view),
         ]
     inside = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr style="--mc-arm:{look.colour}"><th scope="row">{name}</th>{inside}</tr>'
@@ -344,28 +342,23 @@ def reader_words(view: ArmView) -> str:
     )
 
 
-def judge_titles() -> dict[str, str]:
-    """Name → title of every judge."""
-    return {card.name: card.title for card in api.members("judge")}
-
-
-def _verdict(choice: Choice, view: ArmView, titles: Mapping[str, str]) -> str:
+def _verdict(choice: Choice, view: ArmView) -> str:
     """The deciding judge's verdict first, then of the others those that differ."""
     if not view.verdicts:
         judged = view.answer is not None and choice.gold is None
         return "<small>Not judged: no reference answer.</small>" if judged else ""
     first, *others = view.verdicts.items()
     html = verdicts.outcome_html(first[1].outcome, first[1].refusal)
-    html += f"<small>by {for_screen(titles.get(first[0], first[0]), html=True)}</small>"
+    html += f"<small>by {for_screen(api.title('judge', first[0]), html=True)}</small>"
     return html + "".join(
-        f"<small>{for_screen(titles.get(name, name), html=True)}: "
+        f"<small>{for_screen(api.title('judge', name), html=True)}: "
         f"{for_screen(verdict.outcome, html=True)}</small>"
         for name, verdict in others
         if verdict.outcome != first[1].outcome
     )
 
 
-def _judges_differ(views: Sequence[ArmView], titles: Mapping[str, str]) -> str:
+def _judges_differ(views: Sequence[ArmView]) -> str:
     """Which judge decides, once for all arms, where judges differ."""
     for view in views:
         outcomes = {name: verdict.outcome for name, verdict in view.verdicts.items()}

@@ -211,18 +211,14 @@ def _prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) 
         st.info("No arm has a selection.")
         return
     units, gold = api.sentences(choice.record, choice.protocol), model.gold_ids(pieces)
-    places = st.columns(min(len(selected), 2), gap="medium")
-    names = [
-        place.selectbox(
-            f"Prompt {letter}", list(selected), index=at, key=f"patient_prompt_{letter}",
-            format_func=lambda name: selected[name].title,
-        )
-        for at, (place, letter) in enumerate(zip(places, "AB", strict=False))
-    ]  # fmt: skip
-    shown = [selected[name] for name in names]
-    places = st.columns(len(shown), gap="medium")
-    for letter, place, view in zip("AB", places, shown, strict=False):
+    for at, place in enumerate(st.columns(min(len(selected), 2), gap="medium")):
         with place:
+            letter = "AB"[at]
+            name = st.selectbox(
+                f"Prompt {letter}", list(selected), index=at, key=f"patient_prompt_{letter}",
+                format_func=lambda name: selected[name].title,
+            )  # fmt: skip
+            view = selected[name]
             st.caption(prompts.budget_words(view) or "No reader has answered this question yet.")
             st.html(prompts.lines_html(view, gold, units))
             if view.prompt is None:
