@@ -23,7 +23,6 @@ PLACES = {
     "/arms": "Arms",
     "/gate": "Gate",
     "/forecast": "Forecast",
-    "/inhibition": "Attention",
     "/replication": "Paper",
     "/runs": "Runs",
     "/data": "Data",
