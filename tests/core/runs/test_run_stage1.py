@@ -428,4 +428,4 @@ def test_differences_of_arms_are_counted_question_by_question(cohort: Path) -> N
     first, second = both.count((True, False)), both.count((False, True))
     assert (row["n"], row["only_first"], row["only_second"]) == (len(both), first, second)
     assert row["difference"] == pytest.approx((first - second) / len(both))
-    assert row["patients"] < 5 and row["low"] is row["high"] is None, "no interval of so few"
+    assert row["patients"] < 5 and row["ci_low"] is row["ci_high"] is None, "no interval of so few"
