@@ -75,7 +75,7 @@ def needs(role: str, paths: Iterable[str] = ()) -> Callable[[F], F]:
 
 def role_needed(function: Callable[..., Any]) -> str:
     """The role that a function needs: the last where it states none."""
-    return function.__dict__.get("needed_role", ROLES[-1])
+    return getattr(function, "needed_role", ROLES[-1])
 
 
 def may(function: Callable[..., Any]) -> bool:
@@ -94,7 +94,7 @@ def guarded(function: F) -> F:
         if person().is_account:
             return function(*arguments, **named)
         require(role_needed(function), function.__name__)
-        if "needed_role" not in function.__dict__:
+        if not hasattr(function, "needed_role"):
             raise NotPermitted(f"{function.__name__} states no role: it is for the account alone")
         return _for_people()(function, arguments, named)
 

@@ -170,8 +170,8 @@ FAULTS = (
         (
             Edit(
                 "core/access.py",
-                'function.__dict__.get("needed_role", ROLES[-1])',
-                'function.__dict__.get("needed_role", ROLES[0])',
+                'getattr(function, "needed_role", ROLES[-1])',
+                'getattr(function, "needed_role", ROLES[0])',
             ),
         ),
         ("tests/extras/server/test_roles.py",),
