@@ -1,1 +1,1 @@
-"""The generator of synthetic patients, and runs of kind ``inhibition``."""
+"""The generator of synthetic patients, runs of kind ``inhibition``, and methods under research."""

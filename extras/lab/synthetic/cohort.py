@@ -247,7 +247,7 @@ def _event(
 
 
 def _record_lines(p: Patient, encounters: list[Encounter]) -> Iterator[str]:
-    """The document, line by line; events keep the order of :func:`core.synthetic.events.number`."""
+    """The document, line by line; events keep the order of ``events.number``."""
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<eventstream person_id="{p.id}">'
     for e in encounters:

@@ -175,7 +175,7 @@ EffectKey = Annotated[str, TableKey("analyte or egfr%", lambda: {*analytes(), "e
 
 
 PERSON_SLOTS = frozenset(["He", "he", "His", "his", "him", "himself", "Name", "man", "spouse"])
-"""What a template may name of a person; :attr:`core.synthetic.patient.Patient.words` fills them."""
+"""What a template may name of a person; :attr:`Patient.words` (module ``patient``) fills them."""
 READING_SLOTS = ("a1c", "cr", "egfr", "k", "inr", "tsh", "ldl", "hgb", "plt", "wt")
 """Analytes of which a note's template may name the latest reading."""
 Sentence = Annotated[
