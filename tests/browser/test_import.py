@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -32,17 +31,6 @@ def fhir(folder: Path) -> Path:
     entries += [{"resource": condition} for condition in conditions]
     file = folder / "bundle.json"
     file.write_text(json.dumps({"resourceType": "Bundle", "entry": entries}))
-    return file
-
-
-def omop(folder: Path) -> Path:
-    file = folder / "cdm.zip"
-    rows = "person_id,condition_start_date,condition_source_value"
-    for number, name in enumerate(("Gout", "Asthma", "Migraine", "Anaemia")):
-        rows += f"\n1,20{10 + number}-05-01,{name}"
-    with zipfile.ZipFile(file, "w") as archive:
-        archive.writestr("PERSON.csv", "person_id,year_of_birth\n1,1950\n")
-        archive.writestr("CONDITION_OCCURRENCE.csv", rows + "\n")
     return file
 
 
@@ -94,19 +82,3 @@ def test_from_a_file_to_an_answered_question_with_its_evidence(
     assert seconds <= 90, f"{seconds:.0f} s"
     page.reload()
     expect(page.locator(".viewer .sentence[aria-checked=true]")).to_contain_text("Asthma")
-
-
-def test_a_file_that_is_no_cohort_is_refused_in_one_line_and_leaves_nothing(
-    watch: Watch, tmp_path: Path, server
-) -> None:
-    (tmp_path / "cat.jpg").write_bytes(b"\xff\xd8")
-    page = watch.go("/data", "Data")
-    page.locator("input[type=file]").set_input_files(tmp_path / "cat.jpg")
-    person = Clicks(watch)
-    person.type("Name of the cohort", "pictures")
-    page.get_by_role("button", name="Import", exact=True).click()
-    expect(page.get_by_text("was not imported; nothing was changed")).to_be_visible()
-    assert not [p.name for p in (server.data / "cohorts").iterdir() if "pictures" in p.name]
-    page.locator("input[type=file]").set_input_files(omop(tmp_path))
-    page.get_by_role("button", name="Import", exact=True).click()
-    expect(page.get_by_text("every part was read")).to_be_visible()

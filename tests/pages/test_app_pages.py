@@ -178,23 +178,6 @@ def test_a_permission_set_outside_the_program_is_confirmed_on_page_data(home):
     assert f"{field} = false" in file.read_text() and not api.unconfirmed_permissions(cohort)
 
 
-def test_models_are_installed_or_not_with_the_command(run, monkeypatch, tmp_path):
-    monkeypatch.setenv("MIDCHART_MODELS", str(tmp_path / "none"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "none"))
-    app = open_page("data")
-    frame = frame_with(app, "model").set_index("model")
-    assert frame.loc["nli-deberta-v3-small", "state"] == "not installed"
-    assert frame.loc["midchart-small", "state"].startswith("installed")
-    missing = frame["state"].eq("not installed").sum()
-    assert len(app.code) >= 1 + missing
-    assert any("hf download cross-encoder/nli-deberta-v3-small" in c.value for c in app.code)
-    members = frame_with(app, "family")
-    judges = members[members["family"] == "judge"].set_index("name")["state"]
-    assert judges["nli"] == "not installed" and judges["exact"] == "installed"
-    assert judges["served"] == "set in a run's spec"
-    assert "judge **nli**, not installed: the weights of nli" in page_text(app).replace("\\", "")
-
-
 def test_a_decile_of_the_evidence_lists_its_questions_and_one_opens_its_record(run, monkeypatch):
     clickable(monkeypatch)
     app = open_page("data", cohort="small")

@@ -108,17 +108,3 @@ def test_questions_show_arms_abreast_with_text_escaped(run):
     assert "".join(app.query_params["asked"]) != value
     app.button(key="asked_All questions").click().run()
     assert len(frame_with(app, "question")) == 3 and "asked" not in app.query_params
-
-
-def test_a_run_that_judges_nothing_has_the_views_it_can_fill(run, finished):
-    app = open_page("arms", run=finished.selection)
-    assert "keeps all pieces of the evidence of" in page_text(
-        app
-    ) and "and any piece of" in page_text(app)
-    views = [view.name for view in api.views_of(api.report(finished.selection))]
-    assert "evidence" in views and "overall" not in views
-    for view in (*views, "questions"):
-        app = open_page("arms", run=finished.selection, view=view, differ="false")
-    assert "kept" in frame_with(app, "question")["BM25"].unique()
-    app.selectbox(key="asked").select_index(1).run()
-    assert not app.exception and 'class="mc-card"' in page_text(app)

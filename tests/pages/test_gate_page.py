@@ -11,7 +11,6 @@ from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.core.gate.checkpoint import save_gate
-from midchart.pages.ui import state
 from midchart.pages.ui.gate import view
 from tests.support import gate_report
 from tests.support.gates import random_gate
@@ -84,12 +83,6 @@ def test_a_run_that_holds_little_yet_says_so(home, monkeypatch):
     monkeypatch.setattr(api, "report", lambda run: gate_report.report(run, empty))
     assert not figures_of(open_page("gate"))
     assert app.progress[0].value == pytest.approx(100 * 12 / 34, abs=1)
-
-
-def test_a_gate_run_is_none_of_the_arms_pages_runs(run):
-    assert state.runs(state.COMPARING) == []
-    assert "No run yet" in page_text(open_page("arms"))
-    assert "reaches AUROC" in page_text(open_page("home"))
 
 
 def test_checkpoints_tell_their_provenance_and_no_patient(home):

@@ -74,18 +74,6 @@ def test_what_controls_did_is_not_the_headline():
     assert alone is not None and not alone.harmful, "no method was wrong"
 
 
-def test_right_answers_are_no_harm_also_after_the_evidence_was_dropped():
-    views = [judged(HELD, "x", "correct"), judged(GONE, "x", "correct")]
-    sentences = harm.sentences(views, PIECES, "x")
-    assert sentences == (
-        "The evidence was in the prompt: BM25 answered correctly. DENSE dropped the evidence and "
-        "all the same answered correctly.",
-        "",
-        False,
-    )
-    assert 'class="mc-alarm mc-held"' in screen.verdict(views, PIECES, "x")[0]
-
-
 @pytest.mark.parametrize(
     "answer, reference, words",
     [

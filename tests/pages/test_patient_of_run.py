@@ -55,15 +55,3 @@ def test_a_run_s_answer_is_not_shown_for_other_sentences_or_questions(page):
     assert not page.exception
     assert "Answer of Extractive" in page_html(page) and "of run" not in page_html(page)
     assert "<q>" in lines(page)["BM25"], "the run does not ask this question: its reader answers"
-
-
-def test_a_slow_reader_answers_when_it_is_asked_to(page, monkeypatch):
-    monkeypatch.setattr("midchart.pages.ui.patient.cached.QUICK_READERS", frozenset())
-    page.session_state["patient_reader"] = ("", "extractive")
-    page.run()
-    assert "Not answered yet." in lines(page)["BM25"] and "<q>" not in lines(page)["BM25"]
-    assert ">kept</mark>" in lines(page)["Oracle (evidence)"], "selections are there at once"
-    button = page.button(key="patient_answer")
-    assert button.label == "Answer with Extractive baseline (non-generative)"
-    button.click().run()
-    assert "<q>" in lines(page)["BM25"] and "Not answered yet." not in lines(page)["BM25"]

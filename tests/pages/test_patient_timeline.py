@@ -105,11 +105,3 @@ def test_twenty_thousand_events_stay_under_two_megabytes(by):
     text = figure.to_json()
     assert len(text) < 2_000_000
     assert "secret" not in text, "hover holds an index, never text of the record"
-
-
-@pytest.mark.parametrize("n", [0, 1])
-def test_an_empty_record_and_a_lone_event_can_be_drawn(n):
-    record = record_of(n)
-    figure = draw(record, [view_of(record, list(range(n)))], ())
-    assert figure.layout.height > 0
-    assert not timeline.axis_of(record).timed

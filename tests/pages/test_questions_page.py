@@ -86,22 +86,6 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     assert list(counts["answered"]) == [PAGE + 3] * 2
 
 
-def test_the_included_example_is_opened_and_read_without_a_saved_set(workspace: Path) -> None:
-    api.prepare_demo()
-    app = open_page("questions")
-    (open_run,) = [one for one in app.button if one.label == "Open run"]
-    open_run.click().run()
-    app.session_state["set_drawer"] = True
-    app.run()
-    assert not app.exception
-    text = plain_text(app)
-    assert "made by `midchart run docs/questions.toml`" in text
-    assert "Not saved with the cohort" in text
-    assert "set_remove" not in [one.key for one in app.button]
-    assert len(wide(app)) == 40 and len(frame_with(app, "answered")) == 6
-    assert api.question_sets("demo") == []
-
-
 def test_an_unknown_set_stops(cohort: Path) -> None:
     asked(cohort)
     for name, value in (("set", "0123"), ("run", "x"), ("cohort", "none")):

@@ -96,35 +96,6 @@ def test_agreement_counts_cards_and_not_the_arms_that_gave_the_words(alone):
     assert row["patients"] == len({patients[card.answers[0]] for card in sure})
 
 
-def by_judge(rows, judge: str, **fixed):
-    return [
-        row for row in rows
-        if row["judge"] == judge and all(row[name] == value for name, value in fixed.items())
-    ]  # fmt: skip
-
-
-def test_a_tie_and_who_cannot_judge_are_not_scored(alone):
-    split, unsure, decided = api.review_cards(alone, "cleo")[:3]
-    for name, outcome in (("cleo", "correct"), ("dan", "incorrect")):
-        api.add_review(alone, name, split.key, outcome)
-    api.add_review(alone, "cleo", unsure.key, "cannot_judge", reason="reference")
-    api.add_review(alone, "dan", unsure.key, "correct")
-    for name, outcome in (("cleo", "correct"), ("dan", "incorrect"), ("eve", "correct")):
-        api.add_review(alone, name, decided.key, outcome)
-    tables = api.report(alone)["tables"]
-    (seen,) = by_judge(tables["reviews"], "review:consensus")
-    assert (seen["cards"], seen["judged"], seen["correct"], seen["cannot_judge"]) == (3, 1, 1, 2)
-    (cleo,) = by_judge(tables["reviews"], "review:cleo")
-    assert (cleo["judged"], cleo["cannot_judge"], cleo["reasons"]) == (2, 1, "reference 1")
-    overall = by_judge(tables["accuracy"], "review:consensus", band="overall")
-    copies = len(split.answers) + len(unsure.answers)
-    assert sum(row["unparsed"] for row in overall) == copies
-    assert sum(row["n"] for row in overall) == len(decided.answers)
-    assert "review:consensus" not in {
-        row["second"] for row in api.review_agreement(alone) if row["kind"] == "reviewer"
-    }
-
-
 def reviewed(run: str) -> api.Card:
     """A card of the run, judged by two reviewers, one of whom changed a verdict."""
     card = api.review_cards(run, "cleo")[0]

@@ -175,18 +175,6 @@ def test_toml_is_taken_as_it_is_written_and_a_mistake_is_reported(run):
     assert chosen.options[:2] == ["BM25", "BM25, k = 1"] and not app.exception
 
 
-def test_a_refused_start_says_why(run, monkeypatch):
-    def refuse(spec, on):
-        raise api_error("no *room*")
-
-    from midchart.core.errors import InputError as api_error
-
-    monkeypatch.setattr(api, "enqueue", refuse)
-    app = open_page("runs", view="New run")
-    app.button(key="compose_start").click().run()
-    assert app.error[0].value == "no \\*room\\*"
-
-
 @pytest.fixture
 def other(run) -> str:
     """A second run with the rows of the first and another spec."""
@@ -244,27 +232,6 @@ def test_a_question_that_changed_is_read_side_by_side(run, other, monkeypatch):
     assert not app.exception
     assert "(baseline)" in plain_text(app)
     assert "mc-card" in page_html(app) and "**other**" in [m.value for m in app.markdown]
-
-
-def test_a_row_of_the_comparison_lists_its_changed_questions_or_says_there_are_none(
-    run, other, monkeypatch
-):
-    cell = ("bm25", "extractive", "token_overlap")
-    changed = {
-        "run": other, "arm": "bm25", "reader": cell[1], "judge": cell[2], "measure": "accuracy",
-        "instruction": "q1", "record": "9001", "baseline": False, "this": True,
-    }  # fmt: skip
-    first = changed | {"arm": "full"}
-    monkeypatch.setattr(api, "changed_questions", lambda baseline, run: [first, changed])
-    clickable(monkeypatch)
-    app = open_page("runs", runs=[run, other])
-    assert app.selectbox(key="compare_pair").value == f"{other} full extractive token_overlap"
-    shown = app.dataframe[0].value
-    at = shown.index[shown.iloc[:, 0].str.startswith("BM25, Token")][0]
-    click(app, "run-difference-results", int(at))
-    assert app.selectbox(key="compare_pair").value == f"{other} bm25 extractive token_overlap"
-    click(app, "run-difference-results", len(shown) - 1)
-    assert "No question of the comparison that was clicked changed" in page_text(app)
 
 
 def test_a_run_is_removed_after_a_confirmation(home):

@@ -45,8 +45,6 @@ SCORE_HELP = (
     "reference. The paper's (Experiment 1): exact match where possible, else token overlap."
 )
 BINS = {10: "Deciles", 5: "Quintiles"}
-LEAST = {0: "All", 85: "from .85", 90: "from .90", 95: "from .95", 100: "1.00 alone"}
-"""Least location scores, in hundredths; 0 leaves nothing out."""
 SNIPPETS = {"best": "Best piece", "all": "Every piece"}
 STRATA = {
     "model": "Model",
@@ -64,8 +62,7 @@ NUMBERS = ("peak", "trough", "null_gap", "homogeneity_p", "middle", "edge",
 
 @dataclass(frozen=True, slots=True)
 class PickedCurve:
-    """What a curve is of: names of options, a group by its value ("" is all answers), and the
-    least location score in hundredths (0 leaves nothing out)."""
+    """What a curve is of: names of options, a group by its value ("" is all answers)."""
 
     score: str
     position: str
@@ -73,13 +70,12 @@ class PickedCurve:
     snippets: str
     by: str
     value: str = ALL
-    least: int = 0
 
     @property
     def options(self) -> dict[str, Any]:
         """The options as the engine takes them, without the group."""
         names = ("score", "position", "bins", "snippets")
-        return {name: getattr(self, name) for name in names} | {"least_score": self.least / 100}
+        return {name: getattr(self, name) for name in names}
 
     @property
     def group(self) -> dict[str, str]:
@@ -255,28 +251,7 @@ def _pick(cohort: str, known: Mapping[str, Any]) -> PickedCurve:
         unlinked=ALL,
         width=230,
     )
-    least = _pick_least(known["location_scores"])
-    return PickedCurve(score, position, bins, snippets, by, value, least)
-
-
-def _pick_least(scores: Sequence[float]) -> int:
-    """The least location score in hundredths, with how many questions it excludes; not asked for
-    where no evidence was located by its text."""
-    if not scores:
-        return 0
-
-    def title(hundredths: int) -> str:
-        excluded = sum(score < hundredths / 100 for score in scores)
-        return LEAST[hundredths] + (f" (−{excluded:,})" if excluded else "")
-
-    return segments(
-        "Location score",
-        {hundredths: title(hundredths) for hundredths in LEAST},
-        "least",
-        help="Match of a question's evidence with its location: 1 is verbatim. A minimum score "
-        "excludes questions located with a lower score; in brackets: how many of the "
-        f"{len(scores):,} questions located by their text.",
-    )
+    return PickedCurve(score, position, bins, snippets, by, value)
 
 
 def _draw(

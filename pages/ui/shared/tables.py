@@ -1,8 +1,7 @@
-"""Tables, each with CSV, Parquet and LaTeX downloads."""
+"""Tables, each with CSV and LaTeX downloads."""
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -48,13 +47,6 @@ def visible_frame(frame: pd.DataFrame) -> pd.DataFrame:
     return shown
 
 
-def parquet_bytes(frame: pd.DataFrame) -> bytes:
-    """The frame as Parquet."""
-    buffer = io.BytesIO()
-    frame.to_parquet(buffer, index=False)
-    return buffer.getvalue()
-
-
 def latex_bytes(frame: pd.DataFrame, note: str = "") -> bytes:
     """The frame as a LaTeX table with the rules of booktabs, after a comment with the ``note``."""
     comment = f"% {' '.join(note.split())}\n".encode() if note else b""
@@ -73,7 +65,7 @@ def table(
     opens: Callable[[int, str], object] | None = None,
     **options: Any,
 ) -> Any:
-    """Show a frame with the menu of its downloads under it: CSV, Parquet and LaTeX.
+    """Show a frame with the menu of its downloads under it: CSV and LaTeX.
 
     ``name`` is the file name without its ending and the widgets' key; ``alt`` says in words what
     the table holds; ``columns`` is Streamlit's column configuration; ``download`` the frame to be
@@ -132,13 +124,12 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
     """A small button under a table that opens its downloads."""
     menu = st.popover(
         "Table", key=f"downloads_{name}", type="tertiary", icon=":material/download:",
-        help="Download as CSV, Parquet or LaTeX", on_change="rerun",
+        help="Download as CSV or LaTeX", on_change="rerun",
     )  # fmt: skip
     if not menu.open:
         return
     formats = (
         ("CSV", "csv", csv_bytes, "text/csv"),
-        ("Parquet", "parquet", parquet_bytes, "application/vnd.apache.parquet"),
         ("LaTeX", "tex", partial(latex_bytes, note=figures.source()), "application/x-tex"),
     )
     with menu, st.container(horizontal=True, gap="small"):
