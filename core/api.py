@@ -26,7 +26,6 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     "results.comparison": "changed_questions compare_runs",
     "results.export": "export_html export_run",
-    "results.export_formats": "export_to",
     "results.importing": "import_run",
     "results.items": (
         "answer answered_by asked_of compared disagreements item outcomes rows wrong_in_the_middle"
@@ -40,8 +39,6 @@ FUNCTIONS: Mapping[str, str] = {
     "runs.process": "cancel cancel_runs enqueue resume start status wait",
     "runs.spec": "kinds presets spec_schema",
     "runs.status": "any_active damaged_runs failed_items label_run log_tail",
-    "services.audit_cards": "audit_cards deal_cards mark_cards",
-    "services.audited_prompt": "audited_prompt",
     "services.cohorts": (
         "cohort_key cohorts listed_path open_data prepare_demo set_data_use settle_columns "
         "unconfirmed_permissions unread"
@@ -51,12 +48,10 @@ FUNCTIONS: Mapping[str, str] = {
         "attention_map curve curve_bin curve_choices curve_locations forecast_sequences"
     ),
     "services.import_cohort": "cohort_name import_cohort remove_cohort",
-    "services.import_results": "import_results",
     "services.other_values": "other_values",
     "services.questions": (
         "ask build_arm explain instruction_for judge scores select select_report typed_question"
     ),
-    "services.received_logs": "receive_log",
     "services.runs": (
         "download export_bytes open_examples open_shipped prepare_first_start remove_run "
         "replicate replication_specs run_cohort shipped_runs"
@@ -98,7 +93,6 @@ OPEN: Mapping[str, str] = {
     "runs.plan": "default_primary",
     "runs.spec": "Preset read_toml value_toml write_toml",
     "runs.status": "listed progress",
-    "services.audited_prompt": "AuditedPrompt",
     "services.cohorts": "CohortCard",
     "services.components": "MemberCard only_quotes",
     "services.other_values": "OTHER_VALUES_RULE=RULE OtherValue",

@@ -73,7 +73,7 @@ def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> N
     json_line(rows) if call.json else table(rows, columns)
 
 
-def _warn(warnings: Iterable[str]) -> None:
+def warn(warnings: Iterable[str]) -> None:
     """Print warnings on standard error."""
     for warning in warnings:
         say(f"warning: {warning}", file=sys.stderr)
@@ -190,12 +190,15 @@ def _whole_number(text: str, least: int = 0) -> int:
     return value
 
 
-_positive = partial(_whole_number, least=1)
+positive = partial(_whole_number, least=1)
 
 
 DATA = arg("data", metavar="DATA")
 RUN = arg("run", metavar="RUN")
 PROTOCOL = arg("--protocol", default="corrected")
+EXPORTS = entry_points(group="midchart.exports")
+"""Formats of other tools that installed packages write: functions of a run, a folder (None: here)
+and whether texts are written."""
 CSV = arg("--csv", metavar="DIR", help="write one CSV a table into DIR")
 DETACH = flag("--detach", "do not wait for the end")
 QUEUED = flag(
@@ -210,8 +213,8 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     "demo",
     "make the synthetic cohorts",
     arg("--out", metavar="DIR", help="default: data/cohorts/demo"),
-    arg("--patients", type=_positive, help="default: 40; letters 10, laboratory 300"),
-    arg("--events-per-patient", type=_positive, help="default: 300; letters 1800, laboratory 400"),
+    arg("--patients", type=positive, help="default: 40; letters 10, laboratory 300"),
+    arg("--events-per-patient", type=positive, help="default: 300; letters 1800, laboratory 400"),
     flag("--letters", "only the cohort of long letters (default place: data/cohorts/demo-letters)"),
     arg(
         "--laboratory",
@@ -241,7 +244,7 @@ def demo(call: Namespace) -> None:
 @command(
     "app",
     "serve the pages at 127.0.0.1, with the demo cohorts",
-    arg("--port", type=_positive, default=8501),
+    arg("--port", type=positive, default=8501),
     group="Start",
     examples=("midchart app --port 8600",),
 )
@@ -400,7 +403,7 @@ def run(call: Namespace) -> None:
             raise InputError("; ".join(problems))
         return
     begin = api.enqueue if call.queued else api.start
-    _finish(begin(call.spec, on=call.on), call)
+    finish(begin(call.spec, on=call.on), call)
 
 
 def _estimate(estimate: dict[str, Any]) -> None:
@@ -467,7 +470,7 @@ def ask(call: Namespace) -> None:
     path = api.open_data(call.data).path
     reader = call.reader or api.default_reader()
     spec = api.question_set_spec(path, name, questions, call.arm or ["bm25"], reader)
-    _finish(api.enqueue(spec) if call.queued else api.start(spec), call)
+    finish(api.enqueue(spec) if call.queued else api.start(spec), call)
 
 
 @command(
@@ -507,10 +510,10 @@ def answers(call: Namespace) -> None:
     examples=(f"midchart resume {_INCLUDED}",),
 )
 def resume(call: Namespace) -> None:
-    _finish(api.resume(call.run, call.budget, call.queued, call.on), call)
+    finish(api.resume(call.run, call.budget, call.queued, call.on), call)
 
 
-def _finish(run: str, call: Namespace) -> None:
+def finish(run: str, call: Namespace) -> None:
     if not call.detach:
         api.wait(run, meter(run))
     now = api.status(run)
@@ -560,92 +563,6 @@ def replicate(call: Namespace) -> None:
 def data_use(call: Namespace) -> None:
     tag = api.set_data_use(call.data, call.field, call.value == "yes", call.reason)
     facts(call, dataclasses.asdict(tag))
-
-
-@command(
-    "audit",
-    "where another system lost the evidence: its log, read back against the charts (a run)",
-    arg("data", metavar="DATA", nargs="?"),
-    arg("log", metavar="LOG", nargs="?", help="traces, a log or a table of answers"),
-    arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
-    arg("--arm", action="append", metavar="NAME", help="to compare with; default: bm25 and hybrid"),
-    arg("--judge", default="exact_else_overlap", metavar="NAME"),
-    arg(
-        "--reader",
-        default="extractive",
-        metavar="NAME",
-        help="second reading of questions without known evidence (default: extractive)",
-    ),
-    arg("--against", default="", metavar="RUN", help="an earlier audit: what changed since"),
-    arg("--name", default="", help="of the run (default: that of the log)"),
-    DETACH,
-    flag("--verify", "without DATA: check the audit log (command audit-log)"),
-    group="Runs",
-    examples=(
-        "midchart audit demo answers.jsonl",
-        "midchart audit demo answers.jsonl --arm bm25",
-    ),
-)
-def audit(call: Namespace) -> None:
-    if not call.data:  # the name of the command audit-log until version 0.1
-        audit_log(call)
-        return
-    if not call.log:
-        raise InputError("audit: name the log too: midchart audit DATA LOG")
-    path = api.open_data(call.data).path
-    files = {"log": call.log, "ids": call.ids}
-    run = api.start(
-        {
-            "name": call.name or f"audit of {Path(call.log).name}",
-            "kind": "audit",
-            "data": path,
-            "arms": call.arm or ["bm25", "hybrid"],
-            "judges": [call.judge],
-            "readers": [call.reader],
-            "against": call.against,
-            **{name: str(user_path(file).resolve()) for name, file in files.items() if file},
-        }
-    )
-    _finish(run, call)
-    if not call.json and not call.detach:
-        shown = api.report(run)["conclusion"]
-        for text in (shown["headline"], *shown["details"]):
-            say(f"\n{text}")
-
-
-@command(
-    "cards",
-    "questions of an audit without known evidence: deal them to a clinician, read the marks",
-    RUN,
-    arg("--deal", type=_positive, default=0, metavar="N", help="deal N more cards"),
-    arg("--marks", default="", metavar="CSV", help="columns question, evidence (empty: none)"),
-    arg("--by", default="", metavar="CODE", help="the clinician's code (default: the account)"),
-    group="Runs",
-    examples=(
-        "midchart cards RUN",
-        "midchart cards RUN --deal 10",
-        "midchart cards RUN --marks marks.csv --by clinician-1",
-    ),
-)
-def cards(call: Namespace) -> None:
-    if call.marks:
-        try:
-            marks = read_named(Path(call.marks)).decode("utf-8-sig")
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "is no UTF-8 text"
-            raise InputError(f"{call.marks}: cannot be read as a table of marks ({why})") from None
-        api.mark_cards(call.run, marks, call.by)
-    if call.deal:
-        api.deal_cards(call.run, call.deal, call.by)
-    dealt = api.audit_cards(call.run)
-    corrected = api.report(call.run)["tables"]["corrected"]
-    if call.json:
-        json_line({"cards": dealt, "corrected": corrected})
-        return
-    table(dealt, ("question", "record", "state", "counts", "text"))
-    if corrected:
-        say()
-        table(corrected, list(corrected[0]))
 
 
 @command(
@@ -761,7 +678,7 @@ def status(call: Namespace) -> None:
     columns = ("run", "name", "kind", "status", "queue_number", "slot", "planned", "done", "failed")
     rows = now if isinstance(now, list) else [now]
     table(rows, columns)
-    _warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
+    warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
 
 
 @command(
@@ -783,7 +700,7 @@ def status(call: Namespace) -> None:
 )
 def report(call: Namespace) -> None:
     if not call.json:
-        _warn(filter(None, [api.rows_warning(call.run)]))
+        warn(filter(None, [api.rows_warning(call.run)]))
     if call.csv:
         say("\n".join(map(str, api.report_csv(call.run, call.csv, call.part))))
         return
@@ -826,7 +743,7 @@ def compare(call: Namespace) -> None:
         comparison["questions"] = list(changed)
         names.append("questions")
     if call.csv:
-        _warn(comparison["notes"])
+        warn(comparison["notes"])
         written = api.write_tables({n: comparison[n] for n in names}, call.csv)
         say("\n".join(map(str, written)))
         return
@@ -871,7 +788,7 @@ def compare(call: Namespace) -> None:
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
     arg(
         "--to",
-        choices=("archehr-qa", "every-eval-ever", "inspect"),
+        choices=sorted(EXPORTS.names),
         help="files of another tool instead, of a run of kind answers; text only --with-text",
     ),
     group="Results",
@@ -879,7 +796,8 @@ def compare(call: Namespace) -> None:
 )
 def export(call: Namespace) -> None:
     if call.to:
-        facts(call, api.export_to(call.run, call.to, call.out, bool(call.with_text)))
+        write = EXPORTS[call.to].load()
+        facts(call, write(call.run, call.out, bool(call.with_text)))
         return
     written: dict[str, Any] = {"run": call.run}
     if call.html:
@@ -890,7 +808,7 @@ def export(call: Namespace) -> None:
     if call.json:
         json_line(written)
         return
-    _warn(written.get("warnings", ()))
+    warn(written.get("warnings", ()))
     for name in ("html", "file"):
         if name in written:
             say(written[name])
@@ -908,22 +826,6 @@ def export(call: Namespace) -> None:
 )
 def import_(call: Namespace) -> None:
     facts(call, api.import_run(call.file))
-
-
-@command(
-    "import-results",
-    "import the log of another system (Inspect AI, HELM, traces, a table, …), read-only",
-    arg("path", metavar="FILE|DIR"),
-    arg("--name", default="", help="of the run (default: that of the log)"),
-    arg("--format", default="", help="of the log (default: the first that recognises it)"),
-    group="Results",
-    examples=("midchart import-results answers.jsonl",),
-)
-def import_results(call: Namespace) -> None:
-    imported = api.import_results(call.path, call.name, call.format)
-    if not call.json:
-        _warn(imported["warnings"])
-    facts(call, imported, ("warnings",))
 
 
 @command(

@@ -7,8 +7,8 @@ installed or have the command that installs them.
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, sign_in, state
-from midchart.pages.ui.data import cohort, import_form, log_form, models
+from midchart.pages.ui import guard, parts, sign_in, state
+from midchart.pages.ui.data import cohort, import_form, models
 
 guard.page("Data", needs_cohort=False)
 
@@ -29,8 +29,9 @@ else:
     if name:
         with guard.readable("This cohort cannot be read"):
             cohort.cohort(name, check_first=bool(imported))
-        if name in state.imported() and not sign_in.lacking(api.receive_log):
-            log_form.section(name)
+        if name in state.imported():
+            for section in parts.parts("data"):
+                section(name)
         if name in state.imported() and not sign_in.lacking(api.remove_cohort):
             import_form.removal(name)
 with st.expander("Models and components", icon=":material/inventory_2:", key="inventory"):

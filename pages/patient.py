@@ -3,8 +3,8 @@ reader answered."""
 
 import streamlit as st
 
-from midchart.pages.ui import guard
-from midchart.pages.ui.patient import audited, cached, controls, own_question, record_view, view
+from midchart.pages.ui import guard, parts
+from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
 
 guard.page("Patient")
 
@@ -26,12 +26,11 @@ with body:
     ):  # so that what follows keeps its place on the page, and the record its position
         views = view.first_screen(choice, pieces)
         own_question.section(choice)
-    prompt = audited.prompt_of(choice)
-    if prompt is not None:  # its marks come first
-        views = [audited.view(prompt), *views]
+    others = [other for marks_of in parts.parts("patient") if (other := marks_of(choice))]
+    views = [*(other.view for other in others), *views]
     view.details(choice, views, pieces)
-    if prompt is not None:
-        audited.added(prompt)
+    for other in others:
+        other.section()
 if drawer.open:
     with drawer:
         view.files(choice, views, pieces)

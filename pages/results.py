@@ -3,8 +3,8 @@
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, navigation, state
-from midchart.pages.ui.results import audited, kit
+from midchart.pages.ui import guard, navigation, parts, state
+from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
 
 guard.page("Results", needs_cohort=False)
@@ -15,4 +15,4 @@ if not kinds or not state.runs(kinds):
             "pages.")  # fmt: skip
     navigation.link("runs", "All runs", icon=":material/arrow_forward:")
     st.stop()
-kit.page(kinds, "results", opens=audited.open_chart)
+kit.page(kinds, "results", opens=next(iter(parts.parts("results")), None))

@@ -3,8 +3,8 @@
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, navigation, sign_in, state
-from midchart.pages.ui.review import cards, view
+from midchart.pages.ui import guard, navigation, parts, sign_in, state
+from midchart.pages.ui.review import view
 from midchart.pages.ui.runs import picker, presets
 from midchart.pages.ui.shared import empty
 from midchart.pages.ui.shared.pickers import known_in_url
@@ -38,7 +38,8 @@ with guard.readable("Reviews cannot be shown"):
     if run is None:
         st.stop()
     if with_cards:
-        cards.mark(run, typed)
+        for mark in parts.parts("review"):
+            mark(run, typed)
     elif shown == "Agreement":
         view.agreement(run)
     elif problem := sign_in.lacking(api.add_review):

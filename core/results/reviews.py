@@ -103,7 +103,7 @@ SHARED = 50
 """Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
 SHARED_FILE = "_shared"
 DEALT_FILE = "_dealt"
-"""The cards of an audit (:mod:`midchart.core.other_systems.audit.cards`)."""
+"""The cards of a run of a kind with cards (``Experiment.cards``)."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
 CONSENSUS = "consensus"
 

@@ -2,9 +2,8 @@
 
 The engine (:mod:`midchart.core.runs`) provides everything else of a run: folder, worker process,
 lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (to
-``core/training_experiments``, if it trains models; to ``core/other_systems``, if it is about other
-systems), or a package with an entry point in the group ``midchart.experiments``;
-``docs/architecture.md`` has a complete example.
+``core/training_experiments``, if it trains models), or a package with an entry point in the group
+``midchart.experiments``; ``docs/architecture.md`` has a complete example.
 """
 
 from __future__ import annotations
@@ -156,6 +155,5 @@ EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     "midchart.core.experiments",
     "midchart.core.training_experiments",
-    "midchart.core.other_systems",
 )
 """All experiments, by ``kind``; the engine knows them by this registry alone."""

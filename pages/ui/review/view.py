@@ -54,7 +54,7 @@ AGREEMENT = api.View(
 MOST_EVIDENCE = 12
 KINDS = tuple(kind["name"] for kind in api.kinds() if kind["answers"])
 WITH_CARDS = tuple(kind["name"] for kind in api.kinds() if kind["cards"])
-"""Kinds of run whose questions are dealt as cards (:mod:`midchart.pages.ui.review.cards`)."""
+"""Kinds of run whose questions are dealt as cards by an installed package."""
 OTHERS = tuple(
     kind["name"] for kind in api.kinds() if not (kind["answers"] or kind["cards"])
 )  # fmt: skip

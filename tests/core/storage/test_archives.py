@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from midchart.core import api
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError, MidchartError
-from midchart.core.samples.files import document
 from midchart.core.storage.archives import UntrustedZip, untrusted_gzip
+from midchart.extras.audit.samples.files import document
 
 
 def packed(

@@ -13,7 +13,7 @@ from pyarrow import parquet
 from midchart.core.errors import DataError
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
-from midchart.core.samples.files import parquet_rows
+from midchart.extras.audit.samples.files import parquet_rows
 
 ROWS = 2_000
 TOO_MUCH = r"unpacks to over \d+ MB, as no text of records of its size — write it again without"

@@ -1,1 +1,0 @@
-"""Experiments on the logs of other systems: their scores, and an audit against the charts."""

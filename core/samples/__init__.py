@@ -1,8 +1,0 @@
-"""Logs of other systems as samples, one file a format; the registry scans this folder."""
-
-from __future__ import annotations
-
-from midchart.core.registry import Registry
-from midchart.core.samples.sample import SampleFormat
-
-SAMPLE_FORMATS: Registry[SampleFormat] = Registry("sample_format", "midchart.core.samples")

@@ -1,0 +1,333 @@
+"""A finished run of kind answers as files of other tools: Inspect AI, Every Eval Ever, and
+ArchEHR-QA's submissions (:mod:`midchart.extras.audit.archehr_submission`).
+
+One log for each arm and reader. Prompts and answers are in it only where that is asked for and the
+cohort's data-use tag allows it; ids, verdicts, tokens and prices always are.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from midchart.core.access import LocalPath, RunRef, guarded, needs
+from midchart.core.errors import InputError, missing_package
+from midchart.core.parsing import user_path
+from midchart.core.provenance import now
+from midchart.core.results.export import (
+    check_text_allowed,
+    cohort_name,
+    finished_plan,
+)
+from midchart.core.results.report import report
+from midchart.core.runs.directory import RunDirectory, find_run, write_json
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.schemas import COUNTS
+from midchart.core.storage.files import use_ordinary_mode
+from midchart.core.storage.staging import folder_at
+from midchart.extras.audit import archehr_submission
+
+Written = dict[str, Any]
+SCHEMA_VERSION = "0.3.0"
+"""Of Every Eval Ever."""
+LEFT_OUT = "[text of the record left out]"
+_ENDS = {"length": "max_tokens", "filter": "content_filter", "tool": "tool_calls"}
+"""How an answer ended → Inspect's word; "stop" otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedSystem:
+    """An arm and reader of a run: its answers, each with outcome by judge, and its accuracies."""
+
+    run: str
+    created: str
+    label: str
+    reader: str
+    task: str
+    answers: list[dict[str, Any]]
+    accuracies: list[Mapping[str, Any]]
+    with_text: bool
+    plan: Plan
+
+    def text(self, answer: Mapping[str, Any], column: str) -> str:
+        """A text of an answer, or that it is left out."""
+        return (answer[column] or "") if self.with_text else LEFT_OUT
+
+
+@guarded
+@needs("researcher", paths=("folder",))
+def _export(run: RunRef, to: str, out: LocalPath | None = None, with_text: bool = False) -> Written:
+    """Write a finished run of kind answers as logs of ``to`` into a folder that is not there yet.
+
+    ``to``: "inspect", "every-eval-ever" or "archehr-qa"; ``out`` None: ``RUN-TO`` here. Gives
+    ``run``, ``folder``, ``files`` and ``with_text``. Raises InputError for another kind or state
+    (or cohort, of ArchEHR-QA's submission), DataUseError where text is asked for and its tag does
+    not allow it, MissingModel where inspect-ai is not installed.
+    """
+    folder = find_run(run)
+    plan = finished_plan(folder)
+    if plan.kind != "answers":
+        raise InputError(f"run {run} is of kind {plan.kind}; only runs of kind answers are written")
+    if with_text:
+        check_text_allowed(folder, plan)
+    target = user_path(out) if out is not None else Path(f"{run}-{to}")
+    if target.exists():
+        raise InputError(f"{target}: is there already; name a folder that is not")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with folder_at(target.parent) as place:
+            staging = place / "log"
+            staging.mkdir()
+            rows = 0
+            for system in _systems(folder, plan, with_text):
+                WRITERS[to](system, staging)
+                rows += len(system.answers)
+            folder.note("exported", file=str(target), rows=rows, with_text=with_text)
+            use_ordinary_mode(staging)
+            shutil.move(staging, target)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
+    files = sorted(p.relative_to(target).as_posix() for p in target.rglob("*") if p.is_file())
+    return {"run": run, "folder": str(target), "files": files, "with_text": with_text}
+
+
+def _systems(folder: RunDirectory, plan: Plan, with_text: bool) -> Iterator[ExportedSystem]:
+    store = folder.store(plan)
+    texts = ", prompt, answer" if with_text else ""
+    columns = (
+        "key, record, instruction, label, reader, read_tokens, output_tokens, reused_tokens, "
+        f"seconds, ended, prompt_hash, model, cost_usd, sources, selection{texts}"
+    )
+    outcomes: dict[str, dict[str, str]] = {}
+    where = f"status = 'ok' AND {COUNTS}"
+    for row in store.select("verdicts", "answer_key, judge, outcome", where):
+        outcomes.setdefault(row["answer_key"], {})[row["judge"]] = row["outcome"]
+    accuracies = [
+        row for row in report(folder.id)["tables"]["accuracy"] if row["band"] == "overall"
+    ]
+    for entry in plan.arms:
+        for reader in plan.readers:
+            answers = [
+                row | {"outcomes": outcomes.get(row["key"], {})}
+                for row in store.select("answers", columns, "status = 'ok' ORDER BY instruction")
+                if (row["label"], row["reader"]) == (entry.label, reader)
+            ]
+            yield ExportedSystem(
+                folder.id, plan.raw["created"], entry.label, reader, cohort_name(plan), answers,
+                [r for r in accuracies if (r["label"], r["reader"]) == (entry.label, reader)],
+                with_text, plan,
+            )  # fmt: skip
+
+
+def _plain(name: str) -> str:
+    """A name, which may hold any character, as a part of a path."""
+    return "".join(c if c.isascii() and c.isalnum() else "-" for c in name)[:80]
+
+
+def _file_name(system: ExportedSystem) -> str:
+    plain = _plain(f"{system.label}-{system.reader}")
+    return f"{plain}_{sha256(f'{system.label}/{system.reader}'.encode()).hexdigest()[:8]}"
+
+
+# Inspect AI, by its own package.
+
+
+def _write_inspect(system: ExportedSystem, folder: Path) -> None:
+    if importlib.util.find_spec("inspect_ai") is None:
+        raise missing_package("inspect-ai", "inspect")
+    log: Any = importlib.import_module("inspect_ai.log")
+    model: Any = importlib.import_module("inspect_ai.model")
+    scorer: Any = importlib.import_module("inspect_ai.scorer")
+    name = f"midchart/{_plain(system.reader)}"
+    samples: list[Any] = []
+    for answer in system.answers:
+        tokens = {"input_tokens": answer["read_tokens"], "output_tokens": answer["output_tokens"]}
+        known = {key: value for key, value in tokens.items() if value is not None}
+        usage = model.ModelUsage(
+            **known, total_tokens=sum(known.values()), total_cost=answer["cost_usd"]
+        )
+        ended = _ENDS.get(answer["ended"] or "", "stop")
+        prompt, text = system.text(answer, "prompt"), system.text(answer, "answer")
+        output = model.ModelOutput.from_content(name, text, stop_reason=ended)
+        output.usage = usage
+        letters = {"correct": "C", "incorrect": "I"}
+        samples.append(log.EvalSample(
+            id=answer["instruction"], epoch=1, input=prompt, target="", output=output,
+            messages=[model.ChatMessageUser(content=prompt), output.choices[0].message],
+            scores={
+                judge: scorer.Score(value=letters[outcome])
+                for judge, outcome in answer["outcomes"].items() if outcome in letters
+            },
+            metadata={"patient": answer["record"], "arm": system.label,
+                      "outcomes": answer["outcomes"], "prompt_hash": answer["prompt_hash"]},
+            model_usage={name: usage},
+        ))  # fmt: skip
+    scores = [
+        log.EvalScore(
+            name=row["judge"], scorer=row["judge"], scored_samples=row["n"],
+            metrics={"accuracy": log.EvalMetric(name="accuracy", value=row["accuracy"])},
+        )
+        for row in system.accuracies if row["accuracy"] is not None
+    ]  # fmt: skip
+    ids = [sample.id for sample in samples]
+    spec = log.EvalSpec(
+        created=system.created, run_id=system.run, task=f"{system.task}/{system.label}",
+        task_id=_file_name(system), model=name, config=log.EvalConfig(epochs=1),
+        dataset=log.EvalDataset(name=system.task, samples=len(ids), sample_ids=ids),
+        metadata={"midchart_run": system.run, "arm": system.label, "reader": system.reader},
+    )  # fmt: skip
+    results = log.EvalResults(
+        total_samples=len(samples), completed_samples=len(samples), scores=scores
+    )
+    written = log.EvalLog(status="success", eval=spec, results=results, samples=samples)
+    log.write_eval_log(written, str(folder / f"{_file_name(system)}.eval"))
+
+
+# Every Eval Ever: the documents of its schema.
+
+
+def _write_every_eval_ever(system: ExportedSystem, folder: Path) -> None:
+    model = {"name": system.reader, "id": f"midchart/{_plain(system.reader)}"}
+    evaluation = f"{_plain(system.task)}/{model['id']}/{system.run}/{_file_name(system)}"
+    # Its validator takes names that are UUIDs of version 4 alone.
+    identifier = str(UUID(bytes=sha256(evaluation.encode()).digest()[:16], version=4))
+    place = folder / "data" / _plain(system.task) / model["id"]
+    place.mkdir(parents=True, exist_ok=True)
+    samples = place / f"{identifier}_samples.jsonl"
+    rows = 0
+    with samples.open("w", encoding="utf-8") as file:
+        for answer in system.answers:
+            for judge, outcome in answer["outcomes"].items():
+                if outcome in ("correct", "incorrect"):
+                    row = _instance(system, answer, judge, outcome == "correct", evaluation)
+                    file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+                    rows += 1
+    write_json(place / f"{identifier}.json", {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": evaluation,
+        "evaluation_timestamp": system.created,
+        "retrieved_timestamp": now(),
+        "source_metadata": {
+            "source_name": "midchart", "source_type": "evaluation_run",
+            "source_organization_name": "unknown", "evaluator_relationship": "other",
+        },
+        "eval_library": {"name": "midchart", "version": _version()},
+        "model_info": {
+            **model, "developer": "midchart",
+            "additional_details": {"deployment_type": "unknown", "model_availability": "unknown",
+                                   "arm": system.label},
+        },
+        "evaluation_results": [
+            _result(system, row) for row in system.accuracies if row["accuracy"] is not None
+        ],
+        "detailed_evaluation_results": {
+            "format": "jsonl", "file_path": samples.relative_to(folder).as_posix(),
+            "hash_algorithm": "sha256", "total_rows": rows,
+            "checksum": sha256(samples.read_bytes()).hexdigest(),
+        },
+    })  # fmt: skip
+
+
+def _version() -> str:
+    return importlib.import_module("midchart.core").__version__
+
+
+def _result(system: ExportedSystem, row: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("patient", "bootstrap by patient") if row["patient_low"] is not None else None
+    side, method = names or ("wilson", "Wilson, questions independent")
+    interval = {
+        "lower": row[f"{side}_low"], "upper": row[f"{side}_high"], "confidence_level": 0.95,
+        "method": method,
+    }  # fmt: skip
+    return {
+        "evaluation_result_id": row["judge"],
+        "evaluation_name": system.task,
+        "source_data": {"dataset_name": system.task, "source_type": "other"},
+        "metric_config": {
+            "evaluation_description": f"share of answers that {row['judge']} judges correct",
+            "metric_id": "accuracy", "metric_name": row["judge"], "metric_kind": "accuracy",
+            "metric_unit": "proportion", "lower_is_better": False, "score_type": "continuous",
+            "min_score": 0.0, "max_score": 1.0,
+        },
+        "score_details": {
+            "score": row["accuracy"],
+            "uncertainty": {"confidence_interval": interval, "num_samples": row["n"]},
+        },
+    }  # fmt: skip
+
+
+def _instance(
+    system: ExportedSystem, answer: Mapping[str, Any], judge: str, correct: bool, evaluation: str
+) -> dict[str, Any]:
+    text = system.text(answer, "answer")
+    read, written = answer["read_tokens"], answer["output_tokens"]
+    usage = {"input_tokens": read, "output_tokens": written}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "evaluation_id": evaluation,
+        "model_id": f"midchart/{_plain(system.reader)}",
+        "evaluation_name": system.task,
+        "evaluation_result_id": judge,
+        "sample_id": answer["instruction"],
+        "sample_hash": answer["prompt_hash"],
+        "interaction_type": "single_turn",
+        "input": {"raw": system.text(answer, "prompt"), "reference": []},
+        "output": {"raw": [text]},
+        "messages": None,
+        "answer_attribution": [{
+            "turn_idx": 0, "source": "output.raw", "extracted_value": text,
+            "extraction_method": "none", "is_terminal": True,
+        }],
+        "evaluation": {"score": float(correct), "is_correct": correct},
+        "token_usage": None if read is None or written is None
+        else {**usage, "total_tokens": read + written},
+        "performance": None if answer["seconds"] is None
+        else {"latency_ms": 1000 * answer["seconds"]},
+        "error": None,
+        "metadata": {"patient": answer["record"], "arm": system.label,
+                     "ended": answer["ended"] or ""},
+    }  # fmt: skip
+
+
+# ArchEHR-QA.
+
+
+def _write_archehr(system: ExportedSystem, folder: Path) -> None:
+    cases = archehr_submission.cases_of(find_run(system.run))
+    scores = archehr_submission.scores(cases, system.answers, system.plan.protocol)
+    facts = {"arm": system.label, "reader": system.reader, "scores": scores}
+    write_json(folder / f"{_file_name(system)}_scores.json", facts)
+    if system.with_text:
+        answers = archehr_submission.submission(cases, system.answers)
+        text = json.dumps(answers, ensure_ascii=False, indent=1)
+        (folder / f"{_file_name(system)}.json").write_text(text, encoding="utf-8")
+
+
+WRITERS: Mapping[str, Callable[[ExportedSystem, Path], None]] = {
+    "archehr-qa": _write_archehr,
+    "every-eval-ever": _write_every_eval_ever,
+    "inspect": _write_inspect,
+}
+
+
+def to_archehr_qa(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
+    """A run's answers as a submission of ArchEHR-QA's task with its scores; as :func:`_export`."""
+    return _export(run, "archehr-qa", out, with_text)
+
+
+def to_every_eval_ever(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
+    """A run's answers as documents of Every Eval Ever; as :func:`_export`."""
+    return _export(run, "every-eval-ever", out, with_text)
+
+
+def to_inspect(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
+    """A run's answers as logs of Inspect AI; as :func:`_export`."""
+    return _export(run, "inspect", out, with_text)

@@ -1,0 +1,1 @@
+"""Parts of pages: what is shown of an audited system."""

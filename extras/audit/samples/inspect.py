@@ -1,0 +1,184 @@
+"""Sample format: logs of Inspect AI (``.eval`` and ``.json``), read by its own package."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from midchart.core.cohorts.files import data_error
+from midchart.core.errors import DataError, missing_package
+from midchart.core.storage.archives import UntrustedZip
+from midchart.core.storage.files import copy_regular
+from midchart.core.storage.staging import temporary_folder
+from midchart.extras.audit.samples import SAMPLE_FORMATS
+from midchart.extras.audit.samples.fields import (
+    count_of,
+    ended_of,
+    fields_of,
+    id_of,
+    last_question,
+    messages_of,
+    number_of,
+    prompt_and_answer,
+    steps_of,
+    text_of,
+    texts_of,
+)
+from midchart.extras.audit.samples.files import (
+    LARGEST_DOCUMENT,
+    Trouble,
+    files_of,
+    head_of,
+    place_name,
+    suffix_of,
+)
+from midchart.extras.audit.samples.sample import Message, Sample
+
+_SUFFIXES = (".eval", ".json")
+_MOST_MEMBERS = 500_000
+_MOST_UNPACKED = 64 << 30
+_LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
+"""Inspect's values of scores: correct, incorrect, partial and no answer."""
+
+
+@SAMPLE_FORMATS.register("inspect")
+class InspectSamples:
+    """A log, or the logs in a folder; one sample a question, epoch and log."""
+
+    name, title = "inspect", "log of Inspect AI (.eval, .json)"
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file's name or first bytes are those of a log of Inspect AI."""
+        if path.is_dir():
+            return any(_is_log(file) for file in files_of(path, _SUFFIXES)[:20])
+        return suffix_of(path) in _SUFFIXES and _is_log(path)
+
+    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+        """Raises MissingModel where the package ``inspect_ai`` is not installed."""
+        if importlib.util.find_spec("inspect_ai") is None:
+            raise missing_package("inspect-ai", "inspect")
+        for file in files_of(path, _SUFFIXES):
+            if path.is_dir() and not _is_log(file):
+                continue
+            name = place_name(file, path)
+            try:
+                with temporary_folder() as folder:
+                    copy = _private_copy(file, name, folder)
+                    yield from _log_samples(copy, name, trouble)
+            except DataError as error:
+                trouble(str(error))
+
+
+def _is_log(path: Path) -> bool:
+    head = head_of(path, 1 << 12)
+    if suffix_of(path) == ".eval":
+        return head.startswith(b"PK")
+    return b'"eval"' in head and b'"version"' in head and b'"status"' in head
+
+
+def _private_copy(log: Path, name: str, folder: Path) -> Path:
+    """A copy, held to limits, of a log that another package opens by its name; raises DataError."""
+    path = folder / f"log{log.suffix.lower()}"
+    try:
+        copy_regular(log, path, LARGEST_DOCUMENT if path.suffix == ".json" else _MOST_UNPACKED)
+        if path.suffix == ".eval":
+            with UntrustedZip(path, name) as archive:
+                sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)
+            if max(sizes.values(), default=0) > LARGEST_DOCUMENT:
+                limit = f"holds a file of more than {LARGEST_DOCUMENT >> 20} MB"
+                raise DataError(name, None, limit, "log without images or large attachments")
+    except OSError as error:
+        raise data_error(error, name) from None
+    return path
+
+
+def _log_samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+    log: Any = importlib.import_module("inspect_ai.log")
+    remedy = "open it with `inspect view`, or export it again"
+    try:
+        header: Any = log.read_eval_log(str(path), header_only=True)
+        if path.suffix == ".json":
+            read = iter(log.read_eval_log(str(path), resolve_attachments=True).samples or ())
+            header_samples = None
+        else:
+            header_samples = log.read_eval_log_sample_summaries(str(path))
+            read = iter(())
+    except Exception as error:  # noqa: BLE001 - another package's reader; named in one line
+        raise DataError(name, None, f"cannot be read ({type(error).__name__})", remedy) from None
+    if header_samples is None:
+        for sample in read:
+            yield _sample(sample, header, f"{name}: sample {sample.id} epoch {sample.epoch}")
+        return
+    # Sample by sample: a log may be larger than memory, and one that is damaged costs itself.
+    for summary in header_samples:
+        place = f"{name}: sample {summary.id} epoch {summary.epoch}"
+        try:
+            sample = log.read_eval_log_sample(
+                str(path), id=summary.id, epoch=summary.epoch, resolve_attachments=True
+            )
+        except Exception as error:  # noqa: BLE001 - as above
+            reason = f"cannot be read ({type(error).__name__})"
+            trouble(str(DataError(place, None, reason, remedy)))
+            continue
+        yield _sample(sample, header, place)
+
+
+def _sample(sample: Any, header: Any, place: str) -> Sample:
+    metadata = cast("dict[str, Any]", sample.metadata or {})
+    fields = fields_of(metadata)
+    conversation = _messages(sample.messages)
+    prompt, _ = prompt_and_answer(conversation)
+    asked = sample.input if isinstance(sample.input, str) else _messages(sample.input)
+    prompt = prompt or (messages_of(asked) if isinstance(asked, str) else asked)
+    question = text_of(fields.get("question"))
+    if not question:
+        question = asked if isinstance(asked, str) else last_question(asked)
+    output = sample.output
+    choice = output.choices[0] if output and output.choices else None
+    usage = (sample.model_usage or {}).get(header.eval.model) or (output and output.usage)
+    cost = getattr(usage, "total_cost", None)
+    return Sample(
+        id=f"{header.eval.run_id}/{header.eval.task_id}/{sample.id}/{sample.epoch}",
+        place=place,
+        question=question,
+        answer=choice.message.text if choice else "",
+        patient=id_of(fields.get("patient")),
+        messages=prompt,
+        context=text_of(fields.get("context")),
+        steps=steps_of(fields),
+        options=texts_of(sample.choices),
+        reference=texts_of(sample.target),
+        evidence=texts_of(fields.get("evidence")),
+        model=header.eval.model,
+        task=header.eval.task,
+        scores=_scores(sample.scores or {}),
+        ended=ended_of(choice.stop_reason) if choice else "",
+        input_tokens=count_of(usage.input_tokens) if usage else None,
+        output_tokens=count_of(usage.output_tokens) if usage else None,
+        cost_usd=number_of(cost),
+    )
+
+
+def _messages(messages: Any) -> tuple[Message, ...]:
+    return tuple(Message(one.role, one.text) for one in messages)
+
+
+def _scores(scores: Mapping[str, Any]) -> dict[str, float]:
+    """Values by scorer, those of a scorer with several by ``scorer/name``."""
+    values: dict[str, Any] = {}
+    for name, score in scores.items():
+        if isinstance(score.value, dict):
+            members = cast("dict[str, Any]", score.value)
+            values |= {f"{name}/{part}": value for part, value in members.items()}
+        else:
+            values[name] = score.value
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        known = _LETTERS.get(value) if isinstance(value, str) else None
+        number = number_of(value) if known is None else known
+        if number is not None:
+            numbers[name] = number
+    return numbers

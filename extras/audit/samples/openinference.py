@@ -1,0 +1,674 @@
+"""Sample format: OpenTelemetry spans with OpenInference or GenAI attributes; one sample a trace.
+
+https://arize-ai.github.io/openinference/spec/semantic_conventions.html and
+https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/ name the attributes. Spans come as
+JSON (a list, lines, OTLP, the console exporter's output, Phoenix's answers and tables) or as
+Parquet with a column an attribute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+
+from midchart.core.errors import DataError
+from midchart.extras.audit.samples import SAMPLE_FORMATS
+from midchart.extras.audit.samples.fields import (
+    count_of,
+    ended_of,
+    fields_of,
+    id_of,
+    last_question,
+    messages_of,
+    number_of,
+    text_of,
+    unpacked,
+)
+from midchart.extras.audit.samples.files import (
+    LINES,
+    Trouble,
+    files_of,
+    head_of,
+    listed,
+    objects,
+    parquet_columns,
+    parquet_rows,
+    place_name,
+    suffix_of,
+)
+from midchart.extras.audit.samples.sample import Chunk, Message, Sample, Step
+
+_SUFFIXES = (*LINES, ".json", ".parquet", ".log", ".txt")
+"""Endings of files with spans; the last two of a console exporter's captured output."""
+_TABLE = ".csv"
+MOST_SPANS = 2_000_000
+"""Spans in memory at a time: those of a trace may be anywhere in a file."""
+MOST_PARTS = 10
+"""Parts of an attribute's name between dots."""
+_GENAI_KINDS = {
+    **dict.fromkeys(("chat", "text_completion", "generate_content"), "LLM"),
+    "retrieval": "RETRIEVER",
+}
+"""``gen_ai.operation.name`` → the span kind of OpenInference."""
+_INPUT_FIELDS = (
+    *("question", "query", "user_input", "user_query", "input", "text", "content", "messages"),
+)
+_STANDARD = frozenset({
+    *("input", "output", "llm", "retrieval", "reranker", "embedding", "tool", "gen_ai", "metadata"),
+    *("openinference", "session", "user", "tag", "exception", "http", "db", "server", "graph"),
+})  # fmt: skip
+"""Attributes with a meaning of their own: they name no patient."""
+_LONGEST_ID = 200
+_MOST_LEVELS = 10
+"""Levels of spans in which single questions are looked for."""
+_MOST_NAMES = 5
+"""Levels of an instrumentation's own attributes in which a patient is looked for."""
+
+Tree = dict[str, Any]
+
+
+@dataclass(slots=True)
+class _Call:
+    place: str
+    name: str
+    kind: str
+    parent: str
+    start: int
+    attributes: Tree
+    service: str
+
+
+@dataclass(slots=True)
+class _CallsOfTrace:
+    spans: dict[str, _Call] = field(default_factory=dict[str, _Call])
+
+
+@SAMPLE_FORMATS.register("openinference")
+class OpenInferenceSamples:
+    """Traces of Phoenix, Langfuse, an OpenTelemetry collector or a file exporter."""
+
+    name, title = "openinference", "traces of OpenTelemetry (OpenInference or GenAI attributes)"
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file's columns or first bytes are those of spans."""
+        if path.is_dir():
+            return any(self.recognises(file) for file in files_of(path, _SUFFIXES)[:20])
+        if suffix_of(path) == ".parquet":
+            columns = parquet_columns(path)
+            return "context.trace_id" in columns or {"context", "span_kind"} <= set(columns)
+        head = head_of(path)
+        if suffix_of(path) == _TABLE:
+            return b"context.trace_id" in head.partition(b"\n")[0]
+        names = ("resourceSpans", "resource_spans", "traceId", "trace_id", "context.trace_id")
+        traced = any(f'"{name}"'.encode() in head for name in names)
+        return suffix_of(path) in _SUFFIXES and traced
+
+    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+        """The traces of each file in the order of their first spans in it."""
+        for file in files_of(path, (*_SUFFIXES, _TABLE)):
+            name = place_name(file, path)
+            if path.is_dir() and not self.recognises(file):
+                continue
+            if suffix_of(file) == _TABLE:
+                reason, remedy = "holds spans as CSV, which has no lists", "export Parquet or JSON"
+                trouble(str(DataError(name, None, reason, remedy)))
+            else:
+                yield from _samples(file, name, trouble)
+
+
+def _samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+    traces: dict[str, _CallsOfTrace] = {}
+    number = 0
+    for number, (place, row) in enumerate(_rows(path, name, trouble), 1):
+        if number > MOST_SPANS:
+            limit = f"holds more than {MOST_SPANS:,} spans; the rest is left out"
+            trouble(str(DataError(place, None, limit, "export fewer traces at a time")))
+            break
+        trace, span_id = _identity(row)
+        if not trace:
+            reason = "is no span: it has no trace id"
+            trouble(str(DataError(place, None, reason, "export the spans with their context")))
+            continue
+        spans = traces.setdefault(trace, _CallsOfTrace()).spans
+        spans[span_id or f"span {number}"] = _span(row, place)
+    for trace, one in traces.items():
+        for question in _questions(trace.removeprefix("0x"), one.spans):
+            sample = _sample(question)
+            if sample is None:
+                reason = "has no span with a question, a retrieval or a prompt"
+                place = question.root.place
+                remedy = "record inputs and messages: they are off in some instrumentations"
+                trouble(str(DataError(place, None, f"trace {trace[:40]} {reason}", remedy)))
+            else:
+                yield sample
+
+
+# Spans as files have them.
+
+
+def _rows(path: Path, name: str, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
+    """The spans of a file, whatever lists and objects wrap them."""
+    if suffix_of(path) == ".parquet":
+        yield from parquet_rows(path, name, trouble)
+        return
+    for place, row in objects(path, name, trouble):
+        if "resourceSpans" in row or "resource_spans" in row:
+            yield from _otlp_spans(row, place, trouble)
+            continue
+        wrapped = next((row[n] for n in ("data", "spans") if isinstance(row.get(n), list)), None)
+        if wrapped is None:
+            yield place, row
+        else:
+            yield from listed(cast("list[Any]", wrapped), place, trouble)
+
+
+def _otlp_spans(row: Tree, place: str, trouble: Trouble) -> Iterator[tuple[str, Tree]]:
+    for resource in _objects_in(row, "resourceSpans", "resource_spans"):
+        scopes = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
+        for scope in _objects_in(resource, *scopes):
+            spans = scope.get("spans")
+            if isinstance(spans, list):
+                for each, span in listed(cast("list[Any]", spans), place, trouble):
+                    yield each, {"resource": resource.get("resource"), **span}
+
+
+def _objects_in(row: Tree, *names: str) -> list[Tree]:
+    for name in names:
+        values = row.get(name)
+        if isinstance(values, list):
+            return [one for one in cast("list[Any]", values) if isinstance(one, dict)]
+    return []
+
+
+def _identity(row: Tree) -> tuple[str, str]:
+    """Trace and span id of a span ("" for one that is absent)."""
+    context = cast("Tree", row["context"]) if isinstance(row.get("context"), dict) else {}
+    ids: list[str] = []
+    for snake, camel in (("trace_id", "traceId"), ("span_id", "spanId")):
+        places = (row.get(camel), row.get(snake), row.get(f"context.{snake}"), context.get(snake))
+        ids.append(next(filter(None, map(id_of, places)), ""))
+    return ids[0], ids[1]
+
+
+def _span(row: Tree, place: str) -> _Call:
+    flat = _attributes(row.get("attributes"))
+    flat |= {k.removeprefix("attributes."): v for k, v in row.items() if "attributes." in k[:11]}
+    events = unpacked(row.get("events"))
+    if isinstance(events, list):
+        for event in cast("list[Any]", events):
+            if isinstance(event, dict):
+                members = _attributes(cast("Tree", event).get("attributes"))
+                flat |= {k: v for k, v in members.items() if k.startswith("gen_ai.")}
+    tree = _nested({name: value for name, value in flat.items() if value is not None})
+    stated = id_of(_at(tree, "openinference.span.kind") or row.get("span_kind"))
+    operation = id_of(_at(tree, "gen_ai.operation.name"))
+    kind = stated.upper() or _GENAI_KINDS.get(operation, "")
+    parents = (row.get("parentSpanId"), row.get("parent_id"), row.get("parent_span_id"))
+    times = (row.get(n) for n in ("startTimeUnixNano", "start_time", "start_time_unix_nano"))
+    resource = row.get("resource")
+    service = _service(cast("Tree", resource)) if isinstance(resource, dict) else ""
+    return _Call(
+        place,
+        id_of(row.get("name")),
+        kind,
+        next(filter(None, map(id_of, parents)), ""),
+        _nanoseconds(next((one for one in times if one is not None), None)),
+        tree,
+        service,
+    )
+
+
+def _service(resource: Tree) -> str:
+    """The name of the service that a span is of; "" where it was not given one."""
+    name = id_of(_attributes(resource.get("attributes")).get("service.name"))
+    return "" if name.startswith("unknown_service") else name
+
+
+def _attributes(value: Any) -> Tree:
+    """The attributes of a span by name: an object, or OTLP's list of keys and values."""
+    value = unpacked(value)
+    if isinstance(value, dict):
+        return dict(cast("Tree", value))
+    if not isinstance(value, list):
+        return {}
+    pairs = (cast("Tree", one) for one in cast("list[Any]", value) if isinstance(one, dict))
+    return {id_of(pair.get("key")): _otlp_value(pair.get("value")) for pair in pairs}
+
+
+def _otlp_value(value: Any) -> Any:
+    """The value of an ``AnyValue`` of OTLP."""
+    if not isinstance(value, dict):
+        return value
+    for name, one in cast("Tree", value).items():
+        if name in ("arrayValue", "array_value"):
+            values = cast("Tree", one).get("values") if isinstance(one, dict) else None
+            listed_values = cast("list[Any]", values) if isinstance(values, list) else []
+            return [_otlp_value(part) for part in listed_values]
+        if name in ("kvlistValue", "kvlist_value"):
+            return _attributes(cast("Tree", one).get("values") if isinstance(one, dict) else None)
+        return one
+    return None
+
+
+def _nested(flat: Mapping[str, Any]) -> Tree:
+    """Attributes with dots in their names as nested objects; a name that is too long stays."""
+    tree: Tree = {}
+    for name, value in flat.items():
+        parts = name.split(".")
+        if len(parts) > MOST_PARTS:
+            parts = [name]
+        node = tree
+        for part in parts[:-1]:
+            below = node.get(part)
+            if not isinstance(below, dict):
+                below = node[part] = {} if below is None else {"": below}
+            node = cast("Tree", below)
+        there = node.get(parts[-1])
+        inner = _inner(value)
+        if isinstance(there, dict) and isinstance(inner, dict):
+            _merge(cast("Tree", there), cast("Tree", inner))
+        elif isinstance(there, dict):
+            cast("Tree", there)[""] = inner
+        else:
+            node[parts[-1]] = inner
+    return tree
+
+
+def _inner(value: Any) -> Any:
+    """An attribute's value with the dotted names inside it nested too."""
+    if isinstance(value, dict):
+        return _nested(cast("Tree", value))
+    if isinstance(value, list):
+        return [_inner(one) for one in cast("list[Any]", value)]
+    return value
+
+
+def _merge(into: Tree, other: Tree) -> None:
+    for name, value in other.items():
+        there = into.get(name)
+        if isinstance(there, dict) and isinstance(value, dict):
+            _merge(cast("Tree", there), cast("Tree", value))
+        elif name not in into:
+            into[name] = value
+
+
+def _nanoseconds(value: Any) -> int:
+    """A span's start as nanoseconds since 1970; 0 where it is not stated."""
+    if isinstance(value, datetime):
+        moment = value
+    elif isinstance(value, int) and not isinstance(value, bool):
+        return value
+    elif isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 25:
+        return int(value)
+    else:
+        try:
+            moment = datetime.fromisoformat(text_of(value))
+        except ValueError:
+            return 0
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+    return (since.days * 86_400 + since.seconds) * 10**9 + since.microseconds * 1000
+
+
+# What the spans of a trace say.
+
+
+def _at(tree: Any, name: str) -> Any:
+    """The value below a dotted name; None where there is none."""
+    for part in name.split("."):
+        if not isinstance(tree, dict):
+            return None
+        tree = cast("Tree", tree).get(part)
+    if isinstance(tree, dict) and "" in tree:
+        return cast("Tree", tree)[""]
+    return tree
+
+
+def _items(value: Any) -> list[Any]:
+    """The items of a list, also one that is written with an index in each name."""
+    value = unpacked(value)
+    if isinstance(value, dict):
+        members = cast("Tree", value)
+        numbered = [(int(k), v) for k, v in members.items() if k.isdecimal() and len(k) < 10]
+        return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+@dataclass(frozen=True, slots=True)
+class _AskedCalls:
+    """The spans of one question in the order of their start, the ``root`` among them, and those
+    above it, the nearest first."""
+
+    id: str
+    root: _Call
+    spans: Sequence[_Call]
+    above: Sequence[_Call] = ()
+
+
+def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_AskedCalls]:
+    """The questions of a trace: one, but where a span that states none has several of the same
+    name below it that each state one and ask a model (a loop over questions in one trace)."""
+    below: dict[str, list[str]] = {}
+    for id, span in spans.items():
+        below.setdefault(span.parent if span.parent in spans else "", []).append(id)
+    parts = _parts(spans, below)
+    if len(parts) < 2:
+        calls = sorted(spans.values(), key=lambda span: span.start)
+        roots = [span for span in calls if span.parent not in spans] or calls
+        return [_AskedCalls(trace, roots[0], calls)]
+    questions: list[_AskedCalls] = []
+    for id in sorted(parts, key=lambda id: spans[id].start):
+        inside = [spans[one] for one in _below(id, below)]
+        above: list[_Call] = []
+        parent = spans[id].parent
+        while parent in spans:
+            above.append(spans[parent])
+            parent = spans[parent].parent
+        calls = sorted(inside, key=lambda span: span.start)
+        questions.append(_AskedCalls(f"{trace}/{id.removeprefix('0x')}", spans[id], calls, above))
+    return questions
+
+
+def _below(id: str, below: Mapping[str, Sequence[str]]) -> list[str]:
+    """A span and all spans below it, each before those below it."""
+    order = [id]
+    for one in order:
+        order.extend(below.get(one, ()))
+    return order
+
+
+def _parts(spans: Mapping[str, _Call], below: Mapping[str, Sequence[str]]) -> list[str]:
+    """The spans of single questions, where a trace has several; none else."""
+    level = {"": 0}
+    order = _below("", below)
+    for id in order:
+        level.update(dict.fromkeys(below.get(id, ()), level[id] + 1))
+    asks: set[str] = set()  # spans in or below which a model is called
+    parts: dict[str, list[str]] = {}
+    for id in reversed(order):
+        inner = [one for one in below.get(id, ()) if one in asks]
+        if id and (inner or _is_model(spans[id])):
+            asks.add(id)
+        several: list[str] = []
+        if level[id] <= _MOST_LEVELS:
+            several = [part for one in inner for part in parts[one]]
+        if not _are_questions(several, spans, spans.get(id)):
+            several = [id] if id else []
+        parts[id] = several
+    return parts[""]
+
+
+def _is_model(span: _Call) -> bool:
+    return span.kind == "LLM" or bool(_model(span))
+
+
+def _states_question(span: _Call) -> bool:
+    """Whether a span's input is a question; a list of texts is not one."""
+    value = unpacked(_first(span.attributes, "input.value", "traceloop.entity.input"))
+    texts = isinstance(value, list) and all(isinstance(v, str) for v in cast("list[Any]", value))
+    return not texts and bool(_input(span.attributes))
+
+
+def _are_questions(ids: Sequence[str], spans: Mapping[str, _Call], above: _Call | None) -> bool:
+    """Whether spans are the same work on questions that differ, in words or in the patient.
+
+    Those below a span that states a question (``above``) are its parts, unless of several patients.
+    """
+    calls = [spans[id] for id in ids]
+    if len({(span.name, span.kind) for span in calls}) != 1 or _is_model(calls[0]):
+        return False
+    asked = {(_input(span.attributes), _patient([span])) for span in calls}
+    if len(asked) < 2 or not all(map(_states_question, calls)):
+        return False
+    patients = {patient for _, patient in asked if patient}
+    return len(patients) > 1 or above is None or not _states_question(above)
+
+
+def _sample(question: _AskedCalls) -> Sample | None:
+    root, spans = question.root, question.spans
+    models = [span for span in spans if _is_model(span)]
+    last = _answering(models, unpacked(_at(root.attributes, "output.value")))
+    messages = _prompt(last.attributes) if last else ()
+    steps = _steps(spans)
+    text = _input(root.attributes)
+    for span in spans if not text else ():
+        text = text or (_query(span) if span.kind in ("RETRIEVER", "RERANKER") else "")
+    text = text or last_question(messages)
+    if not text and not messages and not steps:
+        return None
+    answer = _answer(last.attributes) if last else ""
+    answer = answer or text_of(unpacked(_at(root.attributes, "output.value")))
+    usage = last.attributes if last else {}
+    system = id_of(_first(root.attributes, "agent.name", "gen_ai.agent.name"))
+    return Sample(
+        id=question.id,
+        place=root.place,
+        question=text,
+        answer=answer,
+        patient=_patient([root, *spans, *question.above]),
+        messages=messages,
+        steps=steps,
+        model=_model(last) if last else "",
+        system=system or root.service,
+        ended=_ended(usage),
+        input_tokens=count_of(_first(usage, "llm.token_count.prompt", "gen_ai.usage.input_tokens")),
+        output_tokens=count_of(
+            _first(usage, "llm.token_count.completion", "gen_ai.usage.output_tokens")
+        ),
+        cost_usd=number_of(_first(usage, "llm.cost.total", "gen_ai.usage.cost")),
+    )
+
+
+def _answering(models: Sequence[_Call], output: Any) -> _Call | None:
+    """The last call whose answer is in the question's output, else the last that has a prompt: a
+    check of the answer, a title or a summary may come after it."""
+    if not models:
+        return None
+    texts = {" ".join(text.split()) for text in _texts_in(output)} - {""}
+    for span in reversed(models):
+        if " ".join(_answer(span.attributes).split()) in texts:
+            return span
+    return next((one for one in reversed(models) if _prompt(one.attributes)), models[-1])
+
+
+def _texts_in(value: Any) -> Iterator[str]:
+    """The texts in a JSON value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        members = cast("Tree", value).values() if isinstance(value, dict) else value
+        for one in cast("Iterable[Any]", members):
+            yield from _texts_in(one)
+
+
+def _first(tree: Tree, *names: str) -> Any:
+    values = (_at(tree, name) for name in names)
+    return next((value for value in values if value is not None), None)
+
+
+def _model(span: _Call) -> str:
+    if span.kind not in ("", "LLM"):
+        return ""
+    names = ("llm.model_name", "gen_ai.response.model", "gen_ai.request.model")
+    return id_of(_first(span.attributes, *names))
+
+
+def _input(tree: Tree) -> str:
+    """The question in a span's input: its text, or that of a known field of a JSON object."""
+    value = unpacked(_first(tree, "input.value", "traceloop.entity.input"))
+    if isinstance(value, dict):
+        members = cast("Tree", value)
+        for name in _INPUT_FIELDS:
+            one = members.get(name)
+            if text := last_question(messages_of(one)) if one else "":
+                return text
+        return ""
+    if isinstance(value, list):
+        return last_question(messages_of(cast("list[Any]", value)))
+    return text_of(value)
+
+
+def _query(span: _Call) -> str:
+    names = ("reranker.query", "gen_ai.retrieval.query.text")
+    return text_of(_first(span.attributes, *names)) or _input(span.attributes)
+
+
+def _steps(spans: Sequence[_Call]) -> tuple[Step, ...]:
+    """What was retrieved and what was kept after reranking, in order.
+
+    Of rerankers one after another the last counts; those of several rounds of retrieval are one
+    step, as each keeps what its round brought.
+    """
+    steps: list[Step] = []
+    selected: list[tuple[Chunk, ...]] = []
+    fresh = True
+    for span in spans:
+        to_rerank, reranked, retrieved = (
+            tuple(map(_chunk, _items(_first(span.attributes, *names)))) for names in _DOCUMENTS
+        )
+        if to_rerank and not steps:  # what a reranker was given, where no span retrieves it
+            steps.append(Step("retrieved", to_rerank))
+        if reranked:
+            if not fresh and selected:
+                selected.pop()
+            selected.append(reranked)
+            fresh = False
+        elif retrieved:
+            steps.append(Step("retrieved", retrieved))
+            fresh = True
+    if selected:
+        steps.append(Step("reranked", tuple(chunk for chunks in selected for chunk in chunks)))
+    return tuple(steps)
+
+
+_DOCUMENTS = (
+    ("reranker.input_documents",),
+    ("reranker.output_documents",),
+    ("retrieval.documents", "gen_ai.retrieval.documents"),
+)
+
+
+def _chunk(value: Any) -> Chunk:
+    value = unpacked(value)
+    if not isinstance(value, dict):
+        return Chunk(text_of(value))
+    members = cast("Tree", value)
+    inner = members.get("document")
+    members = cast("Tree", inner) if isinstance(inner, dict) else members
+    score = number_of(members.get("score"))
+    return Chunk(text_of(members), id_of(members.get("id")), score)
+
+
+def _prompt(tree: Tree) -> tuple[Message, ...]:
+    """The messages of a model's span, as the model got them."""
+    listed_messages = _items(_at(tree, "llm.input_messages"))
+    if not listed_messages:
+        listed_messages = _items(_at(tree, "gen_ai.input.messages")) or _items(
+            _at(tree, "gen_ai.prompt")
+        )
+        instructions = text_of(unpacked(_at(tree, "gen_ai.system_instructions")))
+        if instructions:
+            listed_messages = [{"role": "system", "content": instructions}, *listed_messages]
+    if listed_messages:
+        return tuple(_message(one) for one in listed_messages)
+    prompts = _items(_at(tree, "llm.prompts"))
+    value = prompts[0] if prompts else _at(tree, "gen_ai.prompt")
+    if isinstance(value, dict):
+        value = _at(value, "prompt.text")
+    value = value if value is not None else _at(tree, "input.value")
+    return messages_of(value)
+
+
+def _message(value: Any) -> Message:
+    value = unpacked(value)
+    if not isinstance(value, dict):
+        return Message("user", text_of(value))
+    members = cast("Tree", value)
+    inner = members.get("message")
+    members = cast("Tree", inner) if isinstance(inner, dict) else members
+    text = text_of(unpacked(members.get("content"))) or text_of(members.get("parts"))
+    if not text:
+        parts = [_at(part, "message_content.text") for part in _items(members.get("contents"))]
+        text = "\n".join(filter(None, map(text_of, parts)))
+    role = id_of(members.get("role")).lower() or "user"
+    return Message(role, text)
+
+
+def _answer(tree: Tree) -> str:
+    names = ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
+    for name in names:
+        listed_messages = _items(_at(tree, name))
+        if texts := [text for one in listed_messages if (text := _message(one).text)]:
+            return texts[-1]
+    choices = _items(_at(tree, "llm.choices"))
+    if choices and (text := text_of(_at(choices[0], "completion.text"))):
+        return text
+    return text_of(unpacked(_first(tree, "gen_ai.completion", "output.value")))
+
+
+def _ended(tree: Tree) -> str:
+    names = ("llm.finish_reason", "llm.output_messages.0.message.finish_reason")
+    reason = _first(tree, *names, "gen_ai.response.finish_reasons")
+    if reason is None:
+        outputs = [
+            *_items(_at(tree, "gen_ai.output.messages")),
+            *_items(_at(tree, "gen_ai.completion")),
+        ]
+        reason = next((_at(one, "finish_reason") for one in reversed(outputs)), None)
+    return ended_of(unpacked(reason))
+
+
+def _patient(spans: Sequence[_Call]) -> str:
+    """The patient whom the first span names that names one, in metadata, an attribute or its
+    input; else the one patient of all documents; else the session.
+
+    ``user.id`` is who asks, so it is not taken for the patient.
+    """
+    for span in spans:
+        tree = span.attributes
+        stated = (_at(tree, "metadata"), _custom_attributes(tree), _at(tree, "input.value"))
+        for members in (*stated, _at(tree, "llm.prompt_template.variables")):
+            if patient := _named_patient(unpacked(members)):
+                return patient
+    names = {_named_patient(one) for span in spans for one in _document_facts(span.attributes)}
+    if len(names) == 1 and (patient := names.pop()):
+        return patient
+    sessions = ("session.id", "gen_ai.conversation.id")
+    return next(filter(None, (id_of(_first(span.attributes, *sessions)) for span in spans)), "")
+
+
+def _custom_attributes(tree: Tree) -> Tree:
+    """The attributes outside the semantic conventions, whose names the program chose."""
+    return {name: value for name, value in tree.items() if name not in _STANDARD}
+
+
+def _named_patient(members: Any, deeper: int = _MOST_NAMES) -> str:
+    """The patient in an object's fields or those of objects in it: an id, an object with one, or a
+    FHIR reference."""
+    if not isinstance(members, dict):
+        return ""
+    tree = cast("Tree", members)
+    stated = fields_of(tree).get("patient", tree.get("subject"))
+    if isinstance(stated, dict):
+        within = cast("Tree", stated)
+        values = (within.get(name) for name in ("id", "identifier", "mrn", "reference", ""))
+        stated = next((one for one in values if one is not None), None)
+    if (patient := id_of(stated)) and len(patient) <= _LONGEST_ID and "\n" not in patient:
+        return patient  # else it is the text of a chart
+    if not deeper:
+        return ""
+    inner = (_named_patient(value, deeper - 1) for value in tree.values())
+    return next(filter(None, inner), "")
+
+
+def _document_facts(tree: Tree) -> list[Any]:
+    """The metadata of a span's documents that have some."""
+    documents = [one for names in _DOCUMENTS for one in _items(_first(tree, *names))]
+    facts: list[Any] = []
+    for one in map(unpacked, documents):
+        inner = _at(one, "document") if isinstance(one, dict) else None
+        facts.append(unpacked(_at(inner if isinstance(inner, dict) else one, "metadata")))
+    return [one for one in facts if one]

@@ -1,0 +1,204 @@
+"""Sample format: tables of questions and answers (CSV, TSV, JSON Lines, JSON, Parquet)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from midchart.core.cohorts.files import LoadLog, check_file
+from midchart.core.cohorts.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    apostrophe_columns,
+    read_any_text,
+    read_head,
+    table_rows,
+    without_apostrophes,
+)
+from midchart.core.errors import DataError, one_line
+from midchart.extras.audit.samples import SAMPLE_FORMATS
+from midchart.extras.audit.samples.fields import (
+    COLUMNS,
+    count_of,
+    ended_of,
+    fields_of,
+    id_of,
+    last_question,
+    messages_of,
+    number_of,
+    prompt_and_answer,
+    scores_of,
+    steps_of,
+    text_of,
+    texts_of,
+    unpacked,
+)
+from midchart.extras.audit.samples.files import (
+    LARGEST_DOCUMENT,
+    LINES,
+    Objects,
+    Trouble,
+    document,
+    files_of,
+    first_object,
+    listed,
+    objects,
+    parquet_columns,
+    parquet_rows,
+    place_name,
+    suffix_of,
+)
+from midchart.extras.audit.samples.sample import Sample
+
+_SUFFIXES = (".csv", ".tsv", ".psv", *LINES, ".json", ".parquet")
+_ASKED = {"question", "prompt"}
+_REST = {"answer", "context", "prompt", "retrieved", "reranked"}
+
+
+@SAMPLE_FORMATS.register("table")
+class TableSamples:
+    """One row a question; columns may have the names of RAGAS, DeepEval or OpenAI's messages."""
+
+    name, title = "table", "table of questions and answers (CSV, TSV, JSON, JSON Lines, Parquet)"
+
+    def recognises(self, path: Path) -> bool:
+        """Whether the columns of a table have a question or prompt, and what was made of it."""
+        if path.is_dir() or suffix_of(path) not in _SUFFIXES:
+            return False
+        try:
+            fields = fields_of(dict.fromkeys(_columns(path), "x")).keys()
+        except (DataError, *DAMAGED_FILE):
+            return False
+        return bool(fields & _ASKED) and bool(fields & _REST)
+
+    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+        """The rows of a file, or of the tables in a folder."""
+        for file in files_of(path, _SUFFIXES):
+            name = place_name(file, path)
+            for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+                sample = sample_of(row, place, str(number))
+                if sample is None:
+                    reason = "has neither a question nor a prompt"
+                    remedy = f"name its column as one of {', '.join(sorted(_ASKED))}"
+                    trouble(str(DataError(place, None, reason, remedy)))
+                else:
+                    yield sample
+
+
+def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
+    """A row as a sample, by its columns' names; None where nothing was asked.
+
+    ``number``: its identifier where it has none.
+    """
+    fields = fields_of(row)
+    messages = messages_of(fields.get("prompt"))
+    question, answer = text_of(fields.get("question")), text_of(fields.get("answer"))
+    turns = unpacked(fields.get("question"))
+    if isinstance(turns, list) and not messages:  # RAGAS: a conversation as the input
+        messages = messages_of(turns)
+        question = last_question(messages)
+    if not answer:
+        messages, answer = prompt_and_answer(messages)
+    if not question and not messages:
+        return None
+    context = unpacked(fields.get("context"))
+    steps = steps_of(fields)
+    if isinstance(context, list):
+        steps = steps or steps_of({"retrieved": cast("list[Any]", context)})
+        context = "\n\n".join(texts_of(cast("list[Any]", context)))
+    return Sample(
+        id=id_of(fields.get("id")) or number,
+        place=place,
+        question=question,
+        answer=answer,
+        messages=messages,
+        context=text_of(context),
+        steps=steps,
+        scores=scores_of(row),
+        **{name: _READ[name](value) for name, value in fields.items() if name in _READ},
+    )
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("patient", "system", "model", "task"), id_of),
+    **dict.fromkeys(("options", "reference", "evidence"), texts_of),
+    "ended": ended_of,
+    **dict.fromkeys(("input_tokens", "output_tokens"), count_of),
+    "cost_usd": number_of,
+}
+"""Field of a sample → the function that reads its value, for fields that depend on no other."""
+
+
+def _columns(path: Path) -> list[str]:
+    """The columns of a table, by its header or its first object; raises DataError."""
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        return parquet_columns(path)
+    if delimiter := DELIMITERS.get(suffix[1:]):
+        return read_head(path, delimiter, list(COLUMNS)).header
+    if suffix in LINES:
+        return list(first_object(path))
+    value = document(path, path.name)
+    if isinstance(value, dict):
+        value = _list_in(cast("dict[str, Any]", value))
+    value = value[0] if isinstance(value, list) and value else None
+    return list(cast("dict[str, Any]", value)) if isinstance(value, dict) else []
+
+
+def _list_in(members: Mapping[str, Any]) -> list[Any] | None:
+    """The rows of an object that wraps them: ``{"samples": [...]}``."""
+    names = ("samples", "data", "rows", "examples", "results")
+    values = (members.get(name) for name in names)
+    return next((cast("list[Any]", one) for one in values if isinstance(one, list)), None)
+
+
+def _rows(path: Path, name: str, trouble: Trouble) -> Objects:
+    suffix = suffix_of(path)
+    if suffix == ".parquet":
+        yield from parquet_rows(path, name, trouble)
+    elif delimiter := DELIMITERS.get(suffix[1:]):
+        yield from _delimited_rows(path, name, delimiter, trouble)
+    else:
+        for place, row in objects(path, name, trouble):
+            wrapped = None if fields_of(row).keys() & _ASKED else _list_in(row)
+            if wrapped is None:
+                yield place, row
+            else:
+                yield from listed(wrapped, name, trouble)
+
+
+def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> Objects:
+    log = _TroubleLog(trouble=trouble)
+    try:
+        check_file(path, LARGEST_DOCUMENT)
+    except OSError:
+        limit = f"is no file, or a table of more than {LARGEST_DOCUMENT >> 20} MB"
+        trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
+        return
+    try:
+        text = read_any_text(path, name, log)
+        header, rows = table_rows(text, name, log, delimiter)
+        quoted: Collection[int] = ()
+        if "'" in text:  # may quote a column, which all its rows decide
+            looked = _TroubleLog(trouble=lambda line: None)
+            every = (cells for _, cells in table_rows(text, name, looked, delimiter)[1])
+            quoted = apostrophe_columns(header, every)
+        for line, cells in rows:
+            for column in quoted:
+                cells[column] = without_apostrophes(cells[column])
+            yield f"{name}:{line}", dict(zip(header, cells, strict=True))
+    except DataError as error:
+        trouble(str(error))
+
+
+@dataclass(frozen=True, slots=True)
+class _TroubleLog(LoadLog):
+    """A log of a table of which each part that is left out is a trouble."""
+
+    trouble: Trouble = field(kw_only=True)
+
+    def skip(self, file: str, line: int | None, reason: str) -> None:
+        """Report a part of the table that is left out."""
+        self.trouble(str(DataError(one_line(file), line, one_line(reason))))

@@ -1,0 +1,429 @@
+"""The audit of systems with known losses says what they lost, and names what it could not join."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from midchart.core import api
+from midchart.core import config as settings
+from midchart.core.cli import main
+from midchart.core.cohorts.gold import gold_under
+from midchart.core.errors import MidchartError
+from midchart.core.loaders.open import open_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.results.items import rows
+from midchart.core.text import event_text, sentences
+from midchart.core.text.evidence import gold_sentence_ids
+from midchart.extras.audit.audited_prompt import audited_prompt
+from midchart.extras.audit.joining import Comparison
+from midchart.extras.audit.samples.open import read_samples
+from tests.extras.audit.audited_systems import (
+    Losses,
+    as_spans,
+    outcomes,
+    questions_of,
+    write_log,
+)
+from tests.support.run_helpers import finished_run, workspace_at
+
+STEPS = ("retrieved", "reranked", "prompt")
+LOSSY = Losses(retrieval=0.3, middle=0.6, reranking=0.2, sentences=10, shuffled=True, foreign=1,
+               invented=1)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """A workspace with a small demo cohort, and the cohort with its evidence located."""
+    with workspace_at(tmp_path_factory.mktemp("audit")) as home:
+        api.prepare_demo(patients=8, events_per_patient=80)
+        path = home / "data" / "cohorts" / "demo"
+        yield path, gold_under(open_cohort(str(path)), Protocol())
+
+
+def audit(path, log, **fields) -> str:
+    return finished_run(
+        {"name": "audited", "kind": "audit", "data": str(path), "log": str(log),
+         "judges": ["exact_else_overlap"], "arms": ["bm25"], **fields}
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def lossy(demo, tmp_path_factory):
+    """A run on the log of a lossy system, and what it lost."""
+    path, cohort = demo
+    log = tmp_path_factory.mktemp("log") / "answers.jsonl"
+    truth = write_log(cohort, questions_of(cohort), LOSSY, log, np.random.default_rng(1))
+    return audit(path, log), truth
+
+
+def test_each_question_has_its_evidence_where_the_system_had_it(lossy):
+    run, truth = lossy
+    systems = {row["instruction"]: row for row in rows(run, "audited") if row["role"] == "system"}
+    assert systems.keys() == truth.parts.keys()
+    for step in STEPS:
+        for every, column in ((False, step), (True, f"{step}_all")):
+            expected = outcomes(truth, step, every)
+            assert {id: systems[id][column] for id in expected} == expected, column
+    lost = [sum(not v for v in outcomes(truth, step, True).values()) for step in STEPS]
+    assert 0 < lost[0] < lost[1] < lost[2], "every step of the simulated system loses some"
+
+
+@pytest.mark.parametrize("with_text", [True, False])
+def test_an_export_of_an_audit_is_taken_elsewhere(lossy, tmp_path, monkeypatch, with_text):
+    run, _ = lossy
+    items = api.report(run)["items"]
+    api.export_run(run, tmp_path / "out", with_text, rows_only=True)
+    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
+    assert api.import_run(tmp_path / "out")["run"] == run
+    assert api.report(run)["items"] == items
+
+
+def test_the_ledger_and_its_conclusion_count_these_losses(lossy):
+    run, truth = lossy
+    report = api.report(run)
+    ledger = {
+        row["step"]: row for row in report["tables"]["ledger"]
+        if (row["role"], row["criterion"], row["band"]) == ("system", "all pieces", "overall")
+    }  # fmt: skip
+    hits = [sum(outcomes(truth, step, True).values()) for step in STEPS]
+    assert [ledger[step]["hits"] for step in STEPS] == hits
+    assert [ledger[step]["lost"] for step in STEPS] == [
+        len(truth.parts) - hits[0], hits[0] - hits[1], hits[1] - hits[2],
+    ]  # fmt: skip
+    losses = [ledger[step]["lost"] for step in (*STEPS, "read")]
+    assert f"({max(losses):,})" in report["conclusion"]["headline"]
+    assert ledger["prompt"]["chance"] < ledger["prompt"]["share"]
+
+
+def test_foreign_invented_and_own_lines_are_told_apart(lossy):
+    run, _ = lossy
+    systems = [row for row in rows(run, "audited") if row["role"] == "system"]
+    assert all(row["foreign_tokens"] >= 9 for row in systems), "each prompt has an invented line"
+    assert sum(row["other_patient_tokens"] > 0 for row in systems) > len(systems) / 3
+    assert all(row["frame_tokens"] >= 10 for row in systems), "two lines of the system's own"
+    assert all(row["record_tokens"] > row["changed_tokens"] for row in systems)
+
+
+def test_an_arm_has_as_many_tokens_as_the_prompt(lossy):
+    run, _ = lossy
+    pairs: dict[str, dict[str, int]] = {}
+    for row in rows(run, "audited"):
+        pairs.setdefault(row["instruction"], {})[row["role"]] = row["context_tokens"]
+    assert all(pair["arm"] <= pair["system"] for pair in pairs.values())
+    assert any(pair["arm"] > 0.6 * pair["system"] for pair in pairs.values())
+
+
+def test_traces_of_a_system_give_the_ledger_of_its_table(demo, lossy, tmp_path):
+    path, cohort = demo
+    table, traces = tmp_path / "answers.jsonl", tmp_path / "spans.jsonl"
+    write_log(cohort, questions_of(cohort), LOSSY, table, np.random.default_rng(1))
+    as_spans(table, traces)
+    shown = ("criterion", "step", "band", "n", "hits", "lost")
+    of_table, of_traces = (
+        [
+            {name: row[name] for name in shown}
+            for row in api.report(run)["tables"]["ledger"]
+            if row["role"] == "system"
+        ]
+        for run in (lossy[0], audit(path, traces, arms=[]))
+    )
+    assert of_traces == of_table
+
+
+def test_an_export_without_text_has_the_same_figures(demo, lossy, tmp_path):
+    run = lossy[0]
+    tables = api.report(run)["tables"]
+    assert tables["prompts"][0]["altered"] > 0
+    assert api.export_run(run, tmp_path / "out", with_text=False)["with_text"] is False
+    columns = {row[0] for row in duckdb.sql(
+        f"DESCRIBE SELECT * FROM '{tmp_path}/out/items/audited.parquet'"
+    ).fetchall()}  # fmt: skip
+    assert columns.isdisjoint({"question", "answer", "place", "altered"})
+    with workspace_at(tmp_path / "other"):
+        api.import_run(tmp_path / "out")
+        brought = api.report(run)["tables"]
+    without = {"question", "place"}
+    for name in tables:
+        assert [
+            {column: row[column] for column in row if column not in without}
+            for row in brought[name]
+        ] == [
+            {column: row[column] for column in row if column not in without} for row in tables[name]
+        ], name
+
+
+def test_samples_without_a_name_are_joined_by_their_text(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "nameless.jsonl"
+    asked = questions_of(cohort)
+    losses = Losses(fillers=30)
+    write_log(cohort, asked, losses, log, np.random.default_rng(2), named=False)
+    run = audit(path, log, arms=[])
+    joined = {row["instruction"]: row["record"] for row in rows(run, "audited")}
+    records = {question.id: question.record_id for question in asked}
+    assert len(joined) > 0.9 * len(records)
+    assert all(records[id] == record for id, record in joined.items())
+
+
+def test_what_joins_no_record_is_named_and_the_rest_is_audited(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "mixed.jsonl"
+    write_log(cohort, questions_of(cohort)[:3], Losses(), log, np.random.default_rng(3))
+    stranger = {"patient": "nobody", "question": "Which drug?", "context": "x", "answer": "y"}
+    log.write_text(log.read_text() + "\n" + json.dumps(stranger) + "\n{broken")
+    report = api.report(audit(path, log, arms=[]))
+    assert report["items"]["done"] == 3
+    assert any("mixed.jsonl:4" in line and "no single record" in line for line in
+               report["warnings"])  # fmt: skip
+    assert any("mixed.jsonl:5" in line for line in report["warnings"])
+
+
+def test_a_log_of_nobody_in_the_cohort_is_refused_in_one_line(demo, tmp_path):
+    path, _ = demo
+    log = tmp_path / "strangers.csv"
+    log.write_text("patient,question,context,answer\nnobody,Which drug?,none,none\n")
+    with pytest.raises(MidchartError, match=r"strangers\.csv.*belongs to a record") as refusal:
+        audit(path, log)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_table_of_ids_joins_other_names(demo, tmp_path):
+    path, cohort = demo
+    question = questions_of(cohort)[0]
+    log, ids = tmp_path / "renamed.csv", tmp_path / "ids.csv"
+    log.write_text(f'patient,question,context,answer\nMRN-1,"{question.question}",none,none\n')
+    ids.write_text(f"MRN-1,{question.record_id}\n")
+    [row] = rows(audit(path, log, ids=str(ids), arms=[]), "audited")
+    assert (row["record"], row["evidence_from"]) == (question.record_id, "cohort")
+
+
+def test_an_id_of_the_log_that_equals_another_questions_takes_nothing_of_it(demo, tmp_path):
+    path, cohort = demo
+    taken = questions_of(cohort)[0]
+    record = next(id for id in cohort.records if id != taken.record_id)
+    log = tmp_path / "ids.jsonl"
+    line = {"id": taken.id, "patient": record, "question": "What else?", "context": "x y",
+            "answer": "Nothing."}  # fmt: skip
+    log.write_text(json.dumps(line))
+    [row] = rows(audit(path, log, arms=[]), "audited")
+    assert (row["record"], row["instruction"]) == (record, taken.id)
+    assert row["evidence_from"] is row["evidence_pieces"] is row["own_question"] is None
+    assert row["judged"] is None
+
+
+def test_without_known_evidence_the_conclusion_says_what_prompts_are_made_of(demo, tmp_path):
+    path, cohort = demo
+    record = next(iter(cohort.records))
+    text = event_text(next(e for e in cohort.records[record].events if len(e.text) > 200))
+    log = tmp_path / "new.jsonl"
+    line = {"patient": record, "question": "What else?", "context": text, "answer": "Nothing."}
+    log.write_text(json.dumps(line))
+    report = api.report(audit(path, log, arms=[]))
+    assert report["conclusion"]["headline"].endswith(
+        "no evidence is known, so no loss; 100 % of the prompts' text is the patient's record "
+        "(1 prompt)."
+    )
+
+
+def test_the_log_is_compared_with_the_records_once(demo, tmp_path):
+    _, cohort = demo
+    log = tmp_path / "compared.jsonl"
+    write_log(cohort, questions_of(cohort)[:5], LOSSY, log, np.random.default_rng(8))
+    samples = list(read_samples(log, str))
+    compared: list[int] = []
+
+    def shingles():
+        compared.append(0)
+        comparison = Comparison(samples, cohort)
+        return comparison.shingles(lambda done, n: compared.__setitem__(-1, done + 1)).state()
+
+    before = {*(settings.cache_folder() / "compared").glob("*")}
+    first, again = shingles(), shingles()
+    assert compared == [len(cohort.records), 0]
+    assert all(map(np.array_equal, first, again))
+    [file] = {*(settings.cache_folder() / "compared").glob("*")} - before
+    file.write_bytes(file.read_bytes()[:50])
+    damaged = shingles()
+    assert compared == [len(cohort.records), 0, len(cohort.records)]
+    assert all(map(np.array_equal, first, damaged))
+
+
+def test_a_log_without_a_systems_name_is_told_apart_by_its_models(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "models.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(9))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    models = ["one", "two", "", "two"]
+    named = [{**line, "model": model} for line, model in zip(lines, models, strict=True)]
+    log.write_text("\n".join(map(json.dumps, named)))
+    run = audit(path, log, arms=[])
+    sources = [row["source"] for row in rows(run, "audited")]
+    assert sorted(sources) == ["one", "system", "two", "two"]
+    ledger = api.report(run)["tables"]["ledger"]
+    of = ("prompt", "any piece", "overall")
+    n = {
+        row["source"]: row["n"]
+        for row in ledger
+        if (row["step"], row["criterion"], row["band"]) == of
+    }
+    assert n == {"one": 1, "system": 1, "two": 2}
+
+
+NOTEBOOK = Path(__file__).with_name("logs") / "notebook"
+
+
+@pytest.mark.parametrize("file", ["console.json.gz", "otlp.jsonl.gz", "phoenix.parquet"])
+def test_a_notebooks_own_pipeline_is_audited_from_its_export(demo, file):
+    path, _ = demo
+    run = audit(path, NOTEBOOK / file, arms=[])
+    # Which step has the sentence, by a look into the export.
+    expected = {
+        "What was the result of the skin biopsy in 1995?": (True, True, False),
+        "What is the most recent bone density at the hip?": (False, False, False),
+        "Which Helicobacter result is on file?": (True, False, False),
+        "What did the most recent outside urine specimen grow?": (True, True, True),
+    }
+    read = {
+        row["question"].partition(" I am preparing")[0]: tuple(row[step] for step in STEPS)
+        for row in rows(run, "audited")
+    }
+    assert read == expected
+    report = api.report(run)
+    assert {row["measure"]: row["count"] for row in report["tables"]["log"]}[
+        "left out: in no record, or not readable"
+    ] == 0
+    [made_of] = report["tables"]["prompts"]
+    assert made_of["record_share"] == 1, "words cut by a chunk's edge are the record's too"
+
+
+def test_a_question_opens_with_what_the_system_kept_cut_and_added(demo, lossy):
+    _, cohort = demo
+    run, truth = lossy
+    states = set()
+    for row in (row for row in rows(run, "audited") if row["role"] == "system"):
+        record = cohort.records[row["chart"]]
+        shown = audited_prompt(run, row["instruction"], record, Protocol())
+        assert not shown.problem
+        sizes = {"record": 0, "foreign": 0}
+        for text, source in shown.passages:
+            sizes[source] = sizes.get(source, 0) + len(text)
+        assert sizes["record"] and sizes["foreign"], "the record's text, and an invented line"
+        gold = gold_sentence_ids(
+            sentences(record, Protocol()), cohort.gold[row["own_question"]].spans
+        )
+        selected = {one.sentence.id for one in shown.selection.kept}
+        prompted = {line.sentence_id for line in shown.prompt.context}
+        assert prompted <= selected
+        if outcomes(truth, "prompt", True)[row["instruction"]]:
+            assert gold <= prompted
+        states |= {(id in selected, id in prompted) for id in gold}
+    assert states == {(True, True), (True, False), (False, False)}
+
+
+def test_the_marks_outlive_the_log(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:2], Losses(), log, np.random.default_rng(8))
+    run = audit(path, log, arms=[])
+    [row, _] = rows(run, "audited")
+    record = cohort.records[row["chart"]]
+    before = audited_prompt(run, row["instruction"], record, Protocol())
+    lines = log.read_text().splitlines()
+    log.write_text(
+        "\n".join(line for line in lines if json.loads(line)["id"] != row["instruction"])
+    )
+    after = audited_prompt(run, row["instruction"], record, Protocol())
+    assert after.problem and not after.passages and before.passages
+    assert after.selection == before.selection
+    with pytest.raises(MidchartError):
+        audited_prompt(run, "no such question", record, Protocol())
+
+
+@pytest.mark.parametrize("name", ["Patient/{}", "https://ward.example/fhir/Patient/{}", "{}.0"])
+def test_a_reference_and_a_number_name_their_record(demo, tmp_path, name):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(3))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    text = [json.dumps({**line, "patient": name.format(line["patient"])}) for line in lines]
+    log.write_text("\n".join(text))
+    audited = rows(audit(path, log, arms=[]), "audited")
+    assert [row["joined_by"] for row in audited] == ["name"] * 4
+    assert sorted(row["chart"] for row in audited) == sorted(line["patient"] for line in lines)
+
+
+def test_models_of_one_system_are_told_apart(demo, tmp_path):
+    path, cohort = demo
+    log = tmp_path / "models.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(9))
+    lines = list(map(json.loads, log.read_text().splitlines()))
+    names = [("bot", "a"), ("bot", "b"), ("other", "a"), ("other", "a")]
+    log.write_text("\n".join(
+        json.dumps({**line, "system": system, "model": model})
+        for line, (system, model) in zip(lines, names, strict=True)
+    ))  # fmt: skip
+    run = audit(path, log)
+    sources = [row["source"] for row in rows(run, "audited") if row["role"] == "system"]
+    assert sorted(sources) == ["bot, a", "bot, b", "other", "other"]
+    stated = api.report(run)["conclusion"]
+    assert stated["headline"].startswith("3 systems were audited")
+    for name in ("bot, a", "bot, b", "other"):
+        of_it = [one for one in stated["details"] if one.startswith(f"{name}: ")]
+        assert of_it, f"what {name} loses"
+        assert any(f"the prompt: {name} " in one for one in stated["details"]), f"{name} and arms"
+
+
+def test_the_conclusion_names_the_system_that_keeps_most(demo, tmp_path):
+    path, cohort = demo
+    asked = questions_of(cohort)
+    lines = []
+    for name, losses in (("all", Losses()), ("few", Losses(retrieval=0.8))):
+        log = tmp_path / f"{name}.jsonl"
+        write_log(cohort, asked, losses, log, np.random.default_rng(6))
+        lines += [{**json.loads(line), "system": name} for line in log.read_text().splitlines()]
+    log = tmp_path / "both.jsonl"
+    log.write_text("\n".join(map(json.dumps, lines)))
+    report = api.report(audit(path, log, arms=[]))
+    headline = report["conclusion"]["headline"]
+    assert "most often with all for 100 %" in headline and "least often with few" in headline
+    assert {row["source"] for row in report["tables"]["worst"]} == {"all", "few"}
+
+
+@pytest.mark.slow
+def test_the_command_prints_the_conclusion(demo, tmp_path, capsys):
+    path, cohort = demo
+    log = tmp_path / "answers.jsonl"
+    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(4))
+    assert main(["audit", str(path), str(log), "--arm", "bm25"]) == 0
+    printed = capsys.readouterr().out
+    run = printed.split()[0]
+    assert api.report(run)["conclusion"]["headline"] in printed
+
+
+@pytest.mark.slow
+def test_the_ledgers_intervals_hold_the_rates_of_200_systems(demo, tmp_path):
+    path, cohort = demo
+    asked = questions_of(cohort)
+    rng = np.random.default_rng(5)
+    held = []
+    for number in range(200):
+        chance = float(rng.uniform(0.1, 0.7))
+        losses = Losses(retrieval=chance, middle=chance, shuffled=bool(number % 2), fillers=6)
+        log = tmp_path / f"{number}.jsonl"
+        truth = write_log(cohort, asked, losses, log, rng)
+        report = api.report(audit(path, log, arms=[], judges=[]))
+        [row] = [
+            row for row in report["tables"]["ledger"]
+            if (row["step"], row["criterion"], row["band"]) == ("prompt", "all pieces", "overall")
+        ]  # fmt: skip
+        assert row["hits"] == sum(outcomes(truth, "prompt", True).values()), asdict(losses)
+        # A question keeps all of its pieces with the chance of keeping each.
+        rate = np.mean([(1 - chance) ** len(parts) for parts in truth.parts.values()])
+        held.append(row["patient_low"] <= rate <= row["patient_high"])
+    assert np.mean(held) >= 0.93
