@@ -242,7 +242,7 @@ def _widgets(table: Mapping[str, Any], key: str, choices: Sequence[Any]) -> dict
     limit = spec.get("limit")
     if "limit" in fields and (limit is None or (isinstance(limit, int) and limit > 0)):
         edited["limit"] = right.number_input(
-            "Questions at most",
+            fields["limit"]["title"],
             1,
             None,
             limit,
