@@ -36,7 +36,7 @@ def bound_names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, name.lstrip("_")
 
 
-@pytest.mark.parametrize("folder", ["core", "pages", "tests"])
+@pytest.mark.parametrize("folder", ["core", "pages", "extras", "tests"])
 def test_names_say_type_or_content(folder: str) -> None:
     vague = [
         f"{file.relative_to(ROOT)}:{line}: {name}"

@@ -18,7 +18,7 @@ from tests.sizes import repeated_class_names
 ROOT = Path(__file__).parents[1]
 HEAVY = ["torch", "transformers", "sentence_transformers", "anthropic", "streamlit"]
 HEAVY += ["scipy", "sklearn", "pandas", "pyarrow"]
-TRACKED = [p for d in ("core", "pages", "tests") for p in (ROOT / d).rglob("*.py")] + [
+TRACKED = [p for d in ("core", "pages", "extras", "tests") for p in (ROOT / d).rglob("*.py")] + [
     ROOT / "app.py"
 ]
 

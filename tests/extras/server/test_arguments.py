@@ -306,8 +306,10 @@ def test_results_name_cohorts_runs_and_folders_by_name(site):
         run = api.status(None)[0]
         folders = api.folders()
         (card,) = [card for card in api.cohorts() if not card.problem]
-        (kept,) = [api.import_cohort("taken", [("p1.txt", io.BytesIO(b"Seen in clinic."))])["path"]]
+        (imported,) = [
+            api.import_cohort("taken", [("p1.txt", io.BytesIO(b"Seen in clinic."))])["path"]
+        ]
         api.remove_cohort("taken")
-    assert run["data"] == card.path == "data/cohorts/ward" and kept == "data/cohorts/taken"
+    assert run["data"] == card.path == "data/cohorts/ward" and imported == "data/cohorts/taken"
     assert run["folder"] == f"data/runs/{run['run']}" and folders["cohorts"] == "data/cohorts"
     assert api.status(None)[0]["data"] == str(settings.cohorts_folder() / "ward")
