@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 
 from midchart.core import api
-from midchart.core.cli import COMMANDS, EXAMPLES, GROUPS, _parser
+from midchart.core.cli import COMMANDS, GROUPS, _parser
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS, STAGED, PACKAGE = ROOT / "docs", ROOT / ".tools/site/docs", ROOT / ".tools/site/package"
@@ -71,12 +71,13 @@ def command_line() -> str:
         "`--json` prints one JSON document.",
         "",
     ]
-    for title, names in GROUPS.items():
-        lines += [f"## {title}", ""]
-        for name in names.split():
-            usage = actions.choices[name].format_help().partition("\nexamples:")[0].rstrip()
-            lines += [f"### {name}", "", f"{COMMANDS[name][0]}.", "", "```text", usage, "```", ""]
-            lines += ["```sh", *EXAMPLES[name], "```", ""]
+    for group in GROUPS:
+        lines += [f"## {group}", ""]
+        for name, command in COMMANDS.items():
+            if command.group == group:
+                usage = actions.choices[name].format_help().partition("\nexamples:")[0].rstrip()
+                lines += [f"### {name}", "", f"{command.help}.", "", "```text", usage, "```", ""]
+                lines += ["```sh", *command.examples, "```", ""]
     return "\n".join(lines)
 
 
