@@ -12,10 +12,10 @@ from midchart.core.results.items import asked_of
 from midchart.core.runs.directory import find_run
 from midchart.core.storage.rows import literal
 from midchart.core.text import sentences
-from midchart.core.text.alignment import aligned, shown
 from midchart.core.text.evidence import LEAST_SHOWN, covered
 from midchart.core.text.prompt import context_lines
 from midchart.core.types import Answer, Kept, Prompt, Record, Selection, Span
+from midchart.extras.audit.alignment import aligned, shown
 from midchart.extras.audit.experiment import sourced_passages
 from midchart.extras.audit.joining import AuditedCohort, prompt_text
 from midchart.extras.audit.tables import span_of

@@ -1,8 +1,8 @@
 """What changed since an earlier audit, step by step, and whether that raises an alarm.
 
 A step's share of questions with all evidence is compared by patient
-(:mod:`midchart.core.stats.change`). An alarm needs a p value, Holm-adjusted over the steps, of .05
-divided by the number of audits over which the rule is to hold: over that many audits of a system
+(:mod:`midchart.extras.audit.change_statistics`). An alarm needs a p value, Holm-adjusted over the
+steps, of .05 divided by the number of audits over which the rule is to hold: over that many audits of a system
 that does not change, one or more false alarms come in 5 % of series at most, however the audits
 depend on each other (Bonferroni). ``tests/extras/audit/watched_systems.py`` simulates the rates.
 """
@@ -20,10 +20,10 @@ from midchart.core.results.tables import ends, generator
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
-from midchart.core.stats.change import change_interval, change_p, share_change
 from midchart.core.stats.paired import holm_adjust
 from midchart.core.storage.rows import RowStore
 from midchart.extras.audit.cards import dealt_questions
+from midchart.extras.audit.change_statistics import change_interval, change_p, share_change
 from midchart.extras.audit.tables import ALL, CRITERIA, STEP_TITLES, STEPS, reached
 
 ALPHA, AUDITS = 0.05, 50

@@ -3,7 +3,7 @@
 An item is a question that the system was asked (a sample of its log), or the same question put to
 one of the run's arms with as many tokens as the system's prompt holds of the record. The system
 need not cooperate: what it retrieved, kept and gave its model is located in the record
-(:mod:`midchart.core.text.alignment`).
+(:mod:`midchart.extras.audit.alignment`).
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from midchart.core.runs.plan import UNLIMITED, ArmConfig, Plan, Spec
 from midchart.core.runs.schemas import blank, entry_text
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import count_tokens
-from midchart.core.text.alignment import Passage, aligned, shown
 from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered, locate
 from midchart.core.text.prompt import build_prompt, frame_of
 from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 from midchart.extras.audit import cards, changes, tables
+from midchart.extras.audit.alignment import Passage, aligned, shown
 from midchart.extras.audit.joining import (
     REVIEWER,
     AuditedCohort,

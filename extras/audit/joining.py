@@ -33,9 +33,9 @@ from midchart.core.regular_files import open_regular, read_named
 from midchart.core.storage.files import replacing
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
-from midchart.core.text.alignment import Shingles
 from midchart.core.text.evidence import locate
 from midchart.core.types import Cohort, Gold, Instruction
+from midchart.extras.audit.alignment import Shingles
 from midchart.extras.audit.samples.open import read_samples
 from midchart.extras.audit.samples.sample import Sample, Step
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any, ClassVar, cast
 from pydantic import AfterValidator, Field
 
 from midchart.core.errors import SpecError, WorkFailed
-from midchart.core.judges.same_answer import SameAnswer
 from midchart.core.options import Different, Known, Options, Several, Whole, different
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
@@ -39,6 +38,7 @@ from midchart.extras.audit.order_and_filler.conditions import (
     varied_cohort,
 )
 from midchart.extras.audit.order_and_filler.filler import FILLERS, WORDS
+from midchart.extras.audit.order_and_filler.same_answer import SameAnswer
 from midchart.extras.audit.order_and_filler.tables import tables
 
 COMPARISONS: Schema = {
@@ -51,7 +51,8 @@ COMPARISONS: Schema = {
     "time": "VARCHAR",
 }
 """One row an answer but the base's: whether it says something else than the base's
-(:mod:`midchart.core.judges.same_answer`), and whether both were given the same prompt."""
+(:mod:`midchart.extras.audit.order_and_filler.same_answer`), and whether both were given the same
+prompt."""
 
 
 class OrderAndFillerOptions(Options):

@@ -24,7 +24,6 @@ import midchart.core.stats
 from midchart.core.stats import (
     agreement,
     auroc,
-    change,
     intervals,
     paired,
     positions,
@@ -210,12 +209,6 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
         lambda d: auroc.clustered_ranking(d.first, d.labels, d.clusters, RESAMPLES, d.rng),
         ANY,
     ),
-    "change.share_change": (lambda d: change.share_change(*d.samples()), ANY),
-    "change.change_interval": (
-        lambda d: change.change_interval(*d.samples(), RESAMPLES, d.rng),
-        ENDS,
-    ),
-    "change.change_p": (lambda d: change.change_p(*d.samples(), RESAMPLES, d.rng), P),
     "prediction_powered.priority_order": (
         lambda d: prediction_powered.priority_order(d.first, d.rng.random(d.n)),
         ANY,

@@ -13,7 +13,6 @@ import pytest
 from scipy.stats import binom
 
 from midchart.core.errors import InputError
-from midchart.core.judges.same_answer import SameAnswer
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.protocol import Protocol
 from midchart.core.results.export import export_run
@@ -36,6 +35,7 @@ from midchart.extras.audit.order_and_filler.conditions import (
     varied_cohort,
 )
 from midchart.extras.audit.order_and_filler.filler import FILLERS, LEAST
+from midchart.extras.audit.order_and_filler.same_answer import SameAnswer
 from tests.extras.audit.order_and_filler import System, coverage
 from tests.support import order_members
 from tests.support.run_helpers import (

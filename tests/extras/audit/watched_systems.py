@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.stats.change import change_p
+from midchart.extras.audit.change_statistics import change_p
 from midchart.extras.audit.changes import AUDITS, DRAWS, alarms
 
 LIKENESS, QUESTIONS = 0.3, 5

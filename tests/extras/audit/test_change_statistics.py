@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from midchart.core.stats.change import change_interval, change_p, share_change
+from midchart.extras.audit.change_statistics import change_interval, change_p, share_change
 
 
 def counted(patients: int, share: float, rng: np.random.Generator, rates=None) -> np.ndarray:

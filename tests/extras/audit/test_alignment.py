@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text
-from midchart.core.text.alignment import Shingles, aligned, shown
 from midchart.core.types import Event, Record, Span
+from midchart.extras.audit.alignment import Shingles, aligned, shown
 
 NOTE = (
     "She was started on apixaban 5 mg twice daily for new atrial fibrillation. "
