@@ -4,7 +4,8 @@ A step's share of questions with all evidence is compared by patient
 (:mod:`midchart.extras.audit.change_statistics`). An alarm needs a p value, Holm-adjusted over the
 steps, of .05 divided by the number of audits over which the rule is to hold: over that many audits
 of a system that does not change, one or more false alarms come in 5 % of series at most, however
-the audits depend on each other (Bonferroni). ``tests/extras/audit/watched_systems.py`` simulates the rates.
+the audits depend on each other (Bonferroni). ``tests/extras/audit/watched_systems.py``
+simulates the rates.
 """
 
 from __future__ import annotations
