@@ -132,8 +132,8 @@ FAULTS = (
             ),
             Edit(
                 "core/runs/job.py",
-                '{row["item"]: row for row in self.store.select(table, columns)}',
-                "{}",
+                "self._names[table, by] = {row[by] for row in rows}",
+                "self._names[table, by] = set[str]()",
             ),
         ),
         ("tests/core/runs/test_run.py", "tests/core/runs/test_run_stage1.py"),
