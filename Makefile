@@ -84,11 +84,11 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest
 WITHOUT_BROWSER := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder --ignore tests/browser tests
 
 unit:
-	$(PYTEST) $(WITHOUT_BROWSER) -m "not slow"
+	$(PYTEST) $(WITHOUT_BROWSER) -m "not slow and not browser"
 
 # Tests that start processes, train for seconds, or draw thousands of examples.
 slow:
-	$(PYTEST) $(WITHOUT_BROWSER) -m slow
+	$(PYTEST) $(WITHOUT_BROWSER) -m "slow and not browser"
 
 # Faults edited into a copy of the sources, one at a time: which test of `make test` fails.
 planted:
@@ -96,7 +96,7 @@ planted:
 
 # One process, one browser and one server of the shared data.
 screens:
-	$(PYTEST) tests/browser
+	$(PYTEST) tests/browser tests/extras/server/test_browser.py
 
 # A browser from the system's packages where none is there; Playwright's own where apt has none.
 # Tests are run in the shell without windows, which takes a third less processor time; figures are

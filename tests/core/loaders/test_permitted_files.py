@@ -14,7 +14,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import column_settings
-from midchart.core.errors import DataError, DataUseError, InputError, NotPermitted
+from midchart.core.errors import DataError, DataUseError, InputError
 from midchart.core.loaders.open import (
     content_digest,
     files_state,
@@ -24,8 +24,6 @@ from midchart.core.loaders.open import (
     set_data_use,
     settle_columns,
 )
-from midchart.core.results import reviews
-from midchart.core.services import objects
 from midchart.core.storage.lock import exclusive
 from tests.support.run_helpers import write_cohort
 
@@ -99,19 +97,6 @@ def test_a_generated_demo_is_replaced(tmp_path: Path) -> None:
     for patients in (2, 1):
         api.prepare_demo(tmp_path / "demo", patients=patients, events_per_patient=40)
     assert len(api.open_data(tmp_path / "demo").records) == 1
-
-
-def test_a_run_opens_no_linked_folder_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder, link = tmp_path.resolve() / "folder", tmp_path.resolve() / "link"
-    folder.mkdir()
-    link.symlink_to(folder)
-    monkeypatch.setattr(reviews, "data_of_runs", lambda: {str(folder), str(link)})
-    checks = objects._Objects("open_data")  # pyright: ignore[reportPrivateUsage]
-    assert checks.cohort(str(folder)) == str(folder)
-    with pytest.raises(NotPermitted):
-        checks.cohort(str(link))
 
 
 @pytest.mark.parametrize("change", ["tag", "files", "log", "folder"])
