@@ -24,7 +24,6 @@ from midchart.core.regular_files import open_regular, read_regular
 from midchart.core.storage.files import (
     FileState,
     file_state_if_any,
-    make_folder,
     replacing,
 )
 from midchart.core.storage.jsonl import add_line, encode, read_lines
@@ -153,15 +152,6 @@ def generated() -> frozenset[str]:
     except (OSError, MidchartError):
         return frozenset()
     return frozenset(str(line["digest"]) for line in lines if "digest" in line)
-
-
-def can_remember() -> bool:
-    """Whether the state folder can be written."""
-    try:
-        make_folder(settings.state_folder())
-    except (OSError, MidchartError):
-        return False
-    return True
 
 
 def note_generated(folder: Path, names: Iterable[str]) -> None:

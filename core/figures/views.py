@@ -12,25 +12,27 @@ from math import isnan
 import numpy as np
 import plotly.graph_objects as go
 
-from midchart.core.figures.forest import ForestRow, forest, forest_alt, heatmap, symmetric_span
-from midchart.core.figures.parts import (
+from midchart.core.figures import (
+    PERCENT,
+    ForestRow,
+    Look,
     band,
     category_axis,
+    distinct_looks,
     dotted,
     end_labels,
-    line,
-    shade_middle,
-    shifts,
-)
-from midchart.core.figures.style import (
-    PERCENT,
-    Look,
-    distinct_looks,
+    forest,
+    forest_alt,
+    heatmap,
     ink,
     is_control,
     leading,
+    line,
     series_look,
+    shade_middle,
+    shifts,
     style,
+    symmetric_span,
 )
 from midchart.core.results.values import Value, in_order, in_words
 from midchart.core.runs.declared import Measure, View

@@ -393,10 +393,6 @@ class Outcomes:
     """By measure."""
     people: tuple[str, ...]
     """The judges who are people (:mod:`midchart.core.results.reviews`)."""
-    cut_at: Mapping[Cell, Mapping[str, int]]
-    """Tokens of the prompts that lost anything, by instruction."""
-    any_piece: Mapping[str, Mapping[Cell, Mapping[str, bool | None]]]
-    """By measure of all pieces of the evidence: of which instructions any piece is there."""
 
 
 @needs("viewer")
@@ -409,11 +405,7 @@ def compare_runs(runs: Sequence[RunRef]) -> dict[str, Any]:
     run's share, the ``difference`` (that run minus the baseline) with both intervals, p and Holm's
     p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and ``bound_high``
     of the difference over all that these could have been, and the ``verdict`` (:func:`conclusion`).
-    Evidence counts where all its pieces are there; ``baseline_any_piece`` and ``run_any_piece`` are
-    the shares of the n instructions with any piece. Where evidence in the prompt is compared,
-    ``baseline_kept_but_cut`` and ``run_kept_but_cut`` count the instructions of which all pieces
-    were kept and then one was cut, ``…_cut_at_least`` and ``…_cut_at_most`` are the tokens of the
-    shortest and the longest prompt that lost anything. ``notes``: warnings on reading them. Raises
+    Evidence counts where all its pieces are there. ``notes``: warnings on reading them. Raises
     UnknownName, or InputError for fewer than two runs.
     """
     if len(dict.fromkeys(runs)) < 2:
@@ -484,7 +476,6 @@ def read_outcomes(run: str) -> Outcomes:
     store = counted_store(folder, plan)
     plan = with_primary(plan, store) if "verdicts" in store.schemas else plan
     cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
-    cut_at: dict[Cell, dict[str, int]] = defaultdict(dict)
 
     def add(measure: str, row: Row, right: bool | None) -> None:
         by_cell = cells.setdefault(measure, defaultdict(dict))
@@ -503,25 +494,17 @@ def read_outcomes(run: str) -> Outcomes:
     # the evidence is null.
     reader = "reader" if main == "answers" else "'' AS reader"
     columns = (
-        f"label, {reader}, '' AS judge, instruction, record, evidence, evidence_in_prompt, "
-        f"{ALL_KEPT} AS all_kept, {ALL_IN_PROMPT} AS all_in_prompt, prompt_cut, prompt_tokens"
+        f"label, {reader}, '' AS judge, instruction, record, evidence_in_prompt, "
+        f"{ALL_KEPT} AS all_kept, {ALL_IN_PROMPT} AS all_in_prompt"
     )
     located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
     located_rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
     limited = any(row["evidence_in_prompt"] is not None for row in located_rows)
-    any_piece: dict[str, dict[Cell, dict[str, bool | None]]] = {
-        KEPT: defaultdict(dict),
-        IN_PROMPT: defaultdict(dict),
-    }
     for row in located_rows:
         add(KEPT, row, row["all_kept"])
-        any_piece[KEPT][_cell(row)][row["instruction"]] = row["evidence"]
         if limited:
             add(IN_PROMPT, row, row["all_in_prompt"])
-            any_piece[IN_PROMPT][_cell(row)][row["instruction"]] = row["evidence_in_prompt"]
-        if row["prompt_cut"]:
-            cut_at[_cell(row)][row["instruction"]] = row["prompt_tokens"]
-    return Outcomes(folder, plan, cells, reviews.judges, cut_at, any_piece)
+    return Outcomes(folder, plan, cells, reviews.judges)
 
 
 def _cell(row: Row) -> Cell:
@@ -602,14 +585,6 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
             **_names(run, base_cell, run_cell, measure),
             **_difference(base, [(*first[i], second[i][1]) for i in common], base_cell),
         }
-        if measure in (IN_PROMPT, KEPT):
-            # Of the instructions of which all pieces are known in both, as the shares of all.
-            scored = [i for i in common if None not in (first[i][1], second[i][1])]
-            for whose, outcomes, cell in (("baseline", base, base_cell), ("run", run, run_cell)):
-                hits = [outcomes.any_piece[measure][cell][i] for i in scored]
-                row[f"{whose}_any_piece"] = sum(map(bool, hits)) / len(hits) if hits else None
-        if measure == IN_PROMPT:
-            row |= _lost("baseline", base, base_cell, common) | _lost("run", run, run_cell, common)
         rows.append(row)
     families: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
@@ -619,20 +594,6 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
         withdraw({"results": rows})
     return rows
-
-
-def _lost(whose: str, run: Outcomes, cell: Cell, instructions: Sequence[str]) -> Row:
-    """On how many instructions all pieces of the evidence were kept and one was then cut from the
-    prompt, and the tokens of the shortest and the longest prompt that lost anything."""
-    kept_cell, shown = run.cells[KEPT][cell], run.cells[IN_PROMPT][cell]
-    tokens = [run.cut_at[cell][i] for i in instructions if i in run.cut_at.get(cell, {})]
-    return {
-        f"{whose}_kept_but_cut": sum(
-            bool(kept_cell[i][1]) and shown[i][1] is False for i in instructions
-        ),
-        f"{whose}_cut_at_least": min(tokens, default=None),
-        f"{whose}_cut_at_most": max(tokens, default=None),
-    }
 
 
 def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:

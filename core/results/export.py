@@ -17,20 +17,18 @@ and instructions stay: without them the tables cannot be made again.
 
 from __future__ import annotations
 
-import json
 import shutil
 import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from html import escape
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from midchart.core import config as settings
 from midchart.core.access import LocalPath, RunRef, needs
-from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, NotPermitted
+from midchart.core.errors import DataError, DataUseError, InputError, NotPermitted
 from midchart.core.format import for_terminal
 from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
@@ -43,8 +41,8 @@ from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, find_run, write_json
 from midchart.core.runs.experiment import EXPERIMENTS, MADE
 from midchart.core.runs.gate_checkpoints import NOTE
-from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
-from midchart.core.runs.spec import LISTS, gathering, parse_spec, read_toml, token_twins, write_toml
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
+from midchart.core.runs.spec import LISTS, token_twins, write_toml
 from midchart.core.runs.status import state_of
 from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
@@ -61,8 +59,6 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 TEMPLATE = Path(__file__).with_name("report.html.jinja")
-DRAWN = 60
-"""Rows of a table that are drawn, at most; the table has them all."""
 
 
 def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
@@ -71,9 +67,7 @@ def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
     ``facts``: names and values shown at the end (versions, digests, seed).
     """
     questions = {view.table: view.title for view in reversed(views_of(report))}
-    return _template().render(
-        report=report, facts=facts, forest=_forest, cells=_cells, drawn=DRAWN, questions=questions
-    )
+    return _template().render(report=report, facts=facts, cells=_cells, questions=questions)
 
 
 @cache
@@ -109,96 +103,13 @@ def _printable(value: Any) -> Any:
     return "".join(c if c.isprintable() else " " for c in value)
 
 
-def _number(value: Any) -> float | None:
-    plain = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if plain and isfinite(value) else None
-
-
-def interval_columns(columns: Sequence[str]) -> tuple[str, str, str] | None:
-    """Names of a table's first estimate and the ends of its interval; None where it has none.
-
-    The estimate is the column before the interval's lower end, not counting n and other intervals.
-    An interval by patient goes before others; bounds over unscored items are no interval.
-    """
-    triples: list[tuple[str, str, str]] = []
-    for at, low in enumerate(columns):
-        high = low.removesuffix("low") + "high"
-        before = [c for c in columns[:at] if c != "n" and not c.endswith(("low", "high"))]
-        if low.endswith("low") and low != "bound_low" and high in columns and before:
-            triples.append((before[-1], low, high))
-    return min(triples, key=lambda names: names[1] != "patient_low", default=None)
-
-
-def _naming(rows: Sequence[Row], columns: Sequence[str]) -> list[str]:
-    """The columns that identify a row: those before the counts that differ among rows."""
-    end = columns.index("n") if "n" in columns else len(columns)
-    naming = [c for c in columns[:end] if not (c in ("arm", "k", "budget") and "label" in columns)]
-    return [c for c in naming if len({str(row.get(c)) for row in rows}) > 1] or naming[:1]
-
-
-def _label(row: Row, columns: Sequence[str]) -> str:
-    """A row's name: its texts, and its numbers with their columns."""
-    named = [(column.replace("_", " "), row.get(column)) for column in columns]
-    parts = [v if isinstance(v, str) else f"{c} {v}" for c, v in named if v not in (None, "")]
-    return " · ".join(parts)
-
-
-def _forest(rows: Sequence[Row]) -> dict[str, Any] | None:
-    """The estimates with their intervals, a line a row, on an axis from x = 420 to 740.
-
-    None where a table has no interval.
-    """
-    columns = list(rows[0])
-    named = interval_columns(columns)
-    if named is None:
-        return None
-    known: list[tuple[Row, float, float, float]] = []
-    for row in rows[:DRAWN]:
-        estimate, low, high = (_number(row.get(column)) for column in named)
-        if (
-            estimate is not None
-            and low is not None
-            and high is not None
-            and low <= estimate <= high
-        ):
-            known.append((row, estimate, low, high))
-    if not known:
-        return None
-    left, right = min(low for *_, low, _ in known), max(high for *_, high in known)
-    if left >= 0 and right <= 1:
-        left, right = 0.0, 1.0
-
-    def across(value: float) -> float:
-        return round(420 + 320 * (value - left) / ((right - left) or 1.0), 1)
-
-    naming = _naming([row for row, *_ in known], columns[: columns.index(named[0])])
-    lines = [
-        {
-            "label": _label(row, naming),
-            "estimate": across(estimate),
-            "low": across(low),
-            "high": across(high),
-            "text": f"{estimate:.3f} " + (f"n={n:,}" if isinstance(n := row.get("n"), int) else ""),
-        }
-        for row, estimate, low, high in known
-    ]
-    zero = across(0) if left < 0 < right else None
-    ends = dict(zip(("estimate", "low", "high"), named, strict=True))
-    return {"lines": lines, "left": left, "right": right, "zero": zero, **ends}
-
-
 # A finished run as a spec that repeats it, with every choice in full.
 
 
-def reproduce(plan: Plan) -> tuple[str, str]:
-    """The TOML of a spec that repeats a run, and why the repeat may not be exact ("" if it is).
-
-    Missing weights and keys are no reason: the other machine may have them.
-    """
-    table = _table(plan)
-    problem = _problem(write_toml(table), plan)
-    comments = "".join(f"# {line}\n" for line in _provenance(plan, problem))
-    return f"{comments}\n{write_toml(_with_names(table, plan))}", problem
+def reproduce(plan: Plan) -> str:
+    """The TOML of a spec that repeats a run."""
+    comments = "".join(f"# {line}\n" for line in _provenance(plan))
+    return f"{comments}\n{write_toml(_with_names(_table(plan), plan))}"
 
 
 def _with_names(spec: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
@@ -224,7 +135,7 @@ def cohort_name(plan: Plan) -> str:
     return place.relative_to(cohorts).as_posix() if inside else place.name
 
 
-def _provenance(plan: Plan, problem: str) -> list[str]:
+def _provenance(plan: Plan) -> list[str]:
     versions: Mapping[str, Any] = plan.raw["versions"]
     packages: Mapping[str, str] = versions["packages"]
     weights: Mapping[str, str] = plan.raw.get("weights", {})
@@ -235,7 +146,6 @@ def _provenance(plan: Plan, problem: str) -> list[str]:
         f"midchart {versions['midchart']}, code {versions['code']}, python {versions['python']}",
         *(f"{name} {version}" for name, version in packages.items() if version != "absent"),
         *(f"weights of {label}: {mark}" for label, mark in weights.items()),
-        *([f"not an exact repeat: {problem}"] if problem else []),
     ]
     # A name may hold any character; a comment ends with its line.
     return [
@@ -303,31 +213,6 @@ def _arm(entry: ArmConfig, plan: Plan) -> dict[str, Any]:
 
 def _member(entry: ComponentSpec) -> dict[str, Any]:
     return {"name": entry.name, **entry.options}
-
-
-def _problem(text: str, plan: Plan) -> str:
-    """How the spec, read again, differs from the run."""
-    try:
-        with gathering():
-            read: Spec = parse_spec(read_toml(text))
-    except MidchartError as error:
-        return str(error)
-    pairs = {
-        "arms": (read.arms, plan.arms),
-        "readers": (read.reader_entries, plan.reader_entries),
-        "judges": (read.judge_entries, plan.judge_entries),
-        "primary_judge": (read.primary_judge, plan.primary_judge),
-        "protocol": (read.protocol, plan.protocol),
-        "options": (_set(read.options), _set(plan.options)),
-    }
-    differs = [name for name, (again, planned) in pairs.items() if again != planned]
-    return f"the spec reads back with other {', '.join(differs)}" if differs else ""
-
-
-def _set(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are set, as JSON values; an older plan lacks newer fields."""
-    values = {name: value for name, value in options.items() if value not in (None, "", [], ())}
-    return json.loads(json.dumps(values))
 
 
 SCHEMA = 1
@@ -504,8 +389,7 @@ def _write(
         write_tables(document["tables"], staging / "tables")
         page = report_html(document, _facts(plan))
         (staging / "report.html").write_text(page, encoding="utf-8")
-    text, problem = reproduce(plan)
-    (staging / "REPRODUCE.toml").write_text(text, encoding="utf-8")
+    (staging / "REPRODUCE.toml").write_text(reproduce(plan), encoding="utf-8")
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "run": folder.id,
@@ -514,7 +398,6 @@ def _write(
         "with_text": with_text,
         "dropped": {table: names for table, names in dropped.items() if names},
         "rows": rows,
-        "repeat_problem": problem,
         "files": {
             path.relative_to(staging).as_posix(): {
                 "bytes": path.stat().st_size,

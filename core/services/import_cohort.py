@@ -36,7 +36,7 @@ from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
-from midchart.core.services.removal import Removal, linked_caches, recover, remove
+from midchart.core.services.removal import Removal, recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
 from midchart.core.services.summary import reading_progress
 from midchart.core.storage.archives import UntrustedFile, UntrustedZip, relative_path
@@ -259,8 +259,8 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     ``runs``: also the runs made on it, whose rows hold text of its records. Caches are keyed by
     content, not by cohort, so all of them are removed; they are made again when needed. Gives the
     number of ``files`` and ``runs`` removed, and ``damaged_runs``: ids of runs whose cohort cannot
-    be read, ``linked_caches``: links in the cache; what these lead to is left, and ``undeleted``:
-    one line for each thing of killed processes that cannot be deleted. All may hold its text.
+    be read, and ``undeleted``: one line for each thing of killed processes that cannot be deleted.
+    Both may hold its text.
     Raises UnknownName, and InputError while any run is active or where it is a folder that was
     placed by hand.
     """
@@ -281,7 +281,7 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
     if active:
         raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
     files = sum(path.is_file() for path in folder.rglob("*"))
-    also, links = [run.id for run in cohort_runs] if runs else [], linked_caches()
+    also = [run.id for run in cohort_runs] if runs else []
     place = str(folder.resolve())
     undeleted = remove(
         Removal(name, also, {"cohort": name, "folder": place, "files": files, "runs": len(also)})
@@ -290,6 +290,5 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
         "files": files,
         "runs": len(also),
         "damaged_runs": unassigned_runs(),
-        "linked_caches": links,
         "undeleted": undeleted,
     }

@@ -109,18 +109,6 @@ def _require_own_cache() -> None:
         )
 
 
-def linked_caches() -> list[str]:
-    """The links in the folders of caches, which lead elsewhere: a removal leaves what is there."""
-    cache = settings.cache_folder()
-    if not cache.is_dir():
-        return []
-    others = settings.models_folder(), temporary_root()
-    within = [path for one in _caches() for path in one.rglob("*")]
-    links = [one for one in (*cache.iterdir(), *within) if one.is_symlink() and one not in others]
-    outside = [one for one in links if not one.resolve().is_relative_to(cache.resolve())]
-    return sorted(f"cache/{one.relative_to(cache).as_posix()}" for one in outside)
-
-
 def _caches() -> list[Path]:
     """The folders of caches that may hold text of records: neither those of weights, of temporary
     files and of what the program remembers, nor one that any of these is in."""

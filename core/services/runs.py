@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 import zipfile
 from collections.abc import Callable, Mapping
 from itertools import pairwise
@@ -12,7 +11,6 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, Entries, RunRef, needs
-from midchart.core.cohorts.data_use import can_remember, generated
 from midchart.core.cohorts.demo import DEMOS
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -246,19 +244,13 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
     """Install the demo cohorts and open the included runs, each where it is not there yet.
 
-    Demo cohorts from before the program remembered what it generated are installed once more, in a
-    folder that is then removed: those that are equal are permitted again. Returns what was made, by
-    name; raises InputError where the data folder cannot be written.
+    Returns what was made, by name; raises InputError where the data folder cannot be written.
     """
     counts: dict[str, Any] = {}
-    remembers = bool(generated()) or not can_remember()
     for kind, name in DEMOS.items():
         folder = settings.cohorts_folder() / name
         if not (folder / "midchart.toml").is_file():
             counts[folder.name] = prepare_demo(folder, kind=kind)
-        elif not remembers:
-            with writing(folder), tempfile.TemporaryDirectory(prefix=".demo-") as place:
-                prepare_demo(Path(place) / folder.name, kind=kind)
     if not settings.runs_folder().is_dir():
         counts["runs"] = open_examples()
     return counts

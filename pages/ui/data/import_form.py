@@ -19,7 +19,6 @@ LARGEST_UPLOAD_MB = 500
 """Larger cohorts come in by a path."""
 DONE = "imported_cohort"
 LEFT = "damaged_runs_left"
-LINKS = "linked_caches_left"
 UNDELETED = "undeleted_left"
 
 
@@ -178,8 +177,6 @@ def left_runs() -> None:
             icon=":material/folder_off:",
         )
 
-    if links := st.session_state.pop(LINKS, ()):
-        warn("Caches behind a link", links, "Delete the folders that the links lead to.")
     if lines := st.session_state.pop(UNDELETED, ()):
         warn("Folders of stopped work", lines, "The next start tries to delete them again.")
     if runs := st.session_state.pop(LEFT, ()):
@@ -209,7 +206,6 @@ def removal(name: str) -> None:
                 return
             st.session_state.pop(DONE, None)
             st.session_state[LEFT] = removed["damaged_runs"]
-            st.session_state[LINKS] = removed["linked_caches"]
             st.session_state[UNDELETED] = removed["undeleted"]
             st.cache_data.clear()  # results of its runs and records, in this process's memory
             st.cache_resource.clear()

@@ -21,8 +21,6 @@ from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
 MORE = (
     "measure", "baseline_share", "run_share", "verdict", "unscored", "bound_low", "bound_high",
-    "baseline_any_piece", "run_any_piece", "baseline_cut_at_least", "baseline_cut_at_most",
-    "baseline_kept_but_cut", "run_cut_at_least", "run_cut_at_most", "run_kept_but_cut",
 )  # fmt: skip
 """Further columns of the table, those of which a row has a value."""
 DIFFERENCES = api.View(

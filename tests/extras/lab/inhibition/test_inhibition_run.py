@@ -10,7 +10,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import InputError, SpecError, UnknownName
-from midchart.core.results.export import export_run, reproduce
+from midchart.core.results.export import export_run
 from midchart.core.results.importing import import_run
 from midchart.core.results.report import report
 from midchart.core.runs.directory import find_run, make_run
@@ -74,8 +74,6 @@ def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypat
     tables = report(run)["tables"]
     file = export_run(run, tmp_path / "run.zip", with_text=False)
     assert not file["dropped"] or not any(file["dropped"].values())
-    text, problem = reproduce(find_run(run).plan())
-    assert not problem and "not an exact repeat" not in text
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "elsewhere"))
     import_run(tmp_path / "run.zip")
     assert report(run)["tables"] == tables
