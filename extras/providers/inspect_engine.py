@@ -17,7 +17,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -392,8 +392,6 @@ class InspectEngine:
     log: where a run notes what was spent (None: no log). watch: raises to end the wait.
     """
 
-    streams = True
-
     def __init__(
         self,
         options: InspectFields,
@@ -418,7 +416,7 @@ class InspectEngine:
             self._connected = model, CallBudget(self.log, self.options.budget_usd)
         return self._connected
 
-    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
         model, budget = self._open()  # before any thread: a refusal concerns the whole group
         stop = threading.Event()
