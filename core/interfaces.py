@@ -5,7 +5,7 @@ Gold is seen by judges and scoring alone: no arm's or reader's signature takes i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from midchart.core.types import (
@@ -73,7 +73,10 @@ class GroupReader(Reader, Protocol):
     """A reader that reads many prompts faster together than one after another.
 
     ``group`` is how many are worth collecting; the prompts of one patient are adjacent,
-    so that a shared prefix can be read once.
+    so that a shared prefix can be read once. Optional attribute: ``streams`` is True where a
+    service answers, so that prompts are made while it does; ``read_many`` is then called in a
+    separate thread (also while ``read`` is called in another), and takes prompts as it can use
+    them from an iterable that may wait for the next one.
     """
 
     group: int
@@ -86,10 +89,16 @@ class GroupReader(Reader, Protocol):
         ...
 
 
-def read_each(reader: Reader, prompts: Sequence[Prompt]) -> Generator[tuple[int, Answer]]:
+def streams(member: object) -> bool:
+    """Whether a reader or judge is a service that takes items as they are made."""
+    return bool(getattr(member, "streams", False))
+
+
+def read_each(reader: Reader, prompts: Iterable[Prompt]) -> Generator[tuple[int, Answer]]:
     """Each prompt's index and answer, in groups where the reader reads in groups."""
     if isinstance(reader, GroupReader):
-        yield from reader.read_many(prompts)
+        taken: Any = prompts if streams(reader) else list(prompts)
+        yield from reader.read_many(taken)
         return
     for index, prompt in enumerate(prompts):
         yield index, reader.read(prompt)
@@ -108,7 +117,7 @@ class Judge(Protocol):
 
 @runtime_checkable
 class GroupJudge(Judge, Protocol):
-    """A judge that judges many answers faster together, as :class:`GroupReader`."""
+    """A judge that judges many answers faster together, or streams, as :class:`GroupReader`."""
 
     group: int
 

@@ -10,7 +10,6 @@ import logging
 import queue
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from email.utils import mktime_tz, parsedate_tz
@@ -293,31 +292,42 @@ def map_concurrently(
 ) -> Generator[tuple[int, B | MidchartError]]:
     """``work`` on every item, ``workers`` at a time: (index, result) in order of completion.
 
-    A MidchartError is the result of its item; any other error of ``work`` is raised here.
-    ``poll`` is called every second while nothing finishes and may raise to end the wait. Closing
-    the iterator sets ``stop``; calls under way are left to end by themselves.
+    Items are taken as workers are free, by one thread at a time, so that ``items`` may wait for
+    its next one. A MidchartError is the result of its item; any other error of ``work`` or of
+    ``items`` is raised here. ``poll`` is called every second while nothing finishes and may raise
+    to end the wait. Closing the iterator sets ``stop``; calls under way are left to end by
+    themselves.
     """
-    waiting = deque(enumerate(items))
+    source, taking = iter(enumerate(items)), threading.Lock()
     ready: queue.SimpleQueue[tuple[int, Any, BaseException | None] | None] = queue.SimpleQueue()
+    started = ended = 0
+
+    def begin() -> None:
+        nonlocal started
+        started += 1
+        # A daemon: a call that hangs must not keep a stopped worker process alive.
+        threading.Thread(target=worker, name="call", daemon=True).start()
+
+    def taken() -> tuple[int, A] | None:
+        with taking:
+            pair = None if stop.is_set() else next(source, None)
+            if pair is not None and started < workers:
+                begin()
+            return pair
 
     def worker() -> None:
         try:
-            while not stop.is_set():
-                index, item = waiting.popleft()
+            while (pair := taken()) is not None:
+                index, item = pair
                 try:
                     ready.put((index, work(item), None))
                 except MidchartError as error:
                     ready.put((index, None, error))
-        except IndexError:
-            pass
         except BaseException as error:  # noqa: BLE001 - raised in the caller's thread
             ready.put((-1, None, error))
         ready.put(None)  # the end of this thread
 
-    started, ended = min(workers, len(waiting)), 0
-    for _ in range(started):
-        # A daemon: a call that hangs must not keep a stopped worker process alive.
-        threading.Thread(target=worker, name="call", daemon=True).start()
+    begin()
     try:
         while ended < started:
             finished = _next(ready, poll)

@@ -23,10 +23,11 @@ import secrets
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -694,6 +695,7 @@ class ClaudeEngine:
         self.tokens = (max_tokens, thinking_tokens)
         self.price, self.poll_s = options.price, options.poll
         self.group = _LARGEST_GROUP if options.batch else max(4 * options.concurrency, 16)
+        self.streams = not options.batch
         self._caller = Caller(RetryPolicy(options.retries))
         self._connected: tuple[_ClaudeAPI, CallBudget] | None = None
 
@@ -705,33 +707,39 @@ class ClaudeEngine:
             self._connected = api, CallBudget(self.log, options.budget_usd)
         return self._connected
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
         api, budget = self._open()
         if self.options.batch:
             batches = Batches(api, budget, self._caller, self.log, self.poll_s, self.watch)
-            return batches.ask_many(requests)
+            return batches.ask_many(list(requests))
         budget.charge_lost()
         return self._ask_concurrently(api, budget, requests)
 
     def _ask_concurrently(
-        self, api: _ClaudeAPI, budget: CallBudget, requests: Sequence[Request]
+        self, api: _ClaudeAPI, budget: CallBudget, requests: Iterable[Request]
     ) -> Generator[IndexedReply]:
         stop = threading.Event()
 
-        def ask_chain(chain: Sequence[int]) -> list[IndexedReply]:
+        def chains() -> Generator[list[tuple[int, Request]]]:
+            numbered = enumerate(requests)
+            while group := list(islice(numbered, self.group)):
+                for chain in cache_chains([request for _, request in group], self.price):
+                    yield [group[place] for place in chain]
+
+        def ask_chain(chain: Sequence[tuple[int, Request]]) -> list[IndexedReply]:
             replies: list[IndexedReply] = []
-            for index in chain:
+            for index, request in chain:
                 try:
-                    reply = self._ask(api, budget, requests[index], len(chain) > 1, stop)
+                    reply = self._ask(api, budget, request, len(chain) > 1, stop)
                     replies.append((index, reply))
                 except MidchartError as error:
                     replies.append((index, error))
             return replies
 
-        chains, workers = cache_chains(requests, self.price), self.options.concurrency
+        workers = self.options.concurrency
         with closing(
-            map_concurrently(chains, ask_chain, workers, stop, lambda: self.watch(""))
+            map_concurrently(chains(), ask_chain, workers, stop, lambda: self.watch(""))
         ) as finished:
             for _, replies in finished:
                 if isinstance(replies, MidchartError):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Callable, Generator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import chain, count
 
 from midchart.core.errors import MidchartError
 from midchart.core.types import Ended, Usage
@@ -51,11 +53,15 @@ IndexedReply = tuple[int, Reply | MidchartError]
 
 
 class ModelService(typing.Protocol):
-    """A service that runs a model. ``group``: how many requests are worth collecting."""
+    """A service that runs a model. ``group``: how many requests are worth collecting.
+
+    ``streams``: whether it takes requests as they are made, and replies meanwhile.
+    """
 
     group: int
+    streams: bool
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """The outcome of each request, in order of completion."""
         ...
 
@@ -65,19 +71,29 @@ B = typing.TypeVar("B")
 
 
 def ask_each(
-    service: ModelService, items: Sequence[A], make: Callable[[A], Request | B]
+    service: ModelService, items: Iterable[A], make: Callable[[A], Request | B]
 ) -> Generator[tuple[int, A, Reply | MidchartError | B]]:
     """Each item with its index and the service's reply, or what ``make`` gives instead of a
-    request; in order of completion."""
-    asked: list[tuple[int, A, Request]] = []
-    for index, item in enumerate(items):
-        request = make(item)
-        if isinstance(request, Request):
-            asked.append((index, item, request))
-        else:
-            yield index, item, request
-    if asked:  # the service is not opened where there is nothing to ask
-        with closing(service.ask_many([request for *_, request in asked])) as replies:
+    request; in order of completion. Requests are made as the service takes them."""
+    asked: dict[int, tuple[int, A]] = {}
+    unasked: deque[tuple[int, A, B]] = deque()
+
+    def requests() -> Generator[Request]:
+        place = count()
+        for index, item in enumerate(items):
+            request = make(item)
+            if isinstance(request, Request):
+                asked[next(place)] = (index, item)
+                yield request
+            else:
+                unasked.append((index, item, request))
+
+    source = requests()
+    first = next(source, None)  # the service is not opened where there is nothing to ask
+    if first is not None:
+        with closing(service.ask_many(chain([first], source))) as replies:
             for place, reply in replies:
-                index, item, _ = asked[place]
-                yield index, item, reply
+                while unasked:
+                    yield unasked.popleft()
+                yield (*asked.pop(place), reply)
+    yield from unasked

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -42,6 +42,8 @@ class ServedEngine:
     Its key, where it needs one, is ``MIDCHART_SERVED_KEY``. ``watch`` raises to end the wait.
     """
 
+    streams = True
+
     def __init__(
         self,
         options: ServedJudgeOptions | BlindOptions,
@@ -53,7 +55,7 @@ class ServedEngine:
         self._caller = Caller(RetryPolicy(options.retries))
         self._server: OpenAIServer | None = None
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """The outcome of each request, in order of completion."""
         options = self.options
         if self._server is None:  # before any thread: a refusal concerns the whole group
@@ -216,7 +218,7 @@ class LanguageJudge(Configurable):
         self.protocol, self.options = protocol, self.read_options(options)
         self.egress, self.watch = egress, watch
         self.engine = self.make_engine()
-        self.group = self.engine.group
+        self.group, self.streams = self.engine.group, self.engine.streams
         one_word = getattr(self.options, "one_word", False)
         text = template(self.sighted, protocol.judge_prompt, one_word)
         self._start, self._rest = text.split("{response}")
@@ -249,7 +251,7 @@ class LanguageJudge(Configurable):
         """Judge one answer."""
         return next(iter(self.judge_many([(instruction, gold, answer)])))[1]
 
-    def judge_many(self, items: Sequence[_Item]) -> Iterator[tuple[int, Verdict]]:
+    def judge_many(self, items: Iterable[_Item]) -> Iterator[tuple[int, Verdict]]:
         """Each item's index and verdict, in order of completion."""
         with closing(ask_each(self.engine, items, self.request)) as outcomes:
             for index, (_, _, answer), reply in outcomes:

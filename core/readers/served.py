@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -103,7 +103,7 @@ class Served(Configurable):
         self.check(protocol, **options)
         chosen: ServedOptions = self.read_options(options)
         self.protocol, self.options, self.egress, self._watch = protocol, chosen, egress, watch
-        self.group = max(4 * chosen.concurrency, 16)
+        self.group, self.streams = max(4 * chosen.concurrency, 16), True
         self.count_tokens = counter(chosen.tokenizer)
         self._window = chosen.window
         self._caller = Caller(RetryPolicy(chosen.retries))
@@ -209,7 +209,7 @@ class Served(Configurable):
         """The model's answer; a failure is a failed answer with its reason."""
         return next(iter(self.read_many([prompt])))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""
         server = self._server()  # before any thread: a refusal concerns the whole group
         stop = threading.Event()

@@ -7,7 +7,7 @@ prompts on one record share a start, which Claude's cache reads at a tenth of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -58,7 +58,7 @@ class ServiceReader(Configurable):
         self.log = call_log(folder, label or self.name, "reading")
         self.window: int = self.options.window - self.options.reasoning_tokens - TEMPLATE_TOKENS
         self.engine = self.make_engine()
-        self.group = self.engine.group
+        self.group, self.streams = self.engine.group, self.engine.streams
 
     def make_engine(self) -> ModelService:
         """The service that runs the model; it opens no connection before the first request."""
@@ -89,7 +89,7 @@ class ServiceReader(Configurable):
         """The model's answer; a failure is a failed answer with its reason."""
         return next(iter(self.read_many([prompt])))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, in order of completion."""
         with closing(ask_each(self.engine, prompts, _request)) as replies:
             for index, prompt, reply in replies:

@@ -6,11 +6,11 @@ the order of the lines is not given (protocol field ``second_read``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from midchart.core.interfaces import Reader, read_each
+from midchart.core.interfaces import Reader, read_each, streams
 from midchart.core.protocol import Protocol
 from midchart.core.text import words
 from midchart.core.text.prompt import NOT_DOCUMENTED
@@ -32,6 +32,7 @@ class TwiceReader:
         self.reader = reader
         self.name, self.title, self.window = reader.name, reader.title, reader.window
         self.group: int = getattr(reader, "group", 1)
+        self.streams = streams(reader)
 
     def count_tokens(self, text: str) -> int:
         """Length of ``text`` in the reader's tokens."""
@@ -44,9 +45,9 @@ class TwiceReader:
         """The answer to one prompt."""
         return next(self.read_many([prompt]))[1]
 
-    def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
+    def read_many(self, prompts: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         """Each prompt's index and answer, as both readings of it are there."""
-        both = [one for prompt in prompts for one in (prompt, self._reversed(prompt))]
+        both = (one for prompt in prompts for one in (prompt, self._reversed(prompt)))
         first: dict[int, Answer] = {}
         for place, answer in read_each(self.reader, both):
             index = place // 2

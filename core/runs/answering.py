@@ -8,7 +8,7 @@ once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -19,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from midchart.core.arms.base import ScoredArm
 from midchart.core.arms.hits import Question, buffer_claims
+from midchart.core.client.streams import ServiceStream
 from midchart.core.errors import MidchartError, WorkFailed, reason_of
-from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each
+from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each, streams
 from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
@@ -109,6 +110,8 @@ class ReaderQuestion:
 _Asked = tuple[ReaderQuestion, Row, Prompt]
 KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
 """Lines whose number of tokens is kept, and their longest, in characters."""
+STREAMED = 2
+"""Groups that a service may have without an outcome: the next is made while one is at work."""
 
 
 class ReadingPass:
@@ -122,6 +125,7 @@ class ReadingPass:
     ) -> None:
         self.job, self.answered, self.complete = job, answered, complete
         self._batches: dict[str, list[_Asked]] = {}
+        self._streams: dict[str, ServiceStream[Prompt, Answer, _Asked]] = {}
         self._counters: dict[str, Callable[[str], int]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
@@ -154,6 +158,10 @@ class ReadingPass:
             return
         claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
         row |= asked.question.prompted(prompt, selection, claims)
+        if streams(reader):
+            self._write_all(self._stream(asked.reader, reader).put(prompt, (asked, row, prompt)))
+            self.job.notify()
+            return
         batch = self._batches.setdefault(asked.reader, [])
         batch.append((asked, row, prompt))
         group = _group(reader)
@@ -171,6 +179,25 @@ class ReadingPass:
             )
         return self._counters[label]
 
+    def _stream(self, label: str, reader: Reader) -> ServiceStream[Prompt, Answer, _Asked]:
+        if label not in self._streams:
+            self._streams[label] = ServiceStream(
+                lambda prompts: read_each(reader, prompts),
+                STREAMED * _group(reader),
+                _failed,
+                self.job.notify,
+            )
+        return self._streams[label]
+
+    def _write_all(self, outcomes: Iterable[tuple[_Asked, Answer]]) -> None:
+        for asked, answer in outcomes:
+            self._write_answer(asked, answer, None)
+
+    def collect(self) -> None:
+        """Write the answers that services have given meanwhile."""
+        for stream in self._streams.values():
+            self._write_all(stream.ready())
+
     def end_of_record(self) -> None:
         """Read every batch of at least a group, as a patient's prompts are complete."""
         for label, batch in self._batches.items():
@@ -182,6 +209,13 @@ class ReadingPass:
         for label, batch in self._batches.items():
             if batch:
                 self._read(label)
+        for stream in self._streams.values():
+            self._write_all(stream.finish())
+
+    def stop(self) -> None:
+        """Await nothing that services have not answered."""
+        for stream in self._streams.values():
+            stream.stop()
 
     def _read(self, label: str) -> None:
         batch, self._batches[label] = self._batches[label], []
@@ -405,12 +439,23 @@ class Pending:
     repeat: int
 
 
+_Judged = tuple[Instruction, Gold, Answer]
+
+
+def _judged(pending: Pending, case: JudgedCase) -> _Judged:
+    """What a judge is given."""
+    return pending.asked.question.instruction, case.gold, case.answer
+
+
 class Judging:
     """All judging of a pass."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
+        self._streams: dict[
+            str, ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]
+        ] = {}
 
     def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
         """Judge an answers row by every judge that has not judged it."""
@@ -424,6 +469,11 @@ class Judging:
         if isinstance(case, Verdict):
             self._write(pending, case, None, 0.0)
             return
+        if self._is_service(pending.judge):
+            item = _judged(pending, case)
+            ticket = (pending, case, time.perf_counter())
+            self._write_all(self._stream(pending.judge).put(item, ticket))
+            return
         batch = self._batches.setdefault(pending.judge, [])
         batch.append((pending, case))
         if len(batch) >= self._group(pending.judge):
@@ -434,6 +484,41 @@ class Judging:
         for label, batch in self._batches.items():
             if batch:
                 self._judge(label)
+        for stream in self._streams.values():
+            self._write_all(stream.finish())
+
+    def collect(self) -> None:
+        """Write the verdicts that services have given meanwhile."""
+        for stream in self._streams.values():
+            self._write_all(stream.ready())
+
+    def stop(self) -> None:
+        """Await nothing that services have not judged."""
+        for stream in self._streams.values():
+            stream.stop()
+
+    def _is_service(self, label: str) -> bool:
+        try:
+            return streams(self.job.judge(label))
+        except MidchartError:
+            return False  # a judge that cannot be built fails each item with its reason
+
+    def _stream(
+        self, label: str
+    ) -> ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]:
+        if label not in self._streams:
+            judge: Any = self.job.judge(label)
+            self._streams[label] = ServiceStream(
+                judge.judge_many, STREAMED * judge.group, _failed_verdict, self.job.notify
+            )
+        return self._streams[label]
+
+    def _write_all(
+        self, outcomes: Iterable[tuple[tuple[Pending, JudgedCase, float], Verdict]]
+    ) -> None:
+        for (pending, case, begun), verdict in outcomes:
+            seconds = time.perf_counter() - begun
+            self._write(pending, _checked_verdict(verdict), case, seconds)
 
     def _group(self, label: str) -> int:
         try:
@@ -444,7 +529,7 @@ class Judging:
 
     def _judge(self, label: str) -> None:
         batch, self._batches[label] = self._batches[label], []
-        items = [(one.asked.question.instruction, case.gold, case.answer) for one, case in batch]
+        items = [_judged(pending, case) for pending, case in batch]
         verdicts = outcomes(
             lambda: _judge_all(self.job.judge(label), items), len(batch), _failed_verdict
         )
@@ -533,6 +618,14 @@ class Answering:
 
     def run(self) -> None:
         """Write the missing rows of every question of the pass."""
+        with self.job.with_services():
+            try:
+                self._run()
+            finally:
+                self.reading.stop()
+                self.judging.stop()
+
+    def _run(self) -> None:
         for instructions in by_patient(self.job.cohort, self.job.questions()).values():
             for instruction in instructions:
                 todo = [
@@ -542,6 +635,8 @@ class Answering:
                     question = self.question(instruction)
                     for entry in todo:
                         self._entry(entry, question)
+                        self.reading.collect()
+                        self.judging.collect()
             self.reading.end_of_record()
         self.reading.finish()
         self.judging.finish()

@@ -6,6 +6,7 @@ Whatever fails becomes a row with a reason; the reason never holds text of a rec
 from __future__ import annotations
 
 import inspect
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -121,8 +122,20 @@ class Job:
         self.done = self.failed = 0
         self._only: Set[str] | None = None
         self._names: dict[tuple[str, str], set[str]] = {}
+        self._thread: int | None = None
+        self._over = threading.Event()
         self._progress, self._note, self.egress = progress, note, egress
         self._built: dict[tuple[str, str], Any] = {}
+
+    @contextmanager
+    def with_services(self) -> Generator[None]:
+        """A part of the pass in which services work in threads (see :meth:`watch`)."""
+        self._thread = threading.get_ident()
+        self._over.clear()
+        try:
+            yield
+        finally:
+            self._over.set()
 
     def restrict(self, shards: Iterable[str], store: Rows) -> None:
         """Do some shards alone, with their rows in another store."""
@@ -174,7 +187,15 @@ class Job:
             raise Stopped
 
     def watch(self, text: str = "") -> None:
-        """Report the state of a long wait (or nothing); raises Stopped on a cancel."""
+        """Report the state of a long wait (or nothing); raises Stopped on a cancel.
+
+        In the thread of a service (:mod:`midchart.core.client.streams`): raises Stopped once the
+        part of the pass that began it is over, and reports nothing.
+        """
+        if self._thread not in (None, threading.get_ident()):
+            if self._over.is_set():
+                raise Stopped
+            return
         if text:
             self._note(text)
         self.notify()

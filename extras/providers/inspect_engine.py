@@ -17,7 +17,7 @@ import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -392,6 +392,8 @@ class InspectEngine:
     log: where a run notes what was spent (None: no log). watch: raises to end the wait.
     """
 
+    streams = True
+
     def __init__(
         self,
         options: InspectFields,
@@ -416,7 +418,7 @@ class InspectEngine:
             self._connected = model, CallBudget(self.log, self.options.budget_usd)
         return self._connected
 
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
+    def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
         model, budget = self._open()  # before any thread: a refusal concerns the whole group
         stop = threading.Event()
