@@ -48,7 +48,6 @@ FUNCTIONS: Mapping[str, str] = {
         "attention_map curve curve_bin curve_choices curve_locations forecast_sequences"
     ),
     "services.import_cohort": "cohort_name import_cohort remove_cohort",
-    "services.other_values": "other_values",
     "services.questions": (
         "ask build_arm explain instruction_for judge scores select select_report typed_question"
     ),
@@ -95,7 +94,6 @@ OPEN: Mapping[str, str] = {
     "runs.status": "listed progress",
     "services.cohorts": "CohortCard",
     "services.components": "MemberCard only_quotes",
-    "services.other_values": "OTHER_VALUES_RULE=RULE OtherValue",
     "services.questions": "gold_ids",
     "services.removal": "recover",
     "services.summary": "ReadingProgress",
