@@ -6,9 +6,7 @@ import io
 import json
 import stat
 import sys
-import threading
 import zipfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -226,26 +224,3 @@ def test_a_file_whose_name_is_not_utf_8_is_left_out_by_name(workspace: Path) -> 
         ("p\ufffd.txt", "has a name that is not UTF-8 — rename it")
     ]
     assert "is not UTF-8 text; rename the file or folder" in cards["folder-\ufffd"]
-
-
-@pytest.mark.usefixtures("elsewhere")
-def test_of_two_who_remove_a_cohort_one_does_and_the_others_read_that_it_is_gone() -> None:
-    callers = 8
-    for number in range(2):
-        name = f"ward-{number}"
-        files = [(f"{i}.txt", io.BytesIO(b"No fever.")) for i in range(60)]
-        api.import_cohort(name, files)
-        together = threading.Barrier(callers)
-
-        def remove(name: str = name, together: threading.Barrier = together) -> str:
-            together.wait()
-            try:
-                return f"{api.remove_cohort(name)['files']} files"
-            except UnknownName as error:
-                return str(error)
-
-        with ThreadPoolExecutor(callers) as pool:
-            answers = [one.result() for one in [pool.submit(remove) for _ in range(callers)]]
-        assert answers.count("61 files") == 1
-        assert sum(f"unknown cohort '{name}'" in one for one in answers) == callers - 1
-        assert not list(config.cohorts_folder().iterdir())

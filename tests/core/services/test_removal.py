@@ -301,30 +301,6 @@ def test_what_cannot_be_deleted_is_named_at_each_start_and_stops_nothing_else(
     assert [line["event"] for line in audit.lines()].count("removed") == 1
 
 
-@pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("kind", ["logs", "run"])
-def test_what_lies_elsewhere_by_a_link_is_named_before_anything_is_removed(
-    tmp_path: Path, kind: str
-) -> None:
-    prepare(tmp_path / "place")
-    (run,) = [row["run"] for row in api.status()]
-    places = {"logs": config.received_folder() / "ward", "run": config.runs_folder() / run}
-    link, outside = places[kind], tmp_path / "outside"
-    (outside if kind == "logs" else link.parent).mkdir(parents=True, exist_ok=True)
-    if kind == "run":
-        link.rename(outside)
-    link.parent.mkdir(exist_ok=True)
-    link.symlink_to(outside)
-    with pytest.raises(InputError, match=f"/{link.name} is a link"):
-        api.remove_cohort("ward", runs=True)
-    assert "removed" not in [line["event"] for line in api.audit_lines()]
-    assert recover() == [] and hidden() == [] and api.open_data("ward").records
-    link.unlink()
-    outside.rename(link)
-    api.remove_cohort("ward", runs=True)
-    assert holding(CANARY) == []
-
-
 def spec_on_imported_ward() -> dict[str, Any]:
     api.import_cohort("ward", [("p1.txt", io.BytesIO(CANARY.encode()))])
     table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
@@ -454,29 +430,6 @@ def test_an_imported_run_with_text_goes_with_the_cohort_that_it_names(
     assert api.import_run(tmp_path / "run.zip")["cohort"] == "other"
     assert api.remove_cohort("ward", runs=True)["runs"] == with_text
     assert len(api.status()) == (not with_text)
-
-
-@pytest.mark.usefixtures("elsewhere")
-def test_an_imported_run_on_a_part_of_a_cohort_goes_with_the_cohort(tmp_path: Path) -> None:
-    def ward() -> None:
-        files = [(f"{one}/p1.txt", io.BytesIO(CANARY.encode())) for one in ("first", "second")]
-        tag = {"external_services_allowed": True}
-        api.import_cohort("ward", files, allowed=tag, reason="agreement number 12")
-
-    ward()
-    part = config.cohorts_folder() / "ward" / "first"
-    (part / "midchart.toml").write_text("external_services_allowed = true\n")
-    api.set_data_use(str(part), "external_services_allowed", True, "agreement number 12")
-    table = {"kind": "answers", "arms": ["recency"], "readers": ["extractive"]}
-    run = finished_run({**table, "questions": ["Was it seen?"], "data": str(part)})
-    api.export_run(run, tmp_path / "part.zip", True)
-    api.remove_cohort("ward", runs=True)
-    assert not api.status()
-    assert api.import_run(tmp_path / "part.zip")["cohort"] == "absent"
-    assert holding(CANARY)
-    ward()
-    api.remove_cohort("ward", runs=True)
-    assert not api.status() and holding(CANARY) == []
 
 
 @pytest.mark.usefixtures("elsewhere")
