@@ -29,8 +29,8 @@ from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular, read_regular
-from midchart.core.results.export import MANIFEST, kept_columns, read_manifest
-from midchart.core.results.reviews import SHARED_FILE, checked_lines, code_of_import, reviews_folder
+from midchart.core.results.export import MANIFEST, read_manifest
+from midchart.core.results.reviews import checked_lines, code_of_import, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
@@ -48,7 +48,7 @@ from midchart.core.storage.staging import incoming
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
     r"|items/[a-z0-9_]{1,40}\.parquet|tables/[a-z0-9_]{1,60}\.csv"
-    r"|reviews/(_shared|[a-z0-9][a-z0-9-]{0,31})\.jsonl"
+    r"|reviews/[a-z0-9][a-z0-9-]{0,31}\.jsonl"
     r"|forecast/[0-9a-f]{8,64}(\.draws)?\.parquet"
 )
 NEEDED = ("spec.json", "done.json")
@@ -165,7 +165,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 **cohort,
                 "imported": now(),
                 "by": person().name,
-                "with_text": manifest.get("with_text") is not False or _holds_text(fresh),
+                "with_text": manifest.get("with_text") is not False,
                 "manifest_sha256": sha256(text).hexdigest(),
                 DIGESTS: row_digests(fresh),
             },
@@ -173,7 +173,7 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
         reviews = _reviews(path, fresh)
         renamed: dict[str, str] = {}
-        for code in sorted(reviews.keys() - {SHARED_FILE}):
+        for code in sorted(reviews):
             stored = code_of_import(code, {*reviews, *renamed.values()})
             if stored != code:
                 renamed[code] = stored
@@ -319,19 +319,6 @@ def _try_report(path: Path, fresh: RunDirectory) -> None:
         raise InputError(
             f"{path}: no report can be made of its rows ({type(error).__name__})"
         ) from None
-
-
-def _holds_text(fresh: RunDirectory) -> bool:
-    """Whether a table has a column that an export without text leaves out, whatever its manifest
-    says."""
-    plan = fresh.plan()
-    schemas = EXPERIMENTS.build(plan.kind).schemas
-    for parquet in fresh.items.iterdir():
-        sql = f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})"
-        columns = {row["column_name"] for row in query(lambda sql=sql: sql)}
-        if columns - set(kept_columns(parquet.stem, schemas[parquet.stem], False)):
-            return True
-    return False
 
 
 def _check_plan(run: str, plan: Plan) -> None:

@@ -28,7 +28,7 @@ from midchart.core.errors import InputError, MidchartError, NotPermitted, Unknow
 from midchart.core.identity import ROLES, Person, account, person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import cohort_folder
-from midchart.core.options import Options, Whole
+from midchart.core.options import Options
 from midchart.core.provenance import digest, now
 from midchart.core.results.primary import with_primary
 from midchart.core.results.tables import pick
@@ -100,8 +100,7 @@ REASONS = {
 MOST_CHARACTERS = 2_000
 """Characters of a comment."""
 SHARED = 50
-"""Cards that every reviewer of a run is given, unless the run's own number says otherwise."""
-SHARED_FILE = "_shared"
+"""Cards that every reviewer of a run is given."""
 DEALT_FILE = "_dealt"
 """The cards of a run of a kind with cards (``Experiment.cards``)."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,31}")
@@ -178,10 +177,8 @@ def reviewed(run: str, reviewer: str) -> dict[str, dict[str, Any]]:
 
 
 def review_files(folder: RunDirectory) -> list[Path]:
-    """The files of a run's reviewers, and the one with the number of shared cards."""
-    there = reviews_folder(folder.id)
-    names = [*reviewers_of(folder), SHARED_FILE]
-    return [path for name in names if (path := there / f"{name}.jsonl").exists()]
+    """The files of a run's reviewers."""
+    return [reviews_folder(folder.id) / f"{name}.jsonl" for name in reviewers_of(folder)]
 
 
 class ReviewLine(Options):
@@ -195,19 +192,12 @@ class ReviewLine(Options):
     seconds: Annotated[int | float, Field(ge=0, lt=1e9)] | None = None
 
 
-class SharedLine(Options):
-    """A line of the file with the number of shared cards."""
-
-    time: Moment
-    cards: Whole
-
-
-_REVIEW, _SHARED = TypeAdapter(ReviewLine), TypeAdapter(SharedLine)
+_REVIEW = TypeAdapter(ReviewLine)
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a file of reviews; raises DataError for one that is none."""
-    return read_lines(path, _SHARED if path.stem == SHARED_FILE else _REVIEW)
+    """The lines of a reviewer's file; raises DataError for one that is none."""
+    return read_lines(path, _REVIEW)
 
 
 def checked_lines(name: str, text: bytes) -> list[dict[str, Any]]:
@@ -215,18 +205,12 @@ def checked_lines(name: str, text: bytes) -> list[dict[str, Any]]:
 
     ``name``: the file's, without its ending.
     """
-    model = SharedLine if name == SHARED_FILE else ReviewLine
-    if name != SHARED_FILE:
-        reviewer_name(name)
-    lines: list[dict[str, Any]] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        try:
-            lines.append(model.model_validate_json(line).model_dump())
-        except ValueError:
-            raise InputError(
-                f"reviews/{name}.jsonl:{number}: is no verdict that is read here"
-            ) from None
-    return lines
+    reviewer_name(name)
+    try:
+        lines = map(ReviewLine.model_validate_json, text.splitlines())
+        return [line.model_dump() for line in lines]
+    except ValueError:
+        raise InputError(f"reviews/{name}.jsonl: holds no verdict that is read here") from None
 
 
 @needs("viewer")
@@ -242,28 +226,6 @@ def reviewers_of(folder: RunDirectory) -> list[str]:
         return []
     stems = (path.stem for path in there.glob("*.jsonl"))
     return sorted(stem for stem in stems if _NAME.fullmatch(stem) and stem != CONSENSUS)
-
-
-@needs("viewer")
-def shared_cards(run: RunRef) -> int:
-    """How many cards every reviewer of a run is given."""
-    number = SHARED
-    for line in _lines(reviews_folder(run) / f"{SHARED_FILE}.jsonl"):
-        number = line["cards"]
-    return number
-
-
-@needs("researcher")
-def share_cards(run: RunRef, cards: int) -> None:
-    """Set how many cards every reviewer of a run is given; another number keeps the smaller set.
-
-    Raises UnknownName, InputError for a number below 0, or WorkFailed.
-    """
-    folder = find_run(run)
-    if type(cards) is not int or cards < 0:
-        raise InputError(f"the number of shared cards is a whole number from 0, not {cards!r}")
-    file = reviews_folder(folder.id) / f"{SHARED_FILE}.jsonl"
-    add_line(file, {"time": now(), "cards": cards}, durable=True)
 
 
 @needs("viewer")
@@ -443,8 +405,8 @@ def _drawn(items: Iterable[str], *name: str) -> list[str]:
     return rng.permutation(sorted(items)).tolist()
 
 
-def overlap(run: str, cards: Mapping[str, Distinct], number: int) -> frozenset[str]:
-    """The keys of the ``number`` cards of a run that every reviewer gets, all where there are
+def overlap(run: str, cards: Mapping[str, Distinct]) -> frozenset[str]:
+    """The keys of the :data:`SHARED` cards of a run that every reviewer gets, all where there are
     fewer."""
     by_patient: dict[str, list[str]] = defaultdict(list)
     for card in cards.values():
@@ -453,7 +415,7 @@ def overlap(run: str, cards: Mapping[str, Distinct], number: int) -> frozenset[s
         *(_drawn(by_patient[p], "shared", run, p) for p in _drawn(by_patient, "patients", run))
     )
     order = [key for turn in turns for key in turn if key is not None]
-    return frozenset(order[:number])
+    return frozenset(order[:SHARED])
 
 
 @needs("reviewer")
@@ -467,7 +429,7 @@ def review_cards(run: RunRef, reviewer: str) -> list[Card]:
     require_own(name)
     cards = distinct_answers(find_run(run))
     verdicts = reviewed(run, name)
-    shared = overlap(run, cards, shared_cards(run))
+    shared = overlap(run, cards)
     order: list[Card] = []
     for part in (shared, cards.keys() - shared):
         for key in _drawn(part, "order", run, name):
@@ -512,7 +474,7 @@ def _rows(
     folder: RunDirectory, names: list[str], cards: dict[str, Distinct]
 ) -> list[dict[str, Any]]:
     run = folder.id
-    shared = overlap(run, cards, shared_cards(run))
+    shared = overlap(run, cards)
     rows: list[dict[str, Any]] = []
     for name in names:
         lines = [line for line in _lines(_file(run, name)) if line["card"] in cards]

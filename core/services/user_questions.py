@@ -26,7 +26,7 @@ from midchart.core.cohorts.kept_questions import (
 )
 from midchart.core.cohorts.kept_questions import question_sets as sets_in
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.format import sheet_cell
+from midchart.core.format import sheet_cell, write_sheet
 from midchart.core.identity import person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import opened
@@ -412,14 +412,6 @@ _ANSWER_COLUMNS = ("patient", "question", "state", "answer", "evidence", "event"
 def answers_csv(cells: Sequence[Mapping[str, Any]], questions: Sequence[str]) -> str:
     """Cells as CSV, a row a cell; text that a spreadsheet would run as a formula is made plain."""
     text = io.StringIO()
-    table = csv.writer(text, lineterminator="\r\n")
-    table.writerow(_ANSWER_COLUMNS)
-    for cell in cells:
-        values = {**cell, "patient": cell["record"], "question": questions[cell["question"]]}
-        table.writerow(
-            [
-                value if isinstance(value := values[name], int) else sheet_cell(value or "")
-                for name in _ANSWER_COLUMNS
-            ]
-        )
+    named = (c | {"patient": c["record"], "question": questions[c["question"]]} for c in cells)
+    write_sheet(text, [{name: row[name] for name in _ANSWER_COLUMNS} for row in named])
     return text.getvalue()

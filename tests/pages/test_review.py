@@ -102,7 +102,6 @@ def reviewed(run: str) -> api.Card:
     api.add_review(run, "cleo", card.key, "correct", 2.0, comment="=1+1 private words")
     api.add_review(run, "cleo", card.key, "incorrect", 1.0)
     api.add_review(run, "dan", card.key, "correct")
-    api.share_cards(run, 7)
     return card
 
 
@@ -130,8 +129,8 @@ def test_verdicts_leave_with_an_export_and_are_imported(alone, monkeypatch, tmp_
     assert "private" not in held["tables/review_verdicts.csv"] + held["report.html"]
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "there"))
     brought = api.import_run(out)
-    assert sorted(brought["reviews"]) == ["_shared", "cleo", "dan"]
-    assert api.reviewers(alone) == ["cleo", "dan"] and api.shared_cards(alone) == 7
+    assert sorted(brought["reviews"]) == ["cleo", "dan"]
+    assert api.reviewers(alone) == ["cleo", "dan"]
     there = api.report(alone)
     if with_text:
         assert there["tables"] == before
@@ -205,9 +204,6 @@ def test_agreement_is_shown_with_intervals_and_numbers(run):
     card = api.review_cards(run, "finn")[0]
     api.add_review(run, "finn", card.key, "correct")
     app = open_page("review", view="Agreement")
-    app.number_input[0].set_value(7).run()
-    assert api.shared_cards(run) == 7
-    api.share_cards(run, 50)
     (chart,) = figures_of(app)
     assert chart.alt
     assert {"pair", "n", "agreement", "patients"} <= set(app.dataframe[0].value.columns)

@@ -257,17 +257,10 @@ def _agreement(rows: list[dict[str, Any]]) -> None:
 
 
 def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
-    """How many cards each reviewer judged, all verdicts to download, and the shared cards.
+    """How many cards each reviewer judged, and all verdicts to download.
 
     ``pairs``: those whose answers are listed above, where a click on a reviewer lists them.
     """
-    key = f"review_shared_{run['run']}"
-    st.session_state.setdefault(key, api.shared_cards(run["run"]))
-    st.number_input("Cards shared by all reviewers", min_value=0, step=10, key=key, width=220,
-                    on_change=_share, args=(run["run"], key),
-                    help="Shared cards come first and alternate between patients. A larger "
-                        "number includes the cards of a smaller one.")  # fmt: skip
-    _show_refusal("This number was not saved")
     frame = pd.DataFrame(state.report(run)["tables"].get("reviews") or [])
     if frame.empty:
         return
@@ -297,10 +290,3 @@ def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
     )
     st.caption("All verdicts, including replaced ones, without arms:")
     tables.downloads(pd.DataFrame(api.review_rows(run["run"])), f"reviews-{run['run']}")
-
-
-def _share(run: str, key: str) -> None:
-    try:
-        api.share_cards(run, int(st.session_state[key]))
-    except MidchartError as error:
-        st.session_state["review_refused"] = str(error)

@@ -136,7 +136,6 @@ TIME = '"time": "2026-01-01T00:00:00+00:00"'
         ("ann", "{}"),
         ("ann", f'{{{TIME}, "card": "{"0" * 32}", "outcome": "maybe"}}'),
         ("ann", f'{{{TIME}, "card": "{"0" * 32}", "outcome": "correct", "reason": []}}'),
-        ("_shared", f'{{{TIME}, "cards": "many"}}'),
     ],
 )
 def test_a_damaged_review_is_named_with_its_line(run: RunDirectory, name: str, line: str) -> None:
