@@ -56,7 +56,7 @@ FUNCTIONS: Mapping[str, str] = {
     "services.training": "make_gate",
     "services.user_questions": (
         "answer_cells answer_question answer_summary asked_questions keep_question mark_evidence "
-        "own_question own_questions question_set_spec question_sets "
+        "marking_agreement own_question own_questions question_set_spec question_sets "
         "questions_table run_entries save_question_set withdraw_question withdraw_question_set"
     ),
     "text.prompt": "context_lines",

@@ -6,8 +6,11 @@ import csv
 import io
 import secrets
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.gold import gold_under
@@ -30,12 +33,14 @@ from midchart.core.format import sheet_cell, write_sheet
 from midchart.core.identity import person
 from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import opened
+from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
 from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
 from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
 from midchart.core.services.cohorts import open_data
+from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.rows import RowStore, literal
 from midchart.core.text import event_text, sentences
@@ -161,6 +166,60 @@ def mark_evidence(
     ordered = sorted(marked)
     texts = [marked[span] for span in ordered]
     _add(data, "evidence", id, by, spans=[list(span) for span in ordered], texts=texts)
+
+
+@needs("viewer")
+def marking_agreement(data: CohortRef, protocol: Protocol | None = None) -> list[dict[str, Any]]:
+    """How far each two annotators mark the same sentences: a row a question and pair, the one
+    with the most disagreements first.
+
+    ``question``, ``id``, ``record``, ``first``, ``second``; ``both``, ``only_first``,
+    ``only_second``, ``neither`` in sentences; raw agreement, Cohen's kappa, Gwet's AC1 and positive
+    agreement (null where not defined); ``disagreements``: sentence ids that one of them marked.
+    """
+    cohort = open_data(data)
+    rows: list[dict[str, Any]] = []
+    for question in own_questions(data):
+        marked = {
+            by: annotation.spans
+            for by, annotation in question.annotations.items()
+            if annotation.spans or not annotation.documented
+        }
+        if len(marked) < 2:
+            continue
+        units = sentences(cohort.records[question.record], protocol or Protocol())
+        chosen = {
+            by: {u.id for u in units if any(u.span.overlaps(span) for span in spans)}
+            for by, spans in marked.items()
+        }
+        for first, second in combinations(chosen, 2):
+            both = len(chosen[first] & chosen[second])
+            only = (len(chosen[first] - chosen[second]), len(chosen[second] - chosen[first]))
+            neither = len(units) - both - sum(only)
+            rows.append(
+                {
+                    "id": question.id,
+                    "record": question.record,
+                    "question": question.question,
+                    "first": first,
+                    "second": second,
+                    "both": both,
+                    "only_first": only[0],
+                    "only_second": only[1],
+                    "neither": neither,
+                    **_measures([[both, only[0]], [only[1], neither]]),
+                    "disagreements": [
+                        unit.id for unit in units if unit.id in chosen[first] ^ chosen[second]
+                    ],
+                }
+            )
+    return sorted(rows, key=lambda row: -len(row["disagreements"]))
+
+
+def _measures(table: list[list[int]]) -> dict[str, float | None]:
+    measures = {"raw": raw_of, "kappa": kappa_of, "ac1": ac1_of, "positive": positive_of}
+    values = {name: float(measure(table)) for name, measure in measures.items()}
+    return {name: None if np.isnan(value) else value for name, value in values.items()}
 
 
 def _number(cell: str) -> Any:

@@ -83,6 +83,7 @@ def _edit(choice: Choice) -> None:
         try:
             _answer(choice, question)
             _actions(choice, question)
+            _others(choice, question)
         except MidchartError as error:
             st.error(for_screen(str(error)))
 
@@ -160,3 +161,23 @@ def _withdraw(choice: Choice, id: str) -> None:
 
 def _show_results() -> None:
     st.session_state["own_results"] = True
+
+
+def _others(choice: Choice, question: api.KeptQuestion) -> None:
+    """Agreement with the other annotators, disagreements first."""
+    rows = [
+        row
+        for row in api.marking_agreement(choice.cohort.path, choice.protocol)
+        if row["id"] == question.id
+    ]
+    by_id = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
+    for row in rows:
+        kappa = "not defined" if row["kappa"] is None else f"{row['kappa']:.2f}"
+        st.markdown(
+            for_screen(
+                f"{row['first']} and {row['second']}: {row['both']} sentences marked by both, "
+                f"{len(row['disagreements'])} by one only; Cohen's kappa {kappa}."
+            )
+        )
+        for sentence in row["disagreements"]:
+            st.caption(for_screen(f"Disagreement: {by_id[sentence].text[:300]}"))

@@ -11,7 +11,7 @@ from midchart.core import api
 from midchart.core.cohorts.kept_questions import DOMAIN, QUESTIONS_FILE
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.protocol import Protocol
-from midchart.core.text import event_text
+from midchart.core.text import event_text, sentences
 
 NOTE = "Seen in clinic.\nPotassium was 5.9 on admission. Ramipril was stopped.\nFollow-up in May."
 
@@ -83,6 +83,19 @@ def test_evidence_of_a_record_that_changed_is_located_by_its_text(cohort: Path) 
     assert not gold.exact
     assert "Potassium was 5.9" in text[gold.spans[0].start : gold.spans[0].end]
     assert any("record changed" in warning for warning in data.warnings)
+
+
+def test_agreement_of_two_annotators_by_sentence_lists_disagreements(cohort: Path) -> None:
+    id = api.keep_question(cohort, "p1", "Why?", by="ann")
+    units = sentences(api.open_data(cohort).records["p1"], Protocol())
+    api.mark_evidence(cohort, id, [units[1].span, units[2].span], by="ann")
+    api.mark_evidence(cohort, id, [units[1].span], by="bob")
+    (row,) = api.marking_agreement(cohort)
+    assert (row["both"], row["only_first"], row["only_second"]) == (1, 1, 0)
+    assert row["neither"] == len(units) - 2
+    assert row["disagreements"] == [units[2].id]
+    assert row["raw"] == pytest.approx((len(units) - 1) / len(units))
+    assert len(api.open_data(cohort).gold[id].spans) == 2
 
 
 def test_the_exported_table_loads_again_beside_the_same_records(
