@@ -22,8 +22,6 @@ LARGEST_DOCUMENT = 512 << 20
 LARGEST_FILE = 16 << 30
 """Bytes of a file that is read line by line or in batches."""
 MOST_FILES = 20_000
-MOST_TINY_ROWS, LEAST_ROW_BYTES = 100_000, 8
-"""Rows of a Parquet file that may be of any size; bytes of each further row in the file."""
 _HEAD_LINES = 1_000
 """Lines of a JSON Lines file among which one is an object."""
 BATCH = 256
@@ -147,39 +145,27 @@ def _is_lines(path: Path, name: str) -> bool:
 def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
     """The objects of a file of several documents, each from a line ``{`` to a line ``}``; lines
     between them are counted, as a captured output has others."""
-    others = 0
-    for number, lines in _blocks(path):
-        if lines[0] != b"{":
-            others += any(line.strip() for line in lines)
-            continue
-        try:
-            value = read_json(b"\n".join(lines), name)
-        except DataError as error:
-            trouble(f"{name}:{number}: {str(error).partition(': ')[2]}")
-            continue
-        yield f"{name}:{number}", cast("dict[str, Any]", value)
-    if others:
-        trouble(str(DataError(name, None, f"has {others:,} lines that are no part of an object")))
-
-
-def _blocks(path: Path) -> Iterator[tuple[int, list[bytes]]]:
-    """The number and the lines of each object of a stream; other lines are blocks of their own."""
+    others, first = 0, 0
     block: list[bytes] = []
-    size, first = 0, 1
     with opened(path, LARGEST_FILE) as file:
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE + 1), b""), 1):
+        for number, line in enumerate(file, 1):
             line = line.rstrip()
-            if line == b"{" or not block:
-                if block:
-                    yield first, block
-                block, size, first = [], 0, number
-            block.append(line)
-            size += len(line)
-            if line == b"}" or block[0] != b"{" or size > LONGEST_LINE:
-                yield first, block
+            if line == b"{":
+                others += len(block)
+                block, first = [line], number
+            elif block:
+                block.append(line)
+            else:
+                others += bool(line)
+            if line == b"}" and block:
+                try:
+                    value = read_json(b"\n".join(block), name)
+                    yield f"{name}:{first}", cast("dict[str, Any]", value)
+                except DataError as error:
+                    trouble(f"{name}:{first}: {str(error).partition(': ')[2]}")
                 block = []
-    if block:
-        yield first, block
+    if others := others + len(block):
+        trouble(str(DataError(name, None, f"has {others:,} lines that are no part of an object")))
 
 
 def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
@@ -229,15 +215,11 @@ def parquet_columns(path: Path) -> list[str]:
 def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
     """The rows of a Parquet file, in batches, up to one that cannot be read."""
     import pyarrow as arrow
-    from pyarrow import parquet
 
     row = 0
     try:
         with open_file(path, LARGEST_FILE) as file:
-            facts, size = parquet.read_metadata(file), os.fstat(file.fileno()).st_size
-            if facts.num_rows > MOST_TINY_ROWS + size // LEAST_ROW_BYTES:
-                reason = f"has {facts.num_rows:,} rows in {size:,} bytes, as no log does"
-                raise DataError(name, None, reason, "split it")
+            size = os.fstat(file.fileno()).st_size
             for batch in checked_batches(file, size, BATCH, name):
                 for cells in batch.to_pylist():
                     yield f"{name}[{row}]", cells

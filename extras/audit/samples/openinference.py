@@ -9,7 +9,7 @@ Parquet with a column an attribute.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -43,9 +43,6 @@ from midchart.extras.audit.samples.sample import Chunk, Message, Sample, Step
 
 _SUFFIXES = (*LINES, ".json", ".parquet", ".log", ".txt")
 """Endings of files with spans; the last two of a console exporter's captured output."""
-_TABLE = ".csv"
-MOST_SPANS = 2_000_000
-"""Spans in memory at a time: those of a trace may be anywhere in a file."""
 MOST_PARTS = 10
 """Parts of an attribute's name between dots."""
 _GENAI_KINDS = {
@@ -62,8 +59,6 @@ _STANDARD = frozenset({
 })  # fmt: skip
 """Attributes with a meaning of their own: they name no patient."""
 _LONGEST_ID = 200
-_MOST_LEVELS = 10
-"""Levels of spans in which single questions are looked for."""
 _MOST_NAMES = 5
 """Levels of an instrumentation's own attributes in which a patient is looked for."""
 
@@ -81,11 +76,6 @@ class _Call:
     service: str
 
 
-@dataclass(slots=True)
-class _CallsOfTrace:
-    spans: dict[str, _Call] = field(default_factory=dict[str, _Call])
-
-
 @SAMPLE_FORMATS.register("openinference")
 class OpenInferenceSamples:
     """Traces of Phoenix, Langfuse, an OpenTelemetry collector or a file exporter."""
@@ -100,42 +90,28 @@ class OpenInferenceSamples:
             columns = parquet_columns(path)
             return "context.trace_id" in columns or {"context", "span_kind"} <= set(columns)
         head = head_of(path)
-        if suffix_of(path) == _TABLE:
-            return b"context.trace_id" in head.partition(b"\n")[0]
         names = ("resourceSpans", "resource_spans", "traceId", "trace_id", "context.trace_id")
         traced = any(f'"{name}"'.encode() in head for name in names)
         return suffix_of(path) in _SUFFIXES and traced
 
     def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
         """The traces of each file in the order of their first spans in it."""
-        for file in files_of(path, (*_SUFFIXES, _TABLE)):
-            name = place_name(file, path)
-            if path.is_dir() and not self.recognises(file):
-                continue
-            if suffix_of(file) == _TABLE:
-                reason, remedy = "holds spans as CSV, which has no lists", "export Parquet or JSON"
-                trouble(str(DataError(name, None, reason, remedy)))
-            else:
-                yield from _samples(file, name, trouble)
+        for file in files_of(path, _SUFFIXES):
+            if path.is_file() or self.recognises(file):
+                yield from _samples(file, place_name(file, path), trouble)
 
 
 def _samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-    traces: dict[str, _CallsOfTrace] = {}
-    number = 0
+    traces: dict[str, dict[str, _Call]] = {}
     for number, (place, row) in enumerate(_rows(path, name, trouble), 1):
-        if number > MOST_SPANS:
-            limit = f"holds more than {MOST_SPANS:,} spans; the rest is left out"
-            trouble(str(DataError(place, None, limit, "export fewer traces at a time")))
-            break
         trace, span_id = _identity(row)
         if not trace:
             reason = "is no span: it has no trace id"
             trouble(str(DataError(place, None, reason, "export the spans with their context")))
             continue
-        spans = traces.setdefault(trace, _CallsOfTrace()).spans
-        spans[span_id or f"span {number}"] = _span(row, place)
-    for trace, one in traces.items():
-        for question in _questions(trace.removeprefix("0x"), one.spans):
+        traces.setdefault(trace, {})[span_id or f"span {number}"] = _span(row, place)
+    for trace, spans in traces.items():
+        for question in _questions(trace.removeprefix("0x"), spans):
             sample = _sample(question)
             if sample is None:
                 reason = "has no span with a question, a retrieval or a prompt"
@@ -176,11 +152,7 @@ def _otlp_spans(row: Tree, place: str, trouble: Trouble) -> Iterator[tuple[str, 
 
 
 def _objects_in(row: Tree, *names: str) -> list[Tree]:
-    for name in names:
-        values = row.get(name)
-        if isinstance(values, list):
-            return [one for one in cast("list[Any]", values) if isinstance(one, dict)]
-    return []
+    return [one for name in names for one in _items(row.get(name)) if isinstance(one, dict)]
 
 
 def _identity(row: Tree) -> tuple[str, str]:
@@ -208,8 +180,7 @@ def _span(row: Tree, place: str) -> _Call:
     kind = stated.upper() or _GENAI_KINDS.get(operation, "")
     parents = (row.get("parentSpanId"), row.get("parent_id"), row.get("parent_span_id"))
     times = (row.get(n) for n in ("startTimeUnixNano", "start_time", "start_time_unix_nano"))
-    resource = row.get("resource")
-    service = _service(cast("Tree", resource)) if isinstance(resource, dict) else ""
+    service = id_of(_attributes(_at(row, "resource.attributes")).get("service.name"))
     return _Call(
         place,
         id_of(row.get("name")),
@@ -217,14 +188,8 @@ def _span(row: Tree, place: str) -> _Call:
         next(filter(None, map(id_of, parents)), ""),
         _nanoseconds(next((one for one in times if one is not None), None)),
         tree,
-        service,
+        "" if service.startswith("unknown_service") else service,
     )
-
-
-def _service(resource: Tree) -> str:
-    """The name of the service that a span is of; "" where it was not given one."""
-    name = id_of(_attributes(resource.get("attributes")).get("service.name"))
-    return "" if name.startswith("unknown_service") else name
 
 
 def _attributes(value: Any) -> Tree:
@@ -242,38 +207,23 @@ def _otlp_value(value: Any) -> Any:
     """The value of an ``AnyValue`` of OTLP."""
     if not isinstance(value, dict):
         return value
-    for name, one in cast("Tree", value).items():
-        if name in ("arrayValue", "array_value"):
-            values = cast("Tree", one).get("values") if isinstance(one, dict) else None
-            listed_values = cast("list[Any]", values) if isinstance(values, list) else []
-            return [_otlp_value(part) for part in listed_values]
-        if name in ("kvlistValue", "kvlist_value"):
-            return _attributes(cast("Tree", one).get("values") if isinstance(one, dict) else None)
-        return one
-    return None
+    name, one = next(iter(cast("Tree", value).items()), ("", None))
+    if name in ("arrayValue", "array_value"):
+        return [_otlp_value(part) for part in _items(_at(one, "values"))]
+    if name in ("kvlistValue", "kvlist_value"):
+        return _attributes(_at(one, "values"))
+    return one
 
 
 def _nested(flat: Mapping[str, Any]) -> Tree:
     """Attributes with dots in their names as nested objects; a name that is too long stays."""
     tree: Tree = {}
     for name, value in flat.items():
-        parts = name.split(".")
-        if len(parts) > MOST_PARTS:
-            parts = [name]
-        node = tree
-        for part in parts[:-1]:
-            below = node.get(part)
-            if not isinstance(below, dict):
-                below = node[part] = {} if below is None else {"": below}
-            node = cast("Tree", below)
-        there = node.get(parts[-1])
+        parts = name.split(".") if name.count(".") < MOST_PARTS else [name]
         inner = _inner(value)
-        if isinstance(there, dict) and isinstance(inner, dict):
-            _merge(cast("Tree", there), cast("Tree", inner))
-        elif isinstance(there, dict):
-            cast("Tree", there)[""] = inner
-        else:
-            node[parts[-1]] = inner
+        for part in reversed(parts):
+            inner = {part: inner}
+        _merge(tree, cast("Tree", inner))
     return tree
 
 
@@ -287,12 +237,14 @@ def _inner(value: Any) -> Any:
 
 
 def _merge(into: Tree, other: Tree) -> None:
+    """Take over an object; of a name that is a value and an object, the value is its member ""."""
     for name, value in other.items():
-        there = into.get(name)
-        if isinstance(there, dict) and isinstance(value, dict):
-            _merge(cast("Tree", there), cast("Tree", value))
-        elif name not in into:
-            into[name] = value
+        there = into.setdefault(name, value)
+        if there is value or not (isinstance(there, dict) or isinstance(value, dict)):
+            continue
+        both = [cast("Tree", one) if isinstance(one, dict) else {"": one} for one in (there, value)]
+        into[name] = both[0]
+        _merge(*both)
 
 
 def _nanoseconds(value: Any) -> int:
@@ -349,56 +301,40 @@ class _AskedCalls:
 
 
 def _questions(trace: str, spans: Mapping[str, _Call]) -> list[_AskedCalls]:
-    """The questions of a trace: one, but where a span that states none has several of the same
-    name below it that each state one and ask a model (a loop over questions in one trace)."""
-    below: dict[str, list[str]] = {}
-    for id, span in spans.items():
-        below.setdefault(span.parent if span.parent in spans else "", []).append(id)
-    parts = _parts(spans, below)
-    if len(parts) < 2:
+    """The questions of a trace: one, but where it has several outermost spans of one name that each
+    state a question and call a model (a loop over questions). A span over several patients states
+    none."""
+    above = {id: _above(id, spans) for id in spans}
+    calling = {one for id in spans if _is_model(spans[id]) for one in above[id]}
+    stating = {id for id in calling if _states_question(spans[id])}
+    patients: dict[str, set[str]] = {}
+    for id in stating:
+        for one in above[id]:
+            patients.setdefault(one, set()).add(_patient([spans[id]]))
+    stating = {id for id in stating if len(patients.get(id, set()) - {""}) < 2}
+    parts = [id for id in spans if id in stating and not stating.intersection(above[id])]
+    asked = {(_input(spans[id].attributes), _patient([spans[id]])) for id in parts}
+    if len(asked) < 2 or len({spans[id].name for id in parts}) > 1:
         calls = sorted(spans.values(), key=lambda span: span.start)
         roots = [span for span in calls if span.parent not in spans] or calls
         return [_AskedCalls(trace, roots[0], calls)]
-    questions: list[_AskedCalls] = []
-    for id in sorted(parts, key=lambda id: spans[id].start):
-        inside = [spans[one] for one in _below(id, below)]
-        above: list[_Call] = []
-        parent = spans[id].parent
-        while parent in spans:
-            above.append(spans[parent])
-            parent = spans[parent].parent
-        calls = sorted(inside, key=lambda span: span.start)
-        questions.append(_AskedCalls(f"{trace}/{id.removeprefix('0x')}", spans[id], calls, above))
-    return questions
+    return [
+        _AskedCalls(
+            f"{trace}/{id.removeprefix('0x')}",
+            spans[id],
+            sorted((spans[o] for o in spans if o == id or id in above[o]), key=lambda s: s.start),
+            [spans[one] for one in above[id]],
+        )
+        for id in sorted(parts, key=lambda id: spans[id].start)
+    ]
 
 
-def _below(id: str, below: Mapping[str, Sequence[str]]) -> list[str]:
-    """A span and all spans below it, each before those below it."""
-    order = [id]
-    for one in order:
-        order.extend(below.get(one, ()))
-    return order
-
-
-def _parts(spans: Mapping[str, _Call], below: Mapping[str, Sequence[str]]) -> list[str]:
-    """The spans of single questions, where a trace has several; none else."""
-    level = {"": 0}
-    order = _below("", below)
-    for id in order:
-        level.update(dict.fromkeys(below.get(id, ()), level[id] + 1))
-    asks: set[str] = set()  # spans in or below which a model is called
-    parts: dict[str, list[str]] = {}
-    for id in reversed(order):
-        inner = [one for one in below.get(id, ()) if one in asks]
-        if id and (inner or _is_model(spans[id])):
-            asks.add(id)
-        several: list[str] = []
-        if level[id] <= _MOST_LEVELS:
-            several = [part for one in inner for part in parts[one]]
-        if not _are_questions(several, spans, spans.get(id)):
-            several = [id] if id else []
-        parts[id] = several
-    return parts[""]
+def _above(id: str, spans: Mapping[str, _Call]) -> list[str]:
+    """The spans above one, the nearest first."""
+    order: dict[str, None] = {}
+    while (id := spans[id].parent) in spans and id not in order:
+        order[id] = None
+    return list(order)
 
 
 def _is_model(span: _Call) -> bool:
@@ -409,22 +345,7 @@ def _states_question(span: _Call) -> bool:
     """Whether a span's input is a question; a list of texts is not one."""
     value = unpacked(_first(span.attributes, "input.value", "traceloop.entity.input"))
     texts = isinstance(value, list) and all(isinstance(v, str) for v in cast("list[Any]", value))
-    return not texts and bool(_input(span.attributes))
-
-
-def _are_questions(ids: Sequence[str], spans: Mapping[str, _Call], above: _Call | None) -> bool:
-    """Whether spans are the same work on questions that differ, in words or in the patient.
-
-    Those below a span that states a question (``above``) are its parts, unless of several patients.
-    """
-    calls = [spans[id] for id in ids]
-    if len({(span.name, span.kind) for span in calls}) != 1 or _is_model(calls[0]):
-        return False
-    asked = {(_input(span.attributes), _patient([span])) for span in calls}
-    if len(asked) < 2 or not all(map(_states_question, calls)):
-        return False
-    patients = {patient for _, patient in asked if patient}
-    return len(patients) > 1 or above is None or not _states_question(above)
+    return not texts and not _is_model(span) and bool(_input(span.attributes))
 
 
 def _sample(question: _AskedCalls) -> Sample | None:
@@ -552,23 +473,25 @@ _DOCUMENTS = (
 
 
 def _chunk(value: Any) -> Chunk:
-    value = unpacked(value)
+    value = _within(value, "document")
     if not isinstance(value, dict):
         return Chunk(text_of(value))
     members = cast("Tree", value)
-    inner = members.get("document")
-    members = cast("Tree", inner) if isinstance(inner, dict) else members
-    score = number_of(members.get("score"))
-    return Chunk(text_of(members), id_of(members.get("id")), score)
+    return Chunk(text_of(members), id_of(members.get("id")), number_of(members.get("score")))
+
+
+def _within(value: Any, name: str) -> Any:
+    """The object that an object wraps under this name, else the value itself."""
+    value = unpacked(value)
+    inner = _at(value, name)
+    return cast("Tree", inner) if isinstance(inner, dict) else value
 
 
 def _prompt(tree: Tree) -> tuple[Message, ...]:
     """The messages of a model's span, as the model got them."""
     listed_messages = _items(_at(tree, "llm.input_messages"))
     if not listed_messages:
-        listed_messages = _items(_at(tree, "gen_ai.input.messages")) or _items(
-            _at(tree, "gen_ai.prompt")
-        )
+        listed_messages = _items(_first(tree, "gen_ai.input.messages", "gen_ai.prompt"))
         instructions = text_of(unpacked(_at(tree, "gen_ai.system_instructions")))
         if instructions:
             listed_messages = [{"role": "system", "content": instructions}, *listed_messages]
@@ -583,12 +506,10 @@ def _prompt(tree: Tree) -> tuple[Message, ...]:
 
 
 def _message(value: Any) -> Message:
-    value = unpacked(value)
+    value = _within(value, "message")
     if not isinstance(value, dict):
         return Message("user", text_of(value))
     members = cast("Tree", value)
-    inner = members.get("message")
-    members = cast("Tree", inner) if isinstance(inner, dict) else members
     text = text_of(unpacked(members.get("content"))) or text_of(members.get("parts"))
     if not text:
         parts = [_at(part, "message_content.text") for part in _items(members.get("contents"))]
@@ -613,11 +534,8 @@ def _ended(tree: Tree) -> str:
     names = ("llm.finish_reason", "llm.output_messages.0.message.finish_reason")
     reason = _first(tree, *names, "gen_ai.response.finish_reasons")
     if reason is None:
-        outputs = [
-            *_items(_at(tree, "gen_ai.output.messages")),
-            *_items(_at(tree, "gen_ai.completion")),
-        ]
-        reason = next((_at(one, "finish_reason") for one in reversed(outputs)), None)
+        outputs = _items(_first(tree, "gen_ai.output.messages", "gen_ai.completion"))
+        reason = _at(outputs[-1], "finish_reason") if outputs else None
     return ended_of(unpacked(reason))
 
 
@@ -667,8 +585,4 @@ def _named_patient(members: Any, deeper: int = _MOST_NAMES) -> str:
 def _document_facts(tree: Tree) -> list[Any]:
     """The metadata of a span's documents that have some."""
     documents = [one for names in _DOCUMENTS for one in _items(_first(tree, *names))]
-    facts: list[Any] = []
-    for one in map(unpacked, documents):
-        inner = _at(one, "document") if isinstance(one, dict) else None
-        facts.append(unpacked(_at(inner if isinstance(inner, dict) else one, "metadata")))
-    return [one for one in facts if one]
+    return [f for one in documents if (f := unpacked(_at(_within(one, "document"), "metadata")))]

@@ -76,19 +76,6 @@ class Sample:
     cost_usd: float | None = None
 
 
-def characters_of(sample: Sample) -> int:
-    """Characters of a sample's texts."""
-    texts = (sample.reference, sample.evidence, sample.options)
-    return (
-        len(sample.question)
-        + len(sample.answer)
-        + len(sample.context)
-        + sum([len(one.text) for one in sample.messages])
-        + sum([len(chunk.text) for step in sample.steps for chunk in step.chunks])
-        + sum([len(one) for some in texts for one in some])
-    )
-
-
 class SampleFormat(Protocol):
     """One format of logs.
 

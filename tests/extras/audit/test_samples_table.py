@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.errors import DataError
-from midchart.extras.audit.samples import open
 from midchart.extras.audit.samples.fields import chunks_of, messages_of, texts_of
-from midchart.extras.audit.samples.open import MOST_UNREAD, format_of, read_samples
+from midchart.extras.audit.samples.open import format_of, read_samples
 from midchart.extras.audit.samples.sample import Chunk, Message, Sample
 
 RAGAS = {
@@ -101,15 +100,6 @@ def test_an_id_that_is_there_again_gets_a_number(tmp_path):
     assert rows[0].id == "a" and len({one.id for one in rows}) == 4
 
 
-def test_of_too_many_scores_the_first_are_read_and_it_says_so(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    scores = {f"score_{n}": 1 for n in range(300)}
-    path.write_text(json.dumps({"question": "?", "answer": "x", **scores}) + "\n")
-    (one,), troubles = read(path)
-    assert len(one.scores) == 100
-    assert len(troubles) == 1 and troubles[0].startswith("answers.jsonl:1: has more than 100")
-
-
 def test_what_no_format_knows_is_refused_in_one_line(tmp_path):
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
     for path in (tmp_path / "x.csv", tmp_path / "absent.csv"):
@@ -144,36 +134,6 @@ def test_any_value_of_a_cell_is_read(value):
     assert all(isinstance(text, str) for text in texts_of(value))
     assert all(isinstance(chunk, Chunk) for chunk in chunks_of(value))
     assert all(isinstance(message, Message) for message in messages_of(value))
-
-
-def test_reading_ends_where_most_parts_of_a_log_cannot_be_read(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    good = '{"question": "Which dose?", "answer": "5 mg"}\n'
-    path.write_text(good + "1\n" * MOST_UNREAD)
-    samples, troubles = read(path)
-    assert (len(samples), len(troubles)) == (1, MOST_UNREAD)
-    path.write_text(good + "1\n" * (MOST_UNREAD + 1))
-    with pytest.raises(
-        DataError, match=r"10,001 parts that cannot be read and 1 samples \(answers"
-    ):
-        read(path)
-    path = tmp_path / "answers.csv"
-    path.write_text("question,answer\n" + "a,b,c\n" * 20_000)
-    with pytest.raises(DataError, match="10,001 parts that cannot be read and 0 samples"):
-        read(path)
-
-
-def test_a_log_of_many_samples_without_text_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(open, "MOST_TINY_SAMPLES", 50)
-    short, asked = "a,b\n", f"{'Which dose of warfarin is taken each day?':<60},5 mg each day\n"
-    path = tmp_path / "answers.csv"
-    for rows in (short * 50, asked * 60, asked * 60 + short):
-        path.write_text("question,answer\n" + rows)
-        samples, troubles = read(path)
-        assert (len(samples), troubles) == (rows.count("\n"), [])
-    path.write_text("question,answer\n" + short * 51)
-    with pytest.raises(DataError, match="more than 50 samples of 2 characters on average"):
-        read(path)
 
 
 def test_apostrophes_quote_a_column_of_a_log_as_one_of_a_cohort(tmp_path):
