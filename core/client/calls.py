@@ -11,8 +11,8 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from email.utils import mktime_tz, parsedate_tz
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
@@ -46,22 +46,11 @@ def _retry_after(headers: Any) -> float | None:
         text = headers.get(name)
         if text is None:
             continue
-        try:
+        with suppress(ValueError):  # a date
             seconds = float(text) / scale
-        except ValueError:
-            seconds = _seconds_until(text)
-        if 0.0 <= seconds < float("inf"):
-            return seconds
+            if 0.0 <= seconds < float("inf"):
+                return seconds
     return None
-
-
-def _seconds_until(date: str) -> float:
-    """Seconds until a date of a header; negative for what is no date of the calendar."""
-    try:
-        parsed = parsedate_tz(date)
-        return mktime_tz(parsed) - time.time() if parsed else -1.0
-    except (ValueError, OverflowError):
-        return -1.0
 
 
 _STATUS: dict[int, str] = {

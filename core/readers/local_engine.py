@@ -126,6 +126,10 @@ class _FramedCache(Cache):
         self.batch = len(rows)
 
 
+_Prefix = tuple[_FramedCache, int]
+"""The cache of a common prefix of prompts, and its length."""
+
+
 @dataclass(slots=True)
 class Generated:
     """Tokens of an answer, without the one that ended it, seconds until it was finished, and
@@ -176,7 +180,7 @@ def answer_batch(
     new: int,
     stop: frozenset[int],
     slice_tokens: int,
-    prefix: tuple[_FramedCache, int] | None = None,
+    prefix: _Prefix | None = None,
     allowed: Sequence[Tree | None] = (),
 ) -> list[Generated]:
     """Answers of up to ``new`` tokens, in the order of ``prompts`` (longest first).
@@ -355,18 +359,6 @@ class GenerationConfig:
     allowed: Mapping[int, Tree] = field(default_factory=dict[int, Tree])
 
 
-class _PrefixCache:
-    """The common prefix of a group of prompts, read once; dropped where memory is short."""
-
-    def __init__(self, cache: _FramedCache, tokens: int) -> None:
-        self.cache: _FramedCache | None = cache
-        self.tokens = tokens
-
-    def cached(self) -> tuple[_FramedCache, int] | None:
-        """The cache and its length, if it is still there."""
-        return None if self.cache is None else (self.cache, self.tokens)
-
-
 class Engine:
     """The model of a folder, on the accelerator where there is one, spread by accelerate."""
 
@@ -407,12 +399,12 @@ class Engine:
         with self.positions(False):
             return log_likelihoods(self.model, prompt, options)
 
-    def _prefix(self, ids: Ids, config: GenerationConfig) -> _PrefixCache | None:
+    def _prefix(self, ids: Ids, config: GenerationConfig) -> _Prefix | None:
         if not len(ids):
             return None
         try:
             with self.positions(config.stretched):
-                return _PrefixCache(_read_prefix(self.model, ids), len(ids))
+                return _read_prefix(self.model, ids), len(ids)
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
@@ -424,7 +416,7 @@ class Engine:
         prompts: list[Ids],
         indices: list[int],
         config: GenerationConfig,
-        prefix: _PrefixCache | None,
+        prefix: _Prefix | None,
         first: bool = True,
     ) -> list[tuple[int, EngineReply]]:
         """Replies to a batch; one that does not fit into memory is halved, down to one prompt."""
@@ -433,11 +425,9 @@ class Engine:
         except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
             if not out_of_memory(error):
                 raise
-        if len(prompts) == 1 and prefix is not None and prefix.cache is not None:
-            prefix.cache = None
-            self._free_memory()
-            return self._read_or_halve(prompts, indices, config, prefix, first)
         self._free_memory()
+        if len(prompts) == 1 and prefix is not None:
+            return self._read_or_halve(prompts, indices, config, None, first)
         if len(prompts) == 1:
             return [(indices[0], EngineReply((), self._too_long(len(prompts[0]))))]
         half = (len(prompts) + 1) // 2
@@ -452,20 +442,19 @@ class Engine:
         prompts: list[Ids],
         indices: list[int],
         config: GenerationConfig,
-        prefix: _PrefixCache | None,
+        prefix: _Prefix | None,
         first: bool,
     ) -> list[tuple[int, EngineReply]]:
-        cached = prefix.cached() if prefix is not None else None
         with self.positions(config.stretched):
             if self.gpu:
                 torch.cuda.reset_peak_memory_stats()
             most = _GPU_SLICE if self.gpu else _CPU_SLICE
             allowed = [config.allowed.get(index) for index in indices]
             generated = answer_batch(
-                self.model, prompts, config.new, config.stop, most, cached, allowed
+                self.model, prompts, config.new, config.stop, most, prefix, allowed
             )
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
-        shared = cached[1] if cached is not None else 0
+        shared = prefix[1] if prefix is not None else 0
         reused = [0 if first and at == 0 else shared for at in range(len(indices))]
         return [
             (i, EngineReply(tuple(one.ids), "", one.seconds, known, peak, one.cut))

@@ -31,7 +31,6 @@ import hashlib
 import json
 import re
 import secrets
-import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
@@ -155,18 +154,6 @@ class RunDirectory:
 
     def _read(self, file: Path, model: TypeAdapter[Any]) -> Any:
         return read_document(self.read(file), f"run {self.id}: {file.name}", model, RESTORE)
-
-    def refuse_links(self) -> None:
-        """Raise InputError for a link or special file in the folder, over which a worker would
-        write elsewhere."""
-        for one in self.path.rglob("*"):
-            mode = one.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-                name = one.relative_to(self.path).as_posix()
-                raise InputError(
-                    f"run {self.id}: {name} is a link or a special file; replace it by the file "
-                    "itself"
-                )
 
     def finished(self) -> dict[str, Any]:
         """``done.json``: counts, times and digests; raises DataError, FileNotFoundError."""
@@ -392,9 +379,8 @@ def make_run(
 
 
 def take_lock(folder: RunDirectory) -> Lock:
-    """The run's lock; raises InputError where another worker holds it, it cannot be taken, or the
-    folder holds a link."""
-    folder.refuse_links()
+    """The run's lock; raises InputError where another worker holds it, or it cannot be
+    taken."""
     with writing(folder.path):
         lock = Lock.take(folder.lock)
     if lock is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil, log2
+from math import ceil
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
@@ -23,7 +23,7 @@ from midchart.core import config as settings
 from midchart.core import weights
 from midchart.core.access import SpecRef, SpecText, needs
 from midchart.core.arms import ARMS
-from midchart.core.arms.map_reduce import FILL, FOLD, SUMMARISE
+from midchart.core.arms.map_reduce import SUMMARISE
 from midchart.core.errors import DataError, EgressRefused, MidchartError
 from midchart.core.format import count
 from midchart.core.judges import JUDGES
@@ -147,8 +147,6 @@ def _pace(folder: RunDirectory) -> Pace | None:
 
 DATE = count_tokens("[2015-01-01]")
 """Tokens of the date before a line of a prompt."""
-DATES = count_tokens("[2015-01-01 to 2015-01-31]")
-"""Tokens of the dates before a summary."""
 FRAME = count_tokens(HEAD + MIDDLE + TAIL)
 """Tokens of a prompt without context and question."""
 SAMPLE = 5
@@ -159,69 +157,6 @@ ANSWER = 0.5
 """Length assumed for an answer, as a share of the tokens it may have."""
 CHARACTERS = 4.0
 """Characters of a token of English."""
-
-
-class Writing(NamedTuple):
-    """Of one record: calls, tokens read, tokens written."""
-
-    calls: float
-    read: float
-    written: float
-
-
-def writing(
-    entry: ArmConfig,
-    protocol: Protocol,
-    window: int,
-    records: Sequence[tuple[int, int, int]],
-    question: float,
-    answer: float,
-) -> Writing:
-    """What an arm asks its reader to write for a record, on average over ``records``.
-
-    window: tokens of the reader's longest prompt. records: (events, lines, tokens) of each.
-    question, answer: tokens of a question and of a summary.
-    """
-    parameters = inspect.signature(ARMS.get(entry.name)).parameters
-    chunk = entry.options.get(
-        "events", parameters["events"].default if "events" in parameters else 0
-    )
-    last = window
-    if protocol.truncation == "right":
-        last = min(last, protocol.right_tokens + protocol.answer_tokens)
-    last = last - protocol.answer_tokens - FRAME - question
-    for limit in (protocol.context_tokens, entry.tokens):
-        last = min(last, limit) if limit else last
-    calls = read = 0.0
-    for events, lines, tokens in records:
-        if events:
-            chunks = ceil(events / (chunk or events))
-            asked = _summaries(chunks, tokens + DATE * lines, protocol, window, last, answer)
-            calls, read = calls + asked[0], read + asked[1]
-    n = max(len(records), 1)
-    return Writing(calls / n, read / n, calls * answer / n)
-
-
-def _summaries(
-    chunks: int, tokens: int, protocol: Protocol, window: int, last: float, answer: float
-) -> tuple[float, float]:
-    """Calls and tokens read for one record; ``last``: tokens for summaries in the last prompt."""
-    flat, last = protocol.map_reduce == "flat", max(last, 1.0)
-    around = FRAME + count_tokens(SUMMARISE)
-    room = max(window - protocol.answer_tokens - around, 1)
-    each = tokens / chunks
-    halved = 0 if flat or each <= room else ceil(log2(each / room))
-    calls = n = chunks * 2**halved
-    read = (min(each, room) * chunks if flat else float(tokens)) + n * around
-    one = answer + DATES
-    while not flat and n > 1 and n * one > last:
-        groups = max(1, min((n + 1) // 2, int(FILL * last / one)), ceil(n * one / room))
-        if groups >= n:
-            break  # the arm refuses: the window holds no two summaries
-        calls += groups
-        read += n * one + groups * (FRAME + count_tokens(FOLD))
-        n = groups
-    return calls, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +244,24 @@ def _price(entry: ComponentSpec, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> dict[str, Any]:
-    """What an arm has its own reader write of each record, once for all questions."""
+    """What an arm has its own reader write of each record, once for all questions: a summary of
+    each chunk of events. Summaries of summaries, of records with many chunks, are not counted."""
     entry = ComponentSpec.read(arm.options[READER])
-    question, answer = lengths.question / CHARACTERS, spec.protocol.answer_tokens * ANSWER
-    one = writing(arm, spec.protocol, _window(entry), lengths.records, question, answer)
-    label = f"{entry.label}, for the arm {arm.label}"
-    row = _row(label, *(each * records for each in one))
+    default = inspect.signature(ARMS.get(arm.name)).parameters.get("events")
+    chunk = arm.options.get("events", default.default if default else 0)
+    calls, read = 0, 0
+    for events, lines, tokens in lengths.records:
+        calls += ceil(events / (chunk or max(events, 1)))
+        read += tokens + DATE * lines
+    share = records / max(len(lengths.records), 1)
+    around = FRAME + count_tokens(SUMMARISE)
+    written = calls * spec.protocol.answer_tokens * ANSWER
+    row = _row(
+        f"{entry.label}, for the arm {arm.label}",
+        calls * share,
+        (read + calls * around) * share,
+        written * share,
+    )
     return row | _price(entry, row)
 
 

@@ -195,15 +195,9 @@ def tick() -> str:
 def _start_queued() -> None:
     folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
     busy = {slot_of(f) for f in folders if state_of(f) in BUSY}
-    refused: list[InputError] = []
     for folder, note in waiting():
         free = [slot for slot in _fitting(note["wants"]) if slot not in busy]
         if not free or state_of(folder) != "queued":
-            continue
-        try:
-            folder.refuse_links()
-        except InputError as error:
-            refused.append(error)
             continue
         lock = Lock.take(folder.lock, patience_s=0.2)
         if lock is None:
@@ -212,8 +206,6 @@ def _start_queued() -> None:
         launch(folder, lock, free[0])
         # The worker removes the note as well: whichever is killed in between, it starts once.
         folder.queued.unlink(missing_ok=True)
-    if refused:
-        raise refused[0]
 
 
 def _lock() -> Path:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.errors import InputError
 from midchart.core.judges import JUDGES
-from midchart.core.parsing import json_depth
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text.prompt import build_prompt
@@ -152,84 +148,6 @@ def test_an_answer_that_the_server_broke_off_is_a_failed_one(server, reason):
     assert answer.status == "failed" and "for a reason that Midchart does not know" in answer.reason
 
 
-@pytest.mark.parametrize("content", [7, {"text": "x"}, [7], [{"type": "image"}]])
-def test_content_of_another_form_is_a_broken_answer(server, content):
-    server.replies.append(message(content))
-    answer = served(server).read(PROMPT)
-    assert answer.status == "failed" and "sent a broken answer" in answer.reason
-
-
-IMPOSSIBLE = [-1, True, 1.5, "9", [], 1 << 62, 10**30, 10**400]
-"""Numbers of tokens that no server can mean."""
-
-
-@pytest.mark.parametrize("count", IMPOSSIBLE)
-def test_a_count_that_no_server_can_mean_is_unknown(server, count):
-    names = ("prompt_tokens", "completion_tokens")
-    usage = {
-        **dict.fromkeys(names, count),
-        "completion_tokens_details": {"reasoning_tokens": count},
-    }
-    server.replies += [message("20 mg") | {"usage": usage}, message("YES") | {"usage": usage}]
-    answer = served(server).read(PROMPT)
-    counts = (answer.prompt_tokens, answer.output_tokens, answer.reasoning_tokens)
-    assert (answer.status, counts) == ("ok", (PROMPT.tokens, 0, 0))
-    judge = JUDGES.build("served", Protocol(), url=f"{server.url}/v1", model="tiny", retries=0)
-    gold = Gold("i", "20 mg", ("20 mg",))
-    verdict = judge.judge(Instruction("i", "p", "What dose?"), gold, Answer("20 mg"))
-    assert (verdict.outcome, verdict.usage.input_tokens, verdict.usage.output_tokens) == (
-        "correct", 0, 0,
-    )  # fmt: skip
-    server.window = count
-    with pytest.raises(InputError, match="does not report the window"):
-        _ = served(server).window
-
-
-OTHER_CHARSETS = ["punycode", "utf-16", "cp037", "none"]
-
-
-@pytest.mark.parametrize("charset", OTHER_CHARSETS)
-def test_an_answer_is_read_as_utf_8_whatever_charset_its_server_names(server, charset):
-    server.charset = charset
-    server.refuses["temperature"] = refusal("temperature")
-    server.replies += [message("Glucose 90 µg")] * 2
-    built = served(server, concurrency=1)
-    assert built.read(PROMPT).text == "Glucose 90 µg"
-    assert [body.get("temperature") for body in sent(server)] == [0, None]
-    # An error that is no JSON is text.
-    server.answer = lambda *asked: (400, b"unsupported: repetition_penalty", "text/plain")
-    assert served(server).read(PROMPT).status == "failed"
-    assert "repetition_penalty" not in sent(server)[-1]
-
-
-JSON_VALUES = st.recursive(
-    st.none() | st.integers() | st.text(st.sampled_from('"\\[]{}µ\n\x00 a'), max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.text(st.sampled_from('"\\[{'), max_size=3), inner, max_size=3)
-    ),
-    max_leaves=12,
-)
-
-
-def depth(value):
-    """How deeply a value is nested, by its definition."""
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return isinstance(value, dict | list) + max(map(depth, inner), default=0)
-
-
-@given(JSON_VALUES, st.booleans())
-def test_the_depth_of_json_is_that_of_its_value(value, ascii):
-    assert json_depth(json.dumps(value, ensure_ascii=ascii).encode()) == depth(value)
-
-
-@pytest.mark.parametrize("piece", [b'\\"', b'"', b"\\", b'"\\', b"a", b'"\\""', b"[]", b'["'])
-def test_the_depth_of_a_large_text_is_counted_once_over(piece):
-    start = time.process_time()  # an expression that tries again takes 10 s for the first
-    assert json_depth(b'["' + piece * (1 << 15)) >= 1
-    assert time.process_time() - start < 2
-
-
 def refusal(name, **more):
     """What OpenAI's API says of a parameter that a model does not take."""
     message = f"Unsupported parameter: '{name}' is not supported with this model."
@@ -264,17 +182,6 @@ def test_a_model_without_a_temperature_is_asked_without_it_from_then_on(server, 
     answers = [answer for _, answer in built.read_many([PROMPT] * 2)]
     assert [body.get("temperature") for body in sent(server)] == [0, None, None]
     assert {answer.how for answer in answers} == {"chat, the model's own temperature"}
-
-
-def test_a_refused_call_that_only_mentions_a_parameter_teaches_nothing(server):
-    # The text of a record in an error must not change how a model is asked.
-    error = {"message": "unknown error near 'temperature 38.5'", "type": "bad_request"}
-    server.refuses["messages"] = error
-    built = served(server)
-    assert built.read(PROMPT).status == "failed"
-    del server.refuses["messages"]
-    answer = built.read(PROMPT)
-    assert (answer.status, answer.how, sent(server)[-1]["temperature"]) == ("ok", "chat", 0)
 
 
 def test_reasoning_gets_its_effort_and_its_tokens(server):

@@ -7,7 +7,6 @@ everything else. The paper's prompt has no fences, so there every order is obeye
 from __future__ import annotations
 
 import re
-import time
 import unicodedata
 
 import pytest
@@ -149,17 +148,6 @@ def test_an_unparsed_verdict_stores_the_response(server):
 
 
 @pytest.mark.parametrize(
-    "fault",
-    ["429:0.05", "529", "500", "cut", "broken", "wrong", "html", "empty", "null", "hang_up"],
-)
-def test_a_temporary_error_is_retried(server, fault):
-    server.fault(fault, fault)
-    verdict = claude(server).judge(*items()[0])
-    assert verdict.outcome == "correct", verdict.reason
-    assert len(server.requests) == 3
-
-
-@pytest.mark.parametrize(
     ("fault", "reason", "tries"),
     [
         ("529", "is overloaded (status 529) (3 tries)", 3),
@@ -175,25 +163,6 @@ def test_a_permanent_error_is_a_failed_verdict_without_record_text(server, fault
     assert reason in verdict.reason
     assert SECRET_TEXT not in verdict.reason and KEY not in verdict.reason
     assert len(server.requests) == tries
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        ("drip:headers", "did not answer in time"),
-        ("drip:body", "did not answer in time"),
-        (f"large:{9 << 20}", "sent more than 8 MiB in one answer"),
-        ("deep:200000", ""),
-    ],
-)
-def test_a_reply_beyond_the_limits_is_a_failed_verdict(server, fault, reason):
-    server.fault(fault)
-    start = time.perf_counter()
-    judge = claude(server, retries=0, timeout=0.5)
-    verdict = judge.judge(*items()[0])
-    assert time.perf_counter() - start < 3
-    assert verdict.outcome == "failed"
-    assert reason in verdict.reason
 
 
 def test_the_api_is_called_only_with_data_use_tag_and_owner():
@@ -358,13 +327,6 @@ def test_no_text_gives_the_verdict_of_a_fenced_prompt(field, attack, fence):
         asked = judge(name, "fenced", fence)
         assert asked.judge(*wrong).outcome == "incorrect", name
         assert asked.judge(*right).outcome == "correct", name
-
-
-@pytest.mark.parametrize("attack", ATTACKS)
-def test_the_papers_prompt_lets_the_same_text_give_the_verdict(attack):
-    """So the scripted model does obey."""
-    wrong = item("response", ATTACKS[attack])
-    assert judge("served", "plain", STRICT).judge(*wrong).outcome == "correct"
 
 
 TEXT = st.text() | st.lists(

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import pytest
 
-from midchart.core.client.claude import HAIKU, call_log
+from midchart.core.client.claude import HAIKU
 from midchart.core.client.prices import PRICES
 from midchart.core.errors import EgressRefused, InputError, MissingKey
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.readers import READERS
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.estimate import estimate
-from midchart.core.storage.jsonl import read_lines
 from midchart.core.text.prompt import MIDDLE, REQUEST, SYSTEM, build_prompt
 from midchart.core.types import Kept, Selection, Sentence, Span
 from tests.support.claude_server import ClaudeFake
@@ -77,25 +75,6 @@ def test_messages_are_sent_and_their_usage_and_price_are_answers(server):
     assert {r["headers"]["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
 
 
-def test_a_key_that_the_server_sends_back_is_not_stored(server):
-    server.content = [
-        {"type": "thinking", "thinking": f"key {KEY}", "signature": "s"},
-        {"type": "text", "text": f"20 {KEY} milligram"},
-    ]
-    built = reader(server)
-    ((_, answer),) = built.read_many(prompts(built, 1))
-    assert answer.text == "20 ••• milligram" and KEY not in repr(answer)
-
-
-def test_debug_logging_of_the_client_stays_silent(server, caplog):
-    for name in ("anthropic", "httpx2", "httpcore2"):
-        caplog.set_level(logging.DEBUG, name)
-    assert reader(server).read(prompts(reader(server), 1)[0]).status == "ok"
-    server.fault("500")
-    assert reader(server).read(prompts(reader(server), 1)[0]).status == "failed"
-    assert SECRET_TEXT not in caplog.text and KEY not in caplog.text and not caplog.records
-
-
 def test_prompts_on_one_record_share_the_cache(server):
     built = reader(server, model=SONNET, concurrency=1)
     asked = prompts(built, same_record=True, length=400)
@@ -104,18 +83,6 @@ def test_prompts_on_one_record_share_the_cache(server):
     assert len({part[0]["text"] for part in starts}) == 1
     assert all("cache_control" in part[0] for part in starts)
     assert {"".join(p["text"] for p in part) for part in starts} == {p.user for p in asked}
-
-
-def test_batches_give_each_prompt_its_answer_at_half_the_price(server, tmp_path):
-    alone = reader(server)
-    (one,) = prompts(alone, 1)
-    built = reader(server, batch=True, folder=tmp_path, label="c")
-    answers = dict(built.read_many(prompts(built)))
-    assert {a.text for a in answers.values()} == {"20 milligram"}
-    assert {a.endpoint for a in answers.values()} == {"/v1/messages/batches"}
-    assert answers[0].cost_usd == pytest.approx(alone.read(one).cost_usd / 2)
-    spent = [x["usd"] for x in read_lines(call_log(tmp_path, "c", "reading")) if "usd" in x]
-    assert sum(spent[-1:]) == pytest.approx(sum(a.cost_usd for a in answers.values()))
 
 
 def test_a_budget_stops_before_it_is_exceeded(server, tmp_path):
@@ -153,21 +120,6 @@ def test_thinking_is_kept_apart_and_paid(server):
     assert body["thinking"] == {"type": "enabled", "budget_tokens": 2_048}
     assert body["output_config"] == {"effort": "low"}
     assert body["max_tokens"] == 2_048 + 128 and "temperature" not in body
-
-
-def test_an_error_is_read_as_utf_8_whatever_charset_its_server_names(server):
-    server.charset = "utf-16"  # of a model that takes no temperature, which its error says
-    built = reader(server, model="claude-sonnet-5-5", price_in=2.0, price_out=10.0)
-    built.engine._open()[0].temperature = True
-    assert built.read(prompts(built)[0]).status == "ok"
-    assert len(server.requests) == 2
-
-
-def test_a_model_without_a_temperature_is_asked_without(server):
-    server_model = "claude-sonnet-5-5"
-    built = reader(server, model=server_model)
-    answer = built.read(prompts(built, 1)[0])
-    assert (answer.status, answer.how) == ("ok", "alone, the model's own temperature")
 
 
 @pytest.mark.parametrize("fault", ["500", "401", "broken", "cut", "429:900"])

@@ -9,7 +9,6 @@ import pytest
 
 from midchart.core.arms import ARMS
 from midchart.core.embedding.embedder import Embedder
-from midchart.core.errors import InputError
 from midchart.core.judges.rules import is_refusal
 from midchart.core.protocol import Protocol, parse
 from midchart.core.readers import READERS
@@ -68,16 +67,6 @@ def test_answers_of_a_group_are_those_of_single_prompts(name, embedder, tmp_path
     assert together == list(enumerate(apart))
 
 
-def test_it_reuses_the_vectors_of_the_dense_arm(embedder):
-    ARMS.build("dense", Protocol(), embedder=embedder).select(
-        RECORD, Instruction("i", "p1", QUESTION), Budget()
-    )
-    before = embedder.encoded
-    reader = READERS.build("extractive", Protocol(), embedder=embedder)
-    reader.read(prompt_of(QUESTION, Protocol(), reader))
-    assert embedder.encoded == before
-
-
 def test_without_a_question_it_gives_no_answer_and_a_reason(embedder):
     protocol = parse({"preset": "published", "right_tokens_full": 40})
     reader = READERS.build("extractive", protocol, embedder=embedder)
@@ -101,12 +90,6 @@ def test_without_matching_words_it_gives_no_answer_and_a_reason(
     reader = READERS.build("extractive", Protocol(), embedder=embedder)
     answer = reader.read(Prompt("", question, context, 12))
     assert answer.text == "" and reason in answer.reason and answer.prompt_tokens == 12
-
-
-def test_of_duplicate_lines_the_earlier_is_named(embedder):
-    reader = READERS.build("extractive", Protocol(), embedder=embedder)
-    lines = tuple(ContextLine(f"e{i}", f"[2015-03-0{i}] fever") for i in (1, 2, 3))
-    assert reader.read(Prompt("", "fever?", lines, 1)).sources == ("e1",)
 
 
 # The reader that abstains.
@@ -151,12 +134,6 @@ def test_the_threshold_decides_how_often_it_abstains(embedder):
     prompt = prompt_with("Which antibiotics?", *OTHERS)
     assert abstaining(embedder, threshold=0).read(prompt).sources
     assert not abstaining(embedder, threshold=10).read(prompt).sources
-
-
-@pytest.mark.parametrize("threshold", [-1, "1", True, float("nan"), float("inf")])
-def test_a_threshold_that_is_no_number_from_0_is_refused(threshold, embedder):
-    with pytest.raises(InputError, match="threshold"):
-        abstaining(embedder, threshold=threshold)
 
 
 def test_rarer_words_of_the_question_count_more():

@@ -16,10 +16,8 @@ from midchart.core.protocol import parse
 from midchart.core.readers import READERS, gemma
 from midchart.core.readers.gemma import Gemma
 from midchart.core.runs.directory import make_run
-from midchart.core.runs.job import Stopped
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from midchart.core.storage.lock import Lock
 from tests.support.run_helpers import continue_run, set_workspace, write_cohort
 
 PROTOCOL = parse({"answer_tokens": 12})
@@ -90,36 +88,6 @@ def test_building_it_prepares_once_and_says_how_far_it_is(file: Path) -> None:
         Gemma(PROTOCOL, watch=states.append)
     assert file.read_bytes() == b"".join(CONTENT)
     assert states == [f"preparing the weights: {n} of 2 pieces" for n in range(2)]
-
-
-def test_a_cancel_ends_it_and_the_next_one_begins_again(file: Path) -> None:
-    def cancelled(text: str) -> None:
-        if "1 of 2" in text:
-            raise Stopped
-
-    with pytest.raises(Stopped):
-        Gemma(PROTOCOL, watch=cancelled)
-    assert not file.exists()
-    Gemma(PROTOCOL)
-    assert file.read_bytes() == b"".join(CONTENT)
-
-
-def test_one_process_prepares_and_others_wait_for_it(file: Path, monkeypatch) -> None:
-    monkeypatch.setattr(gemma, "WAIT_S", 0.05)
-    file.parent.mkdir(parents=True)
-    lock = Lock.take(file.with_name(f"{file.name}.lock"))
-    assert lock is not None
-    states: list[str] = []
-
-    def watch(text: str) -> None:
-        states.append(text)
-        if len(states) == 3:
-            file.write_bytes(b"of the other process")
-            lock.release()
-
-    Gemma(PROTOCOL, watch=watch)
-    assert set(states) == {f"another process prepares the weights of {weights.GEMMA}"}
-    assert file.read_bytes() == b"of the other process"
 
 
 def test_a_run_that_is_cancelled_while_weights_are_prepared_stops(

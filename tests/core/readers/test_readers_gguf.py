@@ -100,21 +100,6 @@ def test_no_control_token_of_a_model_s_own_form_enters_from_a_record(name: str) 
     assert reader.read(built).status == "ok"
 
 
-def test_what_a_prompt_shares_with_the_one_before_is_read_once() -> None:
-    reader, first = built(), prompt(4, built())
-    second = build_prompt(
-        "And when?",
-        Selection("", "", "full", (), 0, lines=first.context),
-        PROTOCOL,
-        WINDOW,
-        reader.count_tokens,
-        reader.frame,
-    )
-    one, two = (answer for _, answer in sorted(reader.read_many([first, second])))
-    assert max(one.reused_tokens, two.reused_tokens) > first.tokens // 2
-    assert reader.read(second).text == two.text
-
-
 def test_a_real_server_gives_its_answers_by_the_model_s_own_template(folder: Path) -> None:
     parameters = xllamacpp.CommonParams()
     parameters.model.path, parameters.model_alias = str(folder / MODEL), {"tiny"}

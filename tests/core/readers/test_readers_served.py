@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import time
-from operator import itemgetter
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as limits
 from hypothesis import strategies as st
 
 from midchart.core import config as settings
@@ -21,10 +18,8 @@ from midchart.core.readers import READERS
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import build_prompt
 from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
-from tests.reference.served import one_by_one
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.openai_server import OpenAIFake
-from tests.support.run_helpers import until
 from tests.support.tiny_models import qwen_tokenizer
 
 KEY = "sk-planted-key"
@@ -101,26 +96,6 @@ def test_messages_go_to_the_chat_endpoint_unless_the_spec_names_a_template(serve
         assert only.status == "failed" and "no such model or path (status 404)" in only.reason
 
 
-def test_a_prompt_cut_on_the_right_is_refused_by_a_chat_endpoint(server):
-    protocol = Protocol(truncation="right", right_tokens=40)
-    cut = prompts(1, protocol)[0]
-    assert not cut.question_survived and not cut.user
-    with pytest.raises(InputError, match='path = "completions" and template = "chatml"'):
-        reader(server, protocol)
-    answer = reader(server).read(cut)
-    assert answer.status == "failed" and "cut on the right" in answer.reason
-    assert server.requests == []
-    assert reader(server, protocol, **COMPLETIONS).read(cut).status == "ok"
-
-
-def test_a_server_that_knows_no_repetition_penalty_is_asked_without(server):
-    server.strict = True
-    built = reader(server, concurrency=1)
-    assert [a.status for _, a in built.read_many(prompts(3))] == ["ok"] * 3
-    sent = [body.get("repetition_penalty") for body in server.asked("/v1/chat/completions")]
-    assert sent == [1.0, None, None, None]
-
-
 @pytest.mark.parametrize(
     "fault", ["429:0.05", "429", "500", "503", "529", "cut", "broken", "wrong", "empty", "html",
               "list", "null", "hang_up"],
@@ -156,35 +131,6 @@ def test_a_permanent_error_is_a_failed_answer_without_record_text(server, fault,
     assert len(server.requests) == tries
 
 
-@pytest.mark.parametrize("part", ["headers", "body"])
-def test_a_slow_stream_ends_at_the_timeout(server, part):
-    server.fault(*[f"drip:{part}"] * 5)
-    start = time.perf_counter()
-    answer = reader(server, retries=1, timeout=0.4).read(prompts(1)[0])
-    assert time.perf_counter() - start < 2.5
-    assert answer.status == "failed"
-    assert answer.reason.endswith("did not answer in time (2 tries)")
-
-
-@pytest.mark.parametrize(
-    ("fault", "reason"),
-    [
-        (f"large:{9 << 20}", "sent more than 8 MiB in one answer"),
-        ("deep:70", "nested more than 64 levels deep"),
-        ("deep:200000", "nested more than 64 levels deep"),
-        ("packed", "sent a compressed answer"),
-        ("utf16", "sent an answer that is no text in UTF-8"),
-    ],
-)
-def test_an_answer_beyond_the_limits_is_a_failed_answer_with_its_reason(server, fault, reason):
-    server.fault(fault)
-    built = reader(server)
-    answer = built.read(prompts(1)[0])
-    assert answer.status == "failed" and reason in answer.reason
-    assert len(server.asked("/v1/chat/completions")) == 1
-    assert built.read(prompts(1)[0]).status == "ok"
-
-
 def test_redirects_are_not_followed_not_even_to_loopback(server):
     with OpenAIFake() as other:
         server.fault(f"redirect:{other.url}/v1/chat/completions")
@@ -206,12 +152,6 @@ def test_an_unreachable_server_fails_quickly():
     assert len(tries) == 3 * 5 + 27  # three with patience, the others once each
 
 
-def test_loopback_is_called_past_the_environments_proxies(server, monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    assert reader(server).read(prompts(1)[0]).status == "ok"
-
-
 def test_retry_after_delays_every_call(server):
     server.fault("429:0.5")
     begun = time.monotonic()
@@ -224,15 +164,6 @@ def test_prompts_are_sent_concurrently_and_returned_as_they_finish(server):
     server.delay_s = 0.15
     assert len(dict(reader(server, concurrency=6).read_many(prompts(12)))) == 12
     assert 3 <= server.busiest <= 6
-
-
-def test_closing_the_iterator_stops_the_requests(server):
-    server.delay_s = 0.1
-    answers = reader(server, concurrency=2).read_many(prompts(40))
-    next(answers)
-    answers.close()
-    until(lambda: not server.busy, "no call is under way")
-    assert len(server.requests) <= 6
 
 
 def test_the_window_is_reported_by_the_server_or_set_by_option(server):
@@ -254,21 +185,6 @@ def test_a_server_that_truncates_prompts_is_detected(server):
     server.usage = {"prompt_tokens": 9, "completion_tokens": 3}
     answer = reader(server).read(prompts(1)[0])
     assert answer.status == "failed" and "cuts prompts to its window" in answer.reason
-
-
-def test_a_further_turn_written_by_the_model_is_removed():
-    def says(prompt):
-        return " 20 milligram.<|im_end|>\n<|im_start|>user\nand then?"
-
-    with OpenAIFake(says=says) as server:
-        # The server says that it ran out of tokens, but the answer's turn had ended.
-        choice = {"index": 0, "finish_reason": "length"}
-        server.replies.append({"choices": [{**choice, "text": says("")}]})
-        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
-        assert (answer.text, answer.ended) == ("20 milligram.", "stop")
-        server.replies.append({"choices": [{**choice, "text": "<|im_end|>\n<|im_start|>"}]})
-        answer = reader(server, **COMPLETIONS).read(prompts(1)[0])
-        assert (answer.text, answer.ended) == ("", "empty")
 
 
 def test_another_machine_is_refused_before_anything_is_sent(monkeypatch):
@@ -305,14 +221,6 @@ def test_a_key_that_the_server_sends_back_is_not_stored(server):
     server.replies.append({"model": KEY, "choices": [{"finish_reason": "stop", **choice}]})
     answer = reader(server).read(prompts(1)[0])
     assert answer.text == "20 ••• mg" and answer.model == "•••" and KEY not in repr(answer)
-
-
-def test_debug_logging_of_the_client_stays_silent(server, caplog):
-    for name in ("httpx2", "httpcore2"):
-        caplog.set_level(logging.DEBUG, name)
-    server.fault("500")
-    assert reader(server).read(prompts(1)[0]).status == "ok"
-    assert SECRET_TEXT not in caplog.text and KEY not in caplog.text and not caplog.records
 
 
 def test_tokens_are_counted_exactly_or_overestimated(tmp_path, monkeypatch):
@@ -371,20 +279,6 @@ def test_the_estimate_is_the_sum_over_runs_of_a_kind(text):
     assert cautious(text) == counted(text)
 
 
-@limits(deadline=None)
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_joined_texts_have_at_most_one_estimated_token_more(one, other):
-    assert cautious(one + other) <= cautious(one) + cautious(other) + 1
-    assert cautious(one) <= cautious(one + other) + 1
-
-
-def test_concurrent_answers_equal_sequential_ones(server):
-    asked = prompts(9)
-    plain = one_by_one(server.url, [prompt.text for prompt in asked], 128)
-    answers = reader(server, **COMPLETIONS).read_many(asked)
-    assert [a.text for _, a in sorted(answers, key=itemgetter(0))] == plain
-
-
 OPTIONS = ("five milligrams a day", "ten", "none at all")
 
 
@@ -408,51 +302,3 @@ def test_the_server_s_log_probabilities_choose_an_option(server):
     } == set(OPTIONS)
     answer = reader(server, choose="letter").read(choice_prompt())
     assert (answer.text, answer.how, answer.ended) == ("C: none at all", "chat", "stop")
-
-
-ODD = [["a"], [[]], [True], [None], [10**400, "a"]]
-
-
-@pytest.mark.parametrize(
-    "echoed",
-    [
-        *({"text_offset": offsets, "token_logprobs": [-1.0] * 2} for offsets in ODD),
-        *({"text_offset": [0, 1], "token_logprobs": [-1.0, value]}
-          for value in ("a", [], True, 10**400, float("nan"), float("inf"))),
-        {"text_offset": [0], "token_logprobs": [None]},
-    ],
-)  # fmt: skip
-def test_log_probabilities_that_are_none_are_a_broken_answer(server, echoed):
-    real = server.answer
-
-    def answer(*asked):
-        status, document = real(*asked)
-        document["choices"][0]["logprobs"] = echoed
-        return status, document
-
-    server.answer = answer
-    built = reader(server, retries=0, choose="likelihood", **COMPLETIONS)
-    answered = built.read(choice_prompt())
-    assert (answered.status, answered.reason) == (
-        "failed", "the server at 127.0.0.1 sent a broken answer",
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("value", ["a", [], True, 10**400, float("nan"), float("inf")])
-def test_a_letter_without_a_log_probability_is_not_chosen(server, value):
-    real = server.answer
-
-    def answer(*asked):
-        status, document = real(*asked)
-        tops = [{"token": "A", "logprob": value}, {"token": "B", "logprob": -5.0}]
-        document["choices"][0]["logprobs"] = {"content": [{"top_logprobs": tops}]}
-        return status, document
-
-    server.answer = answer
-    answered = reader(server, retries=0, choose="letter").read(choice_prompt())
-    assert (answered.status, answered.text[:2]) == ("ok", "B:")
-
-
-def test_a_question_without_options_is_answered_as_before(server):
-    (plain,) = prompts(1)
-    assert reader(server, choose="letter").read(plain).text.endswith("10 milligram")

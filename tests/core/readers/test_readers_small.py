@@ -117,15 +117,6 @@ def test_it_names_the_source_line_and_writes_nothing_else(reader: Small) -> None
     assert (none.sources, none.quotes) == ((), False)
 
 
-def test_without_its_question_a_prompt_is_answered_freely(reader: Small) -> None:
-    asked = prompt(RECORD, "What is the most recent sodium?")
-    cut = replace(asked, text=asked.text[: asked.text.index("Ferritin")], question_survived=False)
-    free = reader.read(cut)
-    assert (free.sources, free.quotes) == ((), False)
-    line_words = [words(line.partition("] ")[2]) for line in RECORD]
-    assert words(free.text) not in [*line_words, words(NOT_DOCUMENTED)]
-
-
 def test_it_answers_not_documented_without_evidence(reader: Small) -> None:
     for question in (
         "Who helps at home, and how often?",

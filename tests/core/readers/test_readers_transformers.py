@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from tokenizers import Tokenizer
-from tokenizers.processors import TemplateProcessing
 
 from midchart.core.errors import InputError
 from midchart.core.protocol import PRESETS, Protocol
@@ -15,7 +13,6 @@ from midchart.core.readers import READERS
 from midchart.core.text.chat_template import template_frame
 from midchart.core.text.prompt import CHATML, SYSTEM, build_prompt
 from midchart.core.types import Kept, Selection, Sentence, Span
-from tests.support.openai_server import OpenAIFake
 from tests.support.tiny_models import OTHER_TEMPLATE, make_gemma, make_other
 
 PROTOCOL = Protocol(answer_tokens=24)
@@ -104,39 +101,6 @@ def test_a_template_without_a_system_message_gets_it_in_the_user_s(models, templ
     frame = template_frame(make_other(models / name, "llama", template))
     assert frame.head.startswith(f"<bos><|start|>user<|sep|>{SYSTEM}\n\nBased ONLY on")
     assert frame.tail == "<|end|><|start|>assistant<|sep|>"
-
-
-def test_a_token_that_a_server_writes_by_itself_is_not_sent_twice(models, monkeypatch):
-    folder = make_other(models / "begins", "llama")
-    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    tokenizer.post_processor = TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 1)])
-    tokenizer.save(str(folder / "tokenizer.json"))
-    template_frame.cache_clear()
-    assert (template_frame(folder).start, template_frame(folder).head[:5]) == ("<bos>", "<bos>")
-    with OpenAIFake() as server:
-        reader = READERS.build(
-            "served", PROTOCOL, url=f"{server.url}/v1", model="tiny", path="completions",
-            template="tokenizer", tokenizer="begins",
-        )  # fmt: skip
-        prompt = asked(reader, 2)
-        assert reader.read(prompt).status == "ok"
-        (body,) = server.asked("/v1/completions")
-        assert f"<bos>{body['prompt']}" == prompt.text
-
-
-@pytest.mark.parametrize(
-    "template",
-    [
-        "{{ messages[-1]['content'] | upper }}",
-        "{{ messages[-1]['content'][:40] }}",
-        "{{ messages[-1]['content'] }}{{ messages[-1]['content'] }}",
-        "{{ raise_exception('no') }}",
-    ],
-)
-def test_a_template_that_changes_messages_is_refused(models, template):
-    folder = make_other(models / f"bad-{len(template)}", "llama", template)
-    with pytest.raises(InputError, match="chat template"):
-        template_frame(folder)
 
 
 def test_what_cannot_be_asked_is_refused_before_anything_is_loaded(models):

@@ -12,7 +12,6 @@ import pytest
 
 from midchart.core import api, config
 from midchart.core.errors import DataError
-from midchart.core.storage.rows import RowStore
 from tests.support.run_helpers import finished_run, workspace_at
 
 
@@ -73,62 +72,8 @@ def test_one_damaged_run_hides_no_other(runs: str, damage: str) -> None:
         shutil.rmtree(copy)
 
 
-def test_the_rows_of_a_stopped_run_are_counted_once_in_each_state_of_its_files(
-    runs: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopped = config.runs_folder() / "20200101-000002-aaaaaa"
-    shutil.copytree(config.runs_folder() / runs, stopped)
-    (stopped / "done.json").unlink()
-    (stopped / "items" / "selections.parquet").unlink()
-    rows = stopped / "items" / "selections.jsonl"
-    rows.write_text('{"key": "a", "status": "ok"}\n{"key": "b", "status": "failed"}\n')
-    read: list[str] = []
-    select = RowStore.select
-    monkeypatch.setattr(RowStore, "select", lambda *of: read.append(of[1]) or select(*of))
-
-    def counts() -> list[tuple[int, int]]:
-        return [(r["done"], r["failed"]) for r in api.status(None) if r["run"] == stopped.name]
-
-    try:
-        assert (counts(), counts(), api.damaged_runs()) == ([(1, 1)], [(1, 1)], {})
-        assert read == ["selections", "semantic"]
-        with rows.open("a") as file:
-            file.write('{"key": "c", "status": "ok"}\n')
-        assert (counts(), counts()) == ([(2, 1)], [(2, 1)])
-        assert read == ["selections", "semantic"] * 2
-    finally:
-        shutil.rmtree(stopped)
-
-
 def note(name: str) -> Path:
     folder = config.cohorts_folder() / name
     folder.mkdir()
     (folder / "p1.txt").write_text("No fever.")
     return folder
-
-
-@pytest.mark.usefixtures("runs")
-@pytest.mark.parametrize(
-    ("name", "damage", "says"),
-    [
-        (
-            "digits",
-            lambda f: (f / "midchart.toml").write_text("x = " + "9" * 5000),
-            "too many digits",
-        ),
-        ("deep", lambda f: (f / "midchart.toml").write_text("x = " + "[" * 5000), "64 levels"),
-        ("pipe", lambda f: os.mkfifo(f / "a.txt"), "pipe"),
-        ("link", lambda f: (f / "a.txt").symlink_to("/etc/hostname"), "link out"),
-    ],
-)
-def test_one_damaged_cohort_loads_its_good_parts_and_hides_no_other(name, damage, says) -> None:
-    folder = note(name)
-    try:
-        damage(folder)
-        cohort = api.open_data(name)
-        assert list(cohort.records) == ["p1"]
-        assert says in cohort.skipped[0].reason
-        assert not cohort.manifest.training_allowed
-        assert {card.name for card in api.cohorts()} == {"demo", name}
-    finally:
-        shutil.rmtree(folder)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from pathlib import Path
 
 import duckdb
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from midchart.core import api, config
 from midchart.core.errors import DataError
 from midchart.core.results.reviews import reviews_folder
-from midchart.core.runs.directory import RunDirectory, waiting
+from midchart.core.runs.directory import RunDirectory
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
 
 COPY = "20200101-000001-aaaaaa"
@@ -112,33 +111,3 @@ def test_a_document_that_no_run_writes_is_named_with_its_place(
     with pytest.raises(DataError, match=rf"^run {COPY}: {file}: '{place}' is missing or wrong — "):
         api.report(COPY)
     assert list(api.damaged_runs()) == [COPY]
-
-
-def test_a_damaged_queue_note_starts_nothing(run: RunDirectory) -> None:
-    run.queued.write_text('{"place": 1}')
-    assert not waiting()
-    assert len(api.status(None)) == 2
-
-
-def _review(name: str, line: str) -> Path:
-    path = reviews_folder(COPY) / f"{name}.jsonl"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(line + "\n")
-    return path
-
-
-TIME = '"time": "2026-01-01T00:00:00+00:00"'
-
-
-@pytest.mark.parametrize(
-    ("name", "line"),
-    [
-        ("ann", "{}"),
-        ("ann", f'{{{TIME}, "card": "{"0" * 32}", "outcome": "maybe"}}'),
-        ("ann", f'{{{TIME}, "card": "{"0" * 32}", "outcome": "correct", "reason": []}}'),
-    ],
-)
-def test_a_damaged_review_is_named_with_its_line(run: RunDirectory, name: str, line: str) -> None:
-    _review(name, line)
-    with pytest.raises(DataError, match=rf"^{COPY}/{name}\.jsonl:1: .* is missing or wrong — "):
-        api.review_cards(COPY, "ann")

@@ -13,7 +13,6 @@ import pytest
 from midchart.core import cli as command
 from midchart.core.cli import meter
 from midchart.core.errors import InputError, UnknownName, WorkFailed
-from midchart.core.results.importing import RUN_ID
 from midchart.core.results.items import (
     compared,
     disagreements,
@@ -21,8 +20,8 @@ from midchart.core.results.items import (
     outcomes,
     rows,
 )
-from midchart.core.results.report import report, report_csv
-from midchart.core.runs.directory import find_run, make_run, run_ids
+from midchart.core.results.report import report
+from midchart.core.runs.directory import find_run, make_run
 from midchart.core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
     continue_run,
@@ -145,12 +144,6 @@ def test_another_baseline_and_the_disagreements_of_judges(done: str):
     verdicts = {(v["answer_key"], v["judge"]): v["outcome"] for v in rows(done, "verdicts")}
     one = parted[0]
     assert verdicts[one["key"], "test_words"] == one["first"]
-
-
-def test_tables_are_not_written_to_an_unwritable_folder(done: str, tmp_path: Path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="cannot be written"):
-        report_csv(done, tmp_path / "file" / "csv")
 
 
 def test_two_entries_of_one_reader_and_of_one_judge_are_two(cohort: Path):
@@ -348,13 +341,6 @@ def test_a_resume_with_another_cohort_is_refused(place: Path, monkeypatch):
 
 
 # Ids of runs sort by age, also within a second.
-
-
-def test_runs_made_within_a_second_are_listed_oldest_first(tmp_path, monkeypatch):
-    monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
-    created = [make_run({"kind": "selection", "cohort": {"path": "demo"}}).id for _ in range(40)]
-    assert run_ids() == created
-    assert all(RUN_ID.fullmatch(id) for id in created)
 
 
 def test_ids_are_in_universal_time(tmp_path, monkeypatch):

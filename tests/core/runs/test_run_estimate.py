@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, timedelta
 
 import pytest
 
 from midchart.core import api
-from midchart.core.arms import ARMS
 from midchart.core.cli import main
 from midchart.core.client.claude import HAIKU
 from midchart.core.config import audit_file, runs_folder
-from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
-from midchart.core.runs.estimate import estimate, writing
-from midchart.core.runs.plan import ArmConfig
+from midchart.core.runs.estimate import estimate
 from midchart.core.storage.jsonl import read_lines
-from midchart.core.text import sentences
-from midchart.core.types import Budget, Event, Instruction, Record
 from tests.support.claude_server import ClaudeFake
 from tests.support.openai_server import OpenAIFake
 from tests.support.run_helpers import finished_run, has_ray, write_cohort
-from tests.support.writers import Writer
 
 
 @pytest.fixture(autouse=True)
@@ -68,31 +61,6 @@ def test_an_estimate_is_near_the_actual_run(cohort, monkeypatch):
     )
     assert forecast["cost_usd"] == judge["cost_usd"] and rule["cost_usd"] == 0
     assert forecast["leaves"] is None and all(host["local"] for host in forecast["hosts"])
-
-
-@pytest.mark.parametrize(
-    ("n", "chunk", "window", "tokens"),
-    [
-        (70, 30, 4000, None), (3000, 30, 1400, None), (3000, 10, 1400, None),
-        (900, 300, 1400, None), (900, 30, 4000, 500),
-    ],
-)  # fmt: skip
-def test_the_estimate_of_summary_calls_is_near_the_actual_ones(n, chunk, window, tokens, place):
-    protocol = Protocol()
-    start = datetime(2015, 1, 1)
-    texts = [f"reading{i} was {i % 7} of 10 units on the ward" for i in range(n)]
-    events = tuple(
-        Event(i, start + timedelta(days=i), "observation", text=text)
-        for i, text in enumerate(texts)
-    )
-    pieces = sentences(record := Record("p1", events, f"{n} readings"), protocol)
-    reader = Writer(window=window, words=40)
-    arm = ARMS.build("map_reduce", protocol, reader=reader, events=chunk)
-    arm.select(record, Instruction("i1", "p1", "What was it?"), Budget(tokens=tokens))
-    entry = ArmConfig("map_reduce", 20, 5, tokens, {"events": chunk, "reader": {}})
-    predicted = writing(entry, protocol, window, [(n, n, sum(p.tokens for p in pieces))], 4, 40)
-    assert 0.8 < predicted.calls / len(reader.prompts) < 1.25
-    assert 0.7 < predicted.read / sum(prompt.tokens for prompt in reader.prompts) < 1.4
 
 
 def test_the_calls_of_an_arms_own_reader_are_reported(cohort):

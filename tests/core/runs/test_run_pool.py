@@ -19,9 +19,8 @@ from midchart.core.errors import InputError, WorkFailed
 from midchart.core.results.items import rows
 from midchart.core.runs.places import read_cluster, require_divisible
 from midchart.core.runs.plan import ComponentSpec, Plan
-from midchart.core.runs.pool import MemoryRows, for_workers
+from midchart.core.runs.pool import for_workers
 from midchart.core.runs.process import cancel, children, resume, start, status, wait
-from midchart.core.runs.schemas import ANSWERS
 from midchart.core.runs.spec import parse_spec
 from tests.support.run_helpers import (
     contents,
@@ -176,19 +175,6 @@ def test_what_cannot_be_divided_is_refused(plan, monkeypatch):
     require_divisible(weights, "ray")
     with pytest.raises(InputError, match="uses a GPU"):
         require_divisible(weights, "cores")
-
-
-def test_rows_in_memory_are_selected_by_plain_columns():
-    row = {**dict.fromkeys(ANSWERS), "key": "a", "item": "x"}
-    store = MemoryRows({"answers": ANSWERS}, {"answers": [{**row, "key": "existing"}]})
-    store.append("answers", row)
-    selected = store.select("answers", "item, key")
-    assert [one["key"] for one in selected] == ["existing", "a"] and store.added == [
-        ("answers", row)
-    ]
-    for columns, where in (("count(*)", "true"), ("key", "key = 'a'")):
-        with pytest.raises(ValueError, match="plain columns"):
-            store.select("answers", columns, where)
 
 
 @pytest.mark.parametrize(

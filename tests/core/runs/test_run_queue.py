@@ -26,7 +26,7 @@ from midchart.core.runs.process import (
     tick,
     wait,
 )
-from midchart.core.runs.status import any_active, last_events, rate
+from midchart.core.runs.status import any_active
 from tests.support import run_members
 from tests.support.run_helpers import ROOT, held, spec, until, wait_until, write_cohort, write_site
 
@@ -176,26 +176,6 @@ def test_each_gpu_and_the_cpu_have_one_slot(cohort, monkeypatch):
         lock.release()
     seen = settings.worker_environment("1")
     assert (seen["CUDA_VISIBLE_DEVICES"], seen["MIDCHART_GPUS"]) == ("1", "0,1")
-
-
-def test_a_clock_set_back_changes_neither_order_nor_pace(cohort, hold, monkeypatch):
-    first = enqueue(small(cohort))
-    monkeypatch.setattr("midchart.core.runs.process.now", lambda: "1999-01-01T00:00:00+00:00")
-    second, third = enqueue(small(cohort)), enqueue(small(cohort))
-    assert [folder.id for folder, _ in waiting()] == [second, third]
-    for run in (first, second, third):
-        cancel(run)
-    hold.unlink()
-    wait_until(first, "cancelled")
-    log = folder_of(third).events
-    lines = [{"event": "started", "time": "2026-01-02T00:00:00+00:00"}]
-    lines += [
-        {"event": "progress", "time": f"2026-01-0{2 - i}T00:00:00+00:00", "seconds": 10.0 * i,
-         "done": 20 * i, "failed": 5 * i, "planned": 100}
-        for i in range(2)
-    ]  # fmt: skip
-    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    assert rate(last_events(folder_of(third))) == 2.5
 
 
 def test_the_whole_queue_is_cancelled_and_nothing_of_it_starts(cohort, hold, capsys):

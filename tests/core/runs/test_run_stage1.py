@@ -14,7 +14,7 @@ import torch
 from midchart.core.embedding.pairs import NLI, shared
 from midchart.core.experiments.selection import recall
 from midchart.core.loaders.open import open_cohort
-from midchart.core.protocol import BEFORE, LATER, Protocol
+from midchart.core.protocol import LATER, Protocol
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.results.tables import ANY_PIECE, Stage1Facts
@@ -246,25 +246,6 @@ def test_without_the_field_nothing_is_scored_and_the_report_warns_of_it(cohort):
     assert status(run)["planned"] == 3 and rows(run, "semantic") == []
     assert {r["criterion"] for r in table(run, "recall")} == {"lexical", "all pieces", "any piece"}
     assert any("semantic hits were not scored" in warning for warning in report(run)["warnings"])
-
-
-def test_a_run_of_before_titles_is_read_and_resumed_as_what_it_was(cohort):
-    run = finished_run(spec(cohort, arms=["bm25", "shortest"], semantic=False))
-    before = {row["item"]: row for row in rows(run, "selections")}
-    file = find_run(run).spec
-    document = json.loads(file.read_text())
-    for field in BEFORE:
-        del document["protocol"][field]
-    file.write_text(json.dumps(document))
-    protocol = find_run(run).plan().protocol
-    assert {field: getattr(protocol, field) for field in BEFORE} == BEFORE
-    assert protocol.preset == "corrected"
-    old = {**BEFORE, "preset": "corrected"}
-    again = finished_run(spec(cohort, arms=["bm25", "shortest"], semantic=False, protocol=old))
-    after = rows(again, "selections")
-    assert any(row["selection"] != before[row["item"]]["selection"] for row in after)
-    assert not {row["key"] for row in after} & {row["key"] for row in before.values()}
-    assert sum(row["unmatched"] for row in after if row["label"] == "bm25") > 0
 
 
 @pytest.mark.parametrize("preset", ["corrected", "published"])
