@@ -284,12 +284,10 @@ def omnibus(ask: Ask, plan: Plan) -> Table:
 
 
 def detectable(comparisons: Table) -> Table:
-    """The smallest difference that a reader's and judge's comparisons could have shown.
-
-    From the rows of :func:`paired`: at the median number of questions and the median share on
-    which two arms differ, with power .8, by one test at .05 (``alone``) and as the first step of
-    Holm over all comparisons of the family (``among_all``). Null where five questions or fewer.
-    """
+    """The smallest difference that a reader's and judge's comparisons (:func:`paired`) could have
+    shown with power .8, by one test at .05 (``alone``) and as the first step of Holm over the
+    family (``among_all``), at the median n and discordant share. Null where five questions or
+    fewer."""
     families: dict[Key, Table] = defaultdict(list)
     for row in comparisons:
         if row["n"]:
@@ -316,13 +314,8 @@ def detectable(comparisons: Table) -> Table:
 
 
 def multiplicity(tables: dict[str, Table]) -> Table:
-    """How many tests a report made, family by family, and how many are significant before and
-    after Holm.
-
-    ``below_05_holm`` counts by ``p_bound_holm``: differences that hold after Holm's adjustment
-    whatever the unscored answers are. Accuracy by band, kind of question or hit has intervals and
-    no test.
-    """
+    """How many tests a report made, family by family, and how many are significant before and after
+    Holm; ``below_05_holm`` goes by ``p_bound_holm``: whatever the unscored answers are."""
     rows: Table = []
     for name in ("paired", "readers"):
         families: dict[Key, Table] = defaultdict(list)
@@ -397,17 +390,9 @@ class Outcomes:
 
 @needs("viewer")
 def compare_runs(runs: Sequence[RunRef]) -> dict[str, Any]:
-    """Two or more runs, the first as the baseline.
-
-    ``runs``: run, name, kind, status, protocol of each. ``spec``: a row a field in which any
-    differs, ``field`` and each run's value under its id. ``results``: a row each further run, arm,
-    reader and judge, with ``measure`` (one of :data:`MEASURES`), n instructions of both runs, each
-    run's share, the ``difference`` (that run minus the baseline) with both intervals, p and Holm's
-    p; ``unscored`` instructions that one of the two did not score, ``bound_low`` and ``bound_high``
-    of the difference over all that these could have been, and the ``verdict`` (:func:`conclusion`).
-    Evidence counts where all its pieces are there. ``notes``: warnings on reading them. Raises
-    UnknownName, or InputError for fewer than two runs.
-    """
+    """Two or more runs, the first as the baseline: ``runs``, ``spec`` (a row a field in which any
+    differs), ``results`` (a row each further run, arm, reader and judge, :func:`differences`) and
+    ``notes`` on reading them. Raises UnknownName, or InputError for fewer than two runs."""
     if len(dict.fromkeys(runs)) < 2:
         raise InputError("a comparison takes two runs or more, each once")
     read = [read_outcomes(run) for run in dict.fromkeys(runs)]
@@ -425,14 +410,8 @@ def compare_runs(runs: Sequence[RunRef]) -> dict[str, Any]:
 
 @needs("viewer")
 def changed_questions(baseline: RunRef, run: RunRef) -> list[Row]:
-    """The questions whose outcome differs between two runs, in the order of the baseline's rows.
-
-    A row each question, arm, reader and judge: ``run``, ``arm``, ``reader``, ``judge`` and
-    ``measure`` as in ``results`` of :func:`compare_runs`, ``record``, ``instruction``, whether the
-    ``baseline`` and ``this`` run were right (or had the evidence), and the labels of arm, reader
-    and judge in each, ``baseline_cell`` and ``run_cell``. Questions that one of them did not score
-    are left out. Raises as :func:`compare_runs` does.
-    """
+    """The questions whose outcome differs between two runs, a row each question, arm, reader and
+    judge; those that one run did not score are left out. Raises as :func:`compare_runs` does."""
     if baseline == run:
         raise InputError("a comparison takes two runs or more, each once")
     first, second = read_outcomes(baseline), read_outcomes(run)
@@ -576,7 +555,8 @@ def _run_pairs(base: Outcomes, run: Outcomes) -> Iterator[tuple[Cell, Cell, list
 
 
 def differences(base: Outcomes, run: Outcomes) -> list[Row]:
-    """The rows ``results`` of :func:`compare_runs` of a run against a baseline."""
+    """A row each arm, reader and judge of both runs: ``n`` instructions, each run's share, their
+    difference (the run minus the baseline) with its intervals, bounds, p values and verdict."""
     rows: list[Row] = []
     measure = _measure(base, run)
     for base_cell, run_cell, common in _run_pairs(base, run):

@@ -281,12 +281,9 @@ def export_run(
     """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
 
     ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
-    takes the text of records along only where the cohort is here and its tag allows external
-    services; True elsewhere raises DataUseError. ``rows_only``: without the report and its
-    tables, which the program that opens it makes of the rows. Raises InputError for a run that is
-    not finished or a place that cannot be written. Gives ``file``, ``with_text`` and ``dropped``
-    columns; it is noted in the audit file before it is written. ``warnings``: a line where the rows
-    were changed after the run finished.
+    takes text of records along where the cohort's tag allows it; True elsewhere raises
+    DataUseError. ``rows_only``: without the report and its tables. Raises InputError for a run that
+    is not finished or a place that cannot be written.
     """
     if out is None and by_name_alone():
         raise NotPermitted("without a place a run is exported to the account's current folder")

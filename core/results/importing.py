@@ -1,11 +1,8 @@
 """Opening another installation's export as a run that is only read here.
 
-What arrives was written by somebody else. Nothing is unpacked by a name that the archive chose:
-only files of known names are taken, each with the size and hash that the manifest says, under
-limits. Rows are Parquet with the columns this installation knows. Documents and rows are held to
-the models of this installation's own runs (:mod:`midchart.core.runs.schemas`), once; whether they
-are true is the word of whoever made them. Nothing is ever executed or unpickled, and the HTML
-report is rendered again. The run appears under its id complete, or not at all.
+Only files of known names are taken, each with the size and hash that the manifest says, under
+limits; documents and rows are held to the models of this installation's own runs, once. The run
+appears under its id complete, or not at all.
 """
 
 from __future__ import annotations
@@ -74,11 +71,9 @@ Opener = Callable[[str], AbstractContextManager[Read]]
 def import_run(file: Received) -> dict[str, Any]:
     """Open an export (a zip or a folder) as a finished run that is only read here.
 
-    Gives ``run``, ``folder``, ``cohort`` ("same": the cohort of its name here has the very content
-    it was done on, and the run is linked to it; "other"; "absent"), ``data``, that cohort's
-    place where it is the same, else "", and ``reviews``, the reviewers' files in the export; one
-    that exists already stays as it is. Raises InputError, in one line, for anything that is not
-    what its manifest says or that this installation does not know; then nothing is left of it.
+    Gives ``run``, ``folder``, ``cohort`` ("same" content as the one of its name here, "other" or
+    "absent"), ``data``, that cohort's place where it is the same, and ``reviews``, the reviewers'
+    files taken. Raises InputError, in one line; then nothing is left of it.
     """
     path = user_path(file)
     runs = settings.runs_folder()
@@ -232,12 +227,8 @@ def _reviews(path: Path, fresh: RunDirectory) -> dict[str, list[dict[str, Any]]]
 
 
 def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
-    """The cohort (or part of one) of this installation by the run's name of it, and whether it is
-    the same by its content.
-
-    ``cohort``: "same", "other" (a name that holds something else here) or "absent"; ``data``: its
-    place where it is the same, else "".
-    """
+    """``cohort``, whether the cohort of the run's name here is the "same" by its content, an
+    "other" or "absent"; ``data``: its place where it is the same, else ""."""
     plan = fresh.plan()
     place = settings.cohorts_folder() / plan.data
     # Who signed in follows no link among the cohorts.

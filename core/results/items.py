@@ -88,12 +88,9 @@ def _rows_of(store: RowStore, table: str, instruction: str) -> list[Row]:
 
 @needs("viewer")
 def item(run: RunRef, instruction: str) -> dict[str, Any]:
-    """Everything a run holds about an instruction.
-
-    ``arms``: for each arm entry (and reader) its row of answers (or selections), with its
-    ``verdicts`` inside: the one that counts of each judge, with the outcomes of those that were
-    asked ``again``. Raises UnknownName where the run holds nothing about it (yet).
-    """
+    """Everything a run holds about an instruction: ``arms``, for each arm entry (and reader) its
+    row with its ``verdicts``, the one that counts of each judge. Raises UnknownName where it holds
+    nothing (yet)."""
     folder = find_run(run)
     plan, people = _judged(folder)
     store = folder.store(plan)
@@ -130,10 +127,8 @@ def item(run: RunRef, instruction: str) -> dict[str, Any]:
 def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
     """One judge's verdicts on one reader's answers: a row an instruction and arm, no text.
 
-    Columns: label, instruction, record, band, middle, task_type, domain, outcome, refusal,
-    failure_kind, the columns of :data:`HITS`, ``semantic`` where it was scored, and ``counted``:
-    whether the tables of the report count it. In the order of the spec's arms. A run that judges
-    nothing has the place of the evidence as the outcome (:data:`EVIDENCE_OUTCOME`).
+    ``counted``: whether the tables of the report count it. A run that judges nothing has the place
+    of the evidence as the outcome (:data:`EVIDENCE_OUTCOME`).
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -159,12 +154,8 @@ def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
 
 @needs("viewer")
 def wrong_in_the_middle(run: RunRef, reader: str, arms: Sequence[str]) -> list[Row]:
-    """Questions from the middle of a record that a run answered wrongly, by its primary judge.
-
-    Of the answers of ``reader`` under ``arms`` (labels): ``instruction``, ``record``, and
-    ``wrong``, how many of them are incorrect; first those with the most wrong answers that are no
-    refusals, then with the evidence in more of these prompts, then by the id. Raises UnknownName.
-    """
+    """Questions from the middle of a record that ``reader`` answered wrongly under ``arms``
+    (labels), by the primary judge, those with the most wrong answers first. Raises UnknownName."""
     folder = find_run(run)
     plan, people = _judged(folder)
     store = folder.store(plan)

@@ -43,13 +43,9 @@ PARTS = (TEST, SEEN, ALL)
 
 @dataclass(frozen=True, slots=True)
 class PatientPart:
-    """A part of a run's patients.
-
-    ``name``: "test", "seen" or "all", or the part that the run's spec asked for. ``where``: the
-    condition on a row's ``record``, in SQL. ``patients``: their number among the run's rows;
-    ``seen``: number of those that were seen, by arm's label. ``left_out``: the
-    records that "test" leaves out.
-    """
+    """A part of a run's patients: ``where``, the condition on a row's ``record``, in SQL;
+    ``patients``, their number; ``seen``, the number of those that a gate has seen, by arm's label;
+    ``left_out``, the records that "test" leaves out."""
 
     name: str
     where: str
@@ -128,16 +124,12 @@ SEEN_TOO = ("recall", "accuracy")
 
 @needs("viewer")
 def report(run: RunRef, part: str = "") -> dict[str, Any]:
-    """The report of a run: run, kind, status, protocol, items and tables; raises UnknownName.
+    """The report of a run: run, kind, status, protocol, items and ``tables`` (which, its kind
+    says).
 
-    ``origin``: whose records the figures are of (:func:`origin`). ``conclusion``: what a finished
-    run shows, its ``headline`` and ``details`` (:class:`midchart.core.runs.declared.Conclusion`).
-    ``primary_judge``: the label of the judge by which conclusions are drawn, "" without judges.
-    ``position``: which one of the evidence its bands go by, and why
-    (:func:`midchart.core.loaders.check.resolve_position`, and in ``words``); null where it has
-    none. Which ``tables`` there are, the kind of run says. Where it compares arms, each row has the
-    ``part`` of the patients that it counts (:func:`part_of`), and ``part`` of the report says how
-    many they are.
+    ``origin``: whose records the figures are of. ``conclusion``: what a finished run shows.
+    ``position``: which one of the evidence its bands go by, and why. ``part``: the patients that
+    the tables of a run that compares arms count (:func:`part_of`). Raises UnknownName.
     """
     folder = find_run(run)
     plan = folder.plan()

@@ -145,10 +145,8 @@ def add_review(
 ) -> None:
     """Note a reviewer's verdict on a card; the code becomes the acting person's, if it is free.
 
-    ``outcome`` is one of :data:`OUTCOMES`; ``reason``, of :data:`REASONS`, is given with
-    "cannot_judge" and with nothing else. Raises UnknownName for a run or card that is not there,
-    InputError, NotPermitted where the code is another person's, or WorkFailed where it cannot be
-    written.
+    ``reason`` (:data:`REASONS`) is given with "cannot_judge" alone. Raises UnknownName, InputError,
+    NotPermitted where the code is another person's, or WorkFailed where it cannot be written.
     """
     comment = comment.strip()
     if outcome not in OUTCOMES:
@@ -358,12 +356,7 @@ _OF_THE_ANSWER = (
 
 
 def summary(reviews: Reviews) -> list[dict[str, Any]]:
-    """A row a human judge: how many cards it judged, and the answers they represent.
-
-    ``cards`` it saw, of ``cards_in_all``; ``judged`` right or wrong, ``correct`` of them,
-    ``cannot_judge`` (for the consensus: no majority) with ``reasons``; ``seen_by_two``: cards that
-    two or more reviewers saw; ``patients``; ``answers``: rows of the run with the words judged.
-    """
+    """A row a human judge: how many cards it judged, and the answers they represent."""
     rows: list[dict[str, Any]] = []
     for judge, verdicts in reviews.by_judge.items():
         scored = [key for key, outcome in verdicts.items() if outcome != "unparsed"]

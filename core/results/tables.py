@@ -149,15 +149,11 @@ CHANCES = ("chance", "picked_chance")
 
 @dataclass(frozen=True, slots=True)
 class Criterion:
-    """A definition of a hit.
-
-    ``column``: whether the selection is one; ``column_kept``, ``column_picked``: how many of its
-    lines (``by_line``; of a hit that several lines make together ``column_picked`` is whether the
-    arm's own picks are one); ``column_chance``, ``column_picked_chance``: the probability for
-    random sentences of as many tokens. ``share``: column of the share of the evidence's characters.
-    ``any_piece``: column of any piece, where the hit is all of them. ``reader``: in whose prompt,
-    where that matters, of which ``selected`` is the hit before any prompt limit.
-    """
+    """A definition of a hit, by columns: ``column``, whether the selection is one; its suffixes
+    ``_kept`` and ``_picked``, how many lines are (``by_line``), ``_chance`` and ``_picked_chance``,
+    the probability for random sentences of as many tokens. ``any_piece``: column of any piece,
+    where the hit is all. ``reader``: in whose prompt, of which ``selected`` is the hit before any
+    limit."""
 
     name: str
     column: str
@@ -191,16 +187,10 @@ SEMANTIC_HITS = (
 
 @dataclass(frozen=True, slots=True)
 class Stage1Facts:
-    """Rows with ``label``, ``instruction``, ``record``, ``band``, ``middle``, ``kept``, ``picked``,
-    ``unmatched`` and the columns of ``criteria``: lexical, all pieces and any piece, and semantic
-    ones where they were scored (these have no chance: it would take scoring every sentence of the
-    record).
-
-    ``prompts``: all pieces and any piece in the prompt, for each reader (without a reader where
-    nobody read and the protocol limits prompts); ``COLUMN_picked``, ``COLUMN_cut`` and
-    ``COLUMN_tokens`` say what of the hit the arm chose, whether the prompt lost anything, and its
-    tokens.
-    """
+    """Rows of selections with the columns of ``criteria`` (semantic ones have no chance) and of
+    ``prompts``, the pieces in each reader's prompt: ``COLUMN_picked``, ``COLUMN_cut`` and
+    ``COLUMN_tokens`` say what of the hit the arm chose, whether the prompt lost anything, its
+    tokens."""
 
     rows: Sequence[Mapping[str, Any]]
     criteria: tuple[Criterion, ...]
@@ -346,14 +336,12 @@ def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
 
 @contextmanager
 def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()) -> Generator[Ask]:
-    """Query a run of kind answers in its present state, by temporary tables without text.
-
+    """Query a run of kind answers in its present state, by temporary tables without text:
     ``answered``, a row an answer; ``verdict_rows``, a row a verdict; ``judged``, the verdicts of
-    repeat 0 with columns of their answers (``semantic`` where entailment was scored); ``patients``,
-    a record's number; ``cards``, an answer's number among distinct answers.
+    repeat 0 with columns of their answers; ``patients``; ``cards``, an answer's number among
+    distinct ones.
 
-    ``reviews``: human verdicts (:mod:`midchart.core.results.reviews`), added to the run's, with
-    ``answer_key``, ``judge``, ``outcome`` and ``refusal``; ``plan`` then names these judges too.
+    ``reviews``: human verdicts, added to the run's; ``plan`` then names these judges too.
     """
     answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
     names = (
@@ -511,9 +499,8 @@ def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
     ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers, null for fewer than 5 patients (:mod:`midchart.core.stats.paired`). ``bound_low`` and
-    ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right (but for
-    questions without a reference, which no answer can be judged on).
+    answers, null for fewer than 5 patients. ``bound_low`` and ``bound_high``: the accuracy were all
+    unparsed and failed ones wrong, or all right.
     """
     n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
     row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}

@@ -20,13 +20,10 @@ BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "e
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An estimate: its value and interval in the measure's unit, NaN where there is none.
-
-    ``key``: the columns that identify it; ``opens``: those by which it opens the questions behind
-    it. ``row``: its row or line, in words; ``x``: its place along the x axis, None without one.
-    ``method``: the interval's; "" without one. ``chance``: its level by chance; ``null``: the ends
-    of what chance alone fills. ``p``: adjusted.
-    """
+    """An estimate with its interval in the measure's unit, NaN where there is none. ``key``: the
+    columns that identify it; ``opens``: those that open the questions behind it; ``row``: its row
+    or line, in words; ``x``: its place along the x axis; ``chance``: its level by chance; ``null``:
+    the ends of what chance alone fills; ``p``: adjusted."""
 
     key: Mapping[str, Any]
     row: str

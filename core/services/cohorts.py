@@ -140,13 +140,9 @@ def prepare_demo(
 ) -> dict[str, Any]:
     """Install an included synthetic cohort at ``out``, by default in its place, or make another.
 
-    ``kind`` "clinical": some notes are hard-wrapped letters, and a quarter of the questions are
-    longer than 100 characters; in its default place the cohorts of letters and of laboratory values
-    are installed too, whose counts are ``letters`` and ``laboratory`` of the result. "letters":
-    each record is some ten long letters wrapped at 72 to 80 columns, of 30,000 tokens together.
-    "ehrshot", "meds": the laboratory cohort in this layout. Another size, seed or layout than the
-    included one's is made by a generator (entry point ``synthetic`` of the group
-    ``midchart.generators``). Raises InputError where there is none or nothing can be written.
+    "clinical" in its default place installs "letters" and "ehrshot" too. Another size, seed or
+    layout is made by a generator (entry point ``synthetic`` of the group ``midchart.generators``).
+    Raises InputError where there is none or nothing can be written.
     """
     name = DEMOS.get(kind, DEMOS["ehrshot"])
     folder = settings.cohorts_folder() / name if out is None else user_path(out)

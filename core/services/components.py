@@ -104,12 +104,8 @@ _PARTS = ("train", "validation", "test")
 
 @needs("viewer")
 def gate_cards() -> list[dict[str, Any]]:
-    """Every gate in ``cache/gates``, newest first.
-
-    Each has ``folder``, ``made`` and ``problem``; one that can be read also digest, hash, n,
-    buckets, dim, head, query, parameters, temperature, patients (of each part of the split),
-    facts (curve, pairs, recipe, cohort, versions, … as trained). No id of a patient is in it.
-    """
+    """Every gate in ``cache/gates``, newest first: ``folder``, ``made``, ``problem``, and of one
+    that can be read its settings and facts. No id of a patient is in it."""
     folder = settings.gates_folder()
     if not folder.is_dir():
         return []

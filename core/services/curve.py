@@ -6,8 +6,6 @@ import threading
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from midchart.core.access import RunRef, needs
 from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError
@@ -76,19 +74,14 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
 
 @needs("viewer")
 def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
-    """What a curve of this cohort can be about.
+    """What a curve of this cohort can be about, and of how many answers and questions it is made.
 
-    ``scores``, ``positions``, ``bins``, ``snippets``; ``strata``: each with its values; ``answers``
-    used in the evaluation, those ``unused``, ``questions``, and ``simulated``, whether any answer
-    is. ``position``: which one "auto" chooses, and why; ``location_scores``, ascending, of
-    the questions whose evidence was located by its text. Raises InputError where the cohort has
-    no responses.
+    Raises InputError where the cohort has no responses.
     """
     observed, why = _observed(cohort, protocol)
     return {
         "scores": list(SCORES),
         "positions": list(POSITIONS),
-        "location_scores": sorted(observed.location[~np.isnan(observed.location)].tolist()),
         "position": {**why, "words": position_in_words(why)},
         "bins": list(BINS),
         "snippets": list(SNIPPETS),
@@ -115,12 +108,9 @@ def curve(
 ) -> dict[str, Any]:
     """Curves of a cohort's responses: the tables of a run of kind ``curve``, at once.
 
-    ``position`` "auto" is the protocol's, or what the cohort's records decide. ``value`` None draws
-    every value of the stratum. ``least_score`` leaves out questions located with a lower score
-    (:class:`midchart.core.experiments.curve.rows.CurveChoice`). Gives ``curve``, ``summary``,
-    ``verdict`` and ``failures``, rows as in the run's report. ``resamples`` None takes the
-    protocol's. Raises UnknownName for a choice there is not, InputError where the cohort has no
-    responses.
+    ``position`` "auto" is the protocol's, or what the cohort's records decide; ``value`` None draws
+    every value of the stratum; ``least_score`` leaves out questions located with a lower score.
+    Raises UnknownName for a choice there is not, InputError where the cohort has no responses.
     """
     _checked_bins(bins)
     observed, why = _observed(cohort, protocol)
@@ -176,12 +166,7 @@ def curve_bin(
     protocol: Protocol | None = None,
 ) -> list[dict[str, Any]]:
     """The answers behind a point of a curve (``bin`` None: all its points), by instruction and
-    model.
-
-    Each with ``instruction``, ``record``, ``model``, ``response`` (its place among the cohort's
-    responses), ``score``, ``correct`` (None for a score that is no yes or no), ``position`` and
-    ``simulated``; ids only, no text. Raises as :func:`curve` does, and for a bin there is not.
-    """
+    model; ids only, no text. Raises as :func:`curve` does, and for a bin there is not."""
     _checked_bins(bins)
     if bin is not None and not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")

@@ -151,12 +151,9 @@ def import_cohort(
     """Copy files into ``data/cohorts/NAME`` and read them; gives the check's report.
 
     ``files``: a path (file or folder), or names with their bytes; a zip is unpacked. ``allowed``:
-    ``training_allowed`` and ``external_services_allowed`` (default: neither), which need a
-    ``reason`` for the audit log. ``progress`` is called with bytes copied and in all, ``reading``
-    with records read and in all. Nothing is left behind where the files are refused. The summary of
-    a large cohort is made in a separate process
-    (:func:`midchart.core.services.summary.reading_progress`). Raises InputError, DataError, each
-    one line.
+    permissions (default: none), which need a ``reason`` for the audit log. ``progress`` is called
+    with bytes copied and in all, ``reading`` with records. Raises InputError or DataError, in one
+    line; then nothing is left of it.
     """
     name = cohort_name(name)
     tag = {field: bool((allowed or {}).get(field)) for field in FIELDS}
@@ -254,15 +251,12 @@ def _cohort_in(folder: Path) -> Path:
 
 @needs("owner")
 def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
-    """Remove the cohort ``data/cohorts/NAME`` and every cache that may hold its text.
+    """Remove the cohort ``data/cohorts/NAME`` and every cache, which may hold its text; with
+    ``runs`` also the runs made on it.
 
-    ``runs``: also the runs made on it, whose rows hold text of its records. Caches are keyed by
-    content, not by cohort, so all of them are removed; they are made again when needed. Gives the
-    number of ``files`` and ``runs`` removed, and ``damaged_runs``: ids of runs whose cohort cannot
-    be read, and ``undeleted``: one line for each thing of killed processes that cannot be deleted.
-    Both may hold its text.
-    Raises UnknownName, and InputError while any run is active or where it is a folder that was
-    placed by hand.
+    ``damaged_runs``: those whose cohort cannot be read, and ``undeleted``: one line for each thing
+    of killed processes that cannot be deleted. Raises UnknownName, and InputError while any run is
+    active or where the folder was placed by hand.
     """
     lock = settings.imports_lock()
     with writing(lock.parent), exclusive(lock):  # one removal at a time, and no import begins

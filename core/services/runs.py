@@ -44,10 +44,8 @@ def replication_specs(
 ) -> dict[str, dict[str, Any]]:
     """The spec of every step and every fault alone, by its name.
 
-    ``reader``: a name, or the label of a reader of an earlier run. With the installed arms of the
-    paper and the judges of the demo, unless ``changes`` has ``reader``, ``judges``, ``arms``,
-    ``allow_hosts`` or ``part`` as a spec does. Arms that use a reader are included where the
-    reader writes. Raises UnknownName for another field or an unknown reader.
+    ``reader``: a name, or the label of a reader of an earlier run; ``changes``: fields of
+    :data:`FIELDS` as a spec has them. Raises UnknownName for another field or an unknown reader.
     """
     path = open_data(data).path
     unknown = sorted((changes or {}).keys() - set(FIELDS))

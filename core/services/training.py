@@ -43,16 +43,12 @@ def make_gate(
     new_questions: bool = False,
     validation: bool = True,
 ) -> dict[str, Any]:
-    """Train a QCCS gate, or QCCS ``plus``, on a cohort's training patients.
+    """Train a QCCS gate, or QCCS ``plus``; gives its folder (default: in the cache) and evaluation.
 
-    ``folds``: cross-fit it, a gate for each of so many parts of the patients, trained on the
-    others; an arm scores each patient by the gate that was not trained on them;
-    ``new_questions``: nor on their questions. Without ``validation`` the gate is trained on all
-    of the 70 % of patients, as in the paper. Returns its folder and its evaluation (``train-
-    gate --json``). Without ``out`` it is saved in the cache, in a folder of this cohort and
-    protocol. Raises DataUseError where the cohort's tag forbids training, InputError where it
-    has too few patients, no reference answers or (``plus``) no located evidence, or where the
-    folder cannot be written.
+    ``folds``: a gate for each of so many parts of the patients, trained on the others
+    (``new_questions``: nor on their questions). Without ``validation`` it is trained on all of the
+    70 % of patients, as in the paper. Raises DataUseError where the cohort's tag forbids training,
+    InputError where it has too few patients or no reference answers or evidence.
     """
     cohort, chosen = open_data(data), parse(protocol)
     fields, kind = (PLUS_FIELDS, "-plus") if plus else (PROTOCOL_FIELDS, "")

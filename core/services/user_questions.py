@@ -340,15 +340,12 @@ def run_entries(run: RunRef) -> dict[str, list[str]]:
 
 @needs("viewer")
 def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[str, Any]]:
-    """The table patients × questions of a run, a row a cell, by patient and then by question.
+    """The table patients × questions of a run, a row a cell, by patient and then by question, of
+    one arm entry ``label`` and ``reader`` (default: the run's first).
 
-    ``label``, ``reader``: of which arm entry and reader (default: the run's first). Each row:
-    ``record``, ``question`` (its number in the set, from 0), ``state``, ``answer`` (null unless
-    answered), ``reason`` of a failure, ``event`` of the quoted sentence (null where the reader
-    quotes none), and ``evidence``: null where no evidence is marked, else whether all pieces are
-    "in the prompt", some "cut" from it, or some or all dropped by the arm ("partly dropped",
-    "dropped"). Evidence that people mark later counts at once.
-    Raises UnknownName, and InputError for a run that asks no question set.
+    ``answer`` is null unless answered; ``event`` of the quoted sentence; ``evidence``: null where
+    none is marked, else in the prompt, cut from it, partly dropped or dropped. Raises UnknownName,
+    and InputError for a run that asks no question set.
     """
     # The run's questions, one arm and one reader.
     folder = find_run(run)
