@@ -227,6 +227,15 @@ ISO = Times()
 """The reading of a column whose times are all ISO 8601."""
 
 
+US = Times(MONTH_FIRST)
+"""The reading of times of a format that writes dates as 10/08/2018, month first."""
+
+
+def parse_time(text: str | None) -> datetime | None:
+    """The naive moment that a chart states, by ISO 8601 or month first; None for none."""
+    return None if text is None else US.read(text)
+
+
 def _unit_of(numbers: Sequence[str]) -> str:
     """The unit of times written as numbers; "" where none fits all of them."""
     for unit, (low, high, _) in _UNITS.items():

@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
@@ -345,46 +344,3 @@ def write_atomic(path: Path, text: str) -> None:
     except OSError as error:
         reason = f"cannot be written ({error.strerror or type(error).__name__})"
         raise DataError(str(path), None, reason, "free space or name another folder") from None
-
-
-# Times as charts write them, as naive datetimes.
-
-
-_US = re.compile(
-    r"(\d{1,2})/(\d{1,2})/(\d{4})"
-    r"(?:[ T]+(\d{1,2}):(\d{2})(?::(\d{2}))?\s*(?:([AaPp])\.?[Mm]\.?)?)?"
-)
-
-
-def parse_time(text: str | None) -> datetime | None:
-    """A naive moment, or None where the text is absent, blank or not a time.
-
-    ``2014-08-10 23:59``, ``2014-08-10T23:59:59Z``, ``2014-08-10``, ``10/08/2018 20:00``,
-    ``10/08/2018 8:00 PM`` and ``10/08/2018 20:00 PM`` (a 24-hour clock that says PM as well) are
-    times. Two-digit years are not: they do not say which century.
-    """
-    if text is None:
-        return None
-    text = text.strip()
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
-        return _us_time(text)
-
-
-def _us_time(text: str) -> datetime | None:
-    match = _US.fullmatch(text)
-    if match is None:
-        return None
-    month, day, year, hour, minute, second = (int(g or 0) for g in match.groups()[:6])
-    half = (match.group(7) or "").lower()
-    if half == "p" and hour < 12:
-        hour += 12
-    elif half == "a" and hour == 12:
-        hour = 0
-    elif half == "a" and hour > 12:
-        return None
-    try:
-        return datetime(year, month, day, hour, minute, second)
-    except ValueError:
-        return None

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.format import HIDDEN
 
 Key = tuple[str, str]
 """Authority ("" where the format has one) and number."""
@@ -153,11 +152,9 @@ def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     first: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
     for id in ids:
-        for seen in _seen(id):
-            if seen in first:
-                groups.setdefault(seen, [first[seen]]).append(id)
-            else:
-                first[seen] = id
+        seen = _seen(id)
+        if first.setdefault(seen, id) != id:
+            groups.setdefault(seen, [first[seen]]).append(id)
     twins = sorted({tuple(sorted(group)) for group in groups.values()})
     if not twins:
         return
@@ -169,30 +166,17 @@ def warn_of_twins(ids: Iterable[str], log: LoadLog) -> None:
     )
 
 
-_UNSEEN = re.compile(rf"{HIDDEN.pattern}|[\t\n\u2800\U0001d159]")
-"""Control and invisible characters, which show as nothing or as a blank."""
-_DASHES = (
-    "\u02d7\u058a\u05be\u1400\u1806\u2010\u2011\u2012\u2013\u2014\u2015\u2043\u2212\u2796\u2e17\u2e1a"
-    "\u2e3a\u2e3b\u2e40\u2e5d\u301c\u3030\u30a0\ufe31\ufe32\ufe58\ufe63\uff0d\U00010ead"
-)
-"""Unicode's dashes (category Pd) and what looks like one."""
-_ALIKE = str.maketrans(
-    {
-        **dict.fromkeys(_DASHES, "-"),
-        **dict.fromkeys("`´‘’‚‛‹›′‵ʹʻʼʽˈˊˋ", "'"),
-        **dict.fromkeys("“”„‟«»″‶〝〞〟ʺ˝", '"'),
-        **dict.fromkeys("⁄∕", "/"),
-    }
-)
+_ALIKE = str.maketrans(dict.fromkeys("`´ʼ′\u2018\u2019", "'") | dict.fromkeys("−⁃\u207b", "-"))
 
 
-def _seen(id: str) -> set[str]:
-    """What a reader may see of an id, folded: a hidden character as nothing, and as a blank."""
+def _seen(id: str) -> str:
+    """What a reader sees of an id: no case, blanks or hidden characters, one dash and one quote."""
     if id.isascii() and id.isprintable():
-        return {" ".join(id.lower().replace("`", "'").split())}
-    return {_folded(_UNSEEN.sub(instead, id)) for instead in ("", " ")}
-
-
-def _folded(text: str) -> str:
-    form = unicodedata.normalize("NFKC", text.translate(_ALIKE)).casefold()
-    return " ".join(unicodedata.normalize("NFKC", form).translate(_ALIKE).split())
+        return "".join(id.lower().replace("`", "'").split())
+    form = unicodedata.normalize("NFKC", id.translate(_ALIKE)).casefold()
+    shown = ""
+    for character in unicodedata.normalize("NFKC", form):
+        kind = unicodedata.category(character)
+        if kind[0] not in "CZ" and character not in "\u1160\u2800\U0001d159":
+            shown += "-" if kind == "Pd" else '"' if kind in ("Pi", "Pf") else character
+    return shown

@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from midchart.core.cohorts.files import parse_time
+from midchart.core.cohorts.columns import parse_time
 
 Resource = Mapping[str, Any]
 

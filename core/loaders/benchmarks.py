@@ -24,9 +24,9 @@ from xml.etree.ElementTree import Element
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.files import (
     LoadLog,
-    parse_time,
     read_start,
     read_text,
     read_xml,
@@ -109,7 +109,9 @@ class BenchmarkLoader(RecordLoader):
             if id is None:
                 id = patients.unused(record.id, patients.entries)
                 patients.ids[record.id, record.same] = id
-                patients.add(id, name, *(_of_record(one, record.id, id) for one in record.notes))
+                # A note's id begins with that of its record.
+                named = ((*n[:6], n[6].replace(record.id, id, 1), *n[7:]) for n in record.notes)
+                patients.add(id, name, *named)
                 patients.facts[id] = dict(record.facts)
             for number, (read, line) in enumerate(zip_longest(record.questions, record.lines), 1):
                 try:
@@ -125,11 +127,6 @@ class BenchmarkLoader(RecordLoader):
                 questions.ask(of, id, asked.question, gold, **more)
 
 
-def _of_record(note: Entry, stated: str, id: str) -> Entry:
-    """A note whose id begins with that of its record, of a record that got another id."""
-    return (*note[:6], note[6].replace(stated, id, 1), *note[7:]) if id != stated else note
-
-
 def objects(content: object, *path: str) -> list[Any]:
     """The list at a path of keys of a JSON document; none where it is of another shape."""
     for key in path:
@@ -137,19 +134,9 @@ def objects(content: object, *path: str) -> list[Any]:
     return content if isinstance(content, list) else []
 
 
-def required(content: object, kind: type, name: str, what: str, shape: str) -> Any:
-    """The content of a file if it is of a kind; raises DataError."""
-    if not isinstance(content, kind):
-        raise DataError(name, 1, f"holds no {what}", shape)
-    return content
-
-
-# SQuAD-shaped JSON: articles of paragraphs, questions with answers by character offset.  An
-# article is a record and each of its paragraphs a note, in their order. A question's reference is
-# its first answer; its evidence is where its answers begin, exactly. A question marked
-# ``is_impossible`` has "Not documented." for its reference and no evidence. Covers COVID-QA,
-# RadQA, emrQA and BioASQ as SQuAD.
-
+# SQuAD-shaped JSON (COVID-QA, RadQA, emrQA, BioASQ): an article is a record, each paragraph a
+# note. The reference is the first answer; evidence is where the answers begin, exactly. A
+# question marked ``is_impossible`` has "Not documented." for its reference and no evidence.
 
 SHIFT = 32
 """Characters that an answer may be away from its offset."""
@@ -207,8 +194,10 @@ class Squad(BenchmarkLoader):
     def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
         """A record an article."""
         content = read_json(read_text(file, name), name, remedy="download it again")
-        required(objects(content, "data") or None, list, name, "list of articles", self.shape)
-        for number, article in enumerate(objects(content, "data"), 1):
+        articles = objects(content, "data")
+        if not articles:
+            raise DataError(name, 1, "holds no list of articles", self.shape)
+        for number, article in enumerate(articles, 1):
             paragraphs = [
                 one
                 for one in objects(article, "paragraphs")
@@ -231,11 +220,9 @@ class Squad(BenchmarkLoader):
             )
 
 
-# MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): case notes, a calculation asked about each.  A note is a
-# record. The reference is the ground-truth answer. The evidence of a question are the sentences
-# that state the numbers of its relevant entities: of several places of a number the first near
-# the entity's name. It is found so, not marked by the authors; sex and yes or no are left out.
-
+# MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): a note is a record, asked about a calculation. Evidence
+# are the sentences that state the numbers of its relevant entities: found, not marked by the
+# authors.
 
 MEDCALC = ("Patient Note", "Question", "Relevant Entities", "Ground Truth Answer")
 BEFORE, AFTER = 60, 25
@@ -285,19 +272,21 @@ class MedCalc(BenchmarkLoader):
             spans = evidence(text, row.get("Relevant Entities"))
             asked = Asked(f"mc{number}", question, answer, spans, domain=row.get("Category"))
             note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
+            problem = "" if complete else "lacks its note, question or answer"
             yield BenchmarkRecord(
-                id, [note], [lambda asked=asked: asked], same=text, lines=[row.line],
-                problem="" if complete else "lacks its note, question or answer",
-            )  # fmt: skip
+                id,
+                [note],
+                [lambda asked=asked: asked],
+                same=text,
+                problem=problem,
+                lines=[row.line],
+            )
 
 
-# ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): note excerpts with labelled sentences.  A
-# case of ``archehr-qa.xml`` is a record of one note, its sentences in order, and the clinician's
-# question. ``archehr-qa_key.json`` in its folder labels each sentence: the essential ones are the
-# evidence, exactly, or the supplementary ones where none is essential. The reference is the
-# clinician's answer where the key has one, else the essential sentences. Without a key the
-# questions have no evidence.
-
+# ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): a case of ``archehr-qa.xml`` is a record of
+# one note. ``archehr-qa_key.json`` in its folder labels each sentence: the essential ones are the
+# evidence, exactly, or else the supplementary ones. The reference is the clinician's answer where
+# the key has one, else these sentences.
 
 LABELS = ("essential", "supplementary", "not-relevant")
 _CITATION = re.compile(r"\s*\|[\d,\s]*\|")
@@ -428,14 +417,10 @@ class ArchEhrQa(BenchmarkLoader):
             )
 
 
-# LongHealth: fictional patients as JSON, with five-option questions and answer locations.  A
-# record is a key of the file; each of its texts is a note, in the order of the texts' numbers, as
-# in the benchmark. Texts have no timestamp: a note's time is the first date of its opening
-# paragraph that is not a birth date, if there is one; times never reorder the notes. The
-# reference is the text of the correct option. ``answer_location`` gives fractions of a text's
-# length, some shifted, so the evidence is the lines around it, 3 % of the text wider on both
-# sides, and is not exact.
-
+# LongHealth: a patient is a record, each text a note in the order of their numbers. A note's time
+# is the first date of its opening paragraph that is no birth date; times never reorder the notes.
+# ``answer_location`` gives fractions of a text's length, some shifted, so the evidence is the
+# lines around it, 3 % of the text wider on both sides, and is not exact.
 
 WIDER = 0.03
 """By how much a stated location is widened on either side, as a share of the text."""
@@ -462,10 +447,7 @@ def opening_date(text: str) -> datetime | None:
     return None
 
 
-@lru_cache(maxsize=64)
-def _sentences(text: str) -> list[tuple[int, int]]:
-    """The sentences of a text, which many questions can ask about."""
-    return split(text)
+_sentences = lru_cache(maxsize=64)(split)  # many questions ask about a text
 
 
 def location_window(text: str, start: float, end: float) -> tuple[int, int]:
@@ -582,7 +564,9 @@ class LongHealth(BenchmarkLoader):
         """A record a patient."""
         text = read_text(file, name)
         content = read_json(text, name, remedy="download it again", unique=True)
-        for key, stated in required(content, dict, name, "patients by name", self.shape).items():
+        if not isinstance(content, dict):
+            raise DataError(name, 1, "holds no patients by name", self.shape)
+        for key, stated in content.items():
             try:
                 patient = _LonghealthPatient.model_validate(stated)
             except ValueError:
@@ -639,12 +623,9 @@ def _longhealth_question(
     return Asked(id, read.question, answer, spans, options=options)
 
 
-# EHRNoteQA (PhysioNet, ehr-notes-qa-llms): multiple choice over discharge summaries.
-# ``EHRNoteQA.jsonl`` has a question a line with choices A to E. The notes are its fields
-# ``note_1``, ``note_2``, … (the authors' processed file), or MIMIC-IV-Note's ``discharge.csv`` or
-# ``discharge.csv.gz`` in the same folder. The reference is the text of the correct choice; the
-# format marks no evidence.
-
+# EHRNoteQA (PhysioNet, ehr-notes-qa-llms): a question a line with choices A to E. The notes are
+# its fields ``note_1``, ``note_2``, … (the authors' processed file), or those of MIMIC-IV-Note's
+# table in the same folder. No evidence is marked.
 
 NOTES = ("discharge.csv.gz", "discharge.csv")
 DISCHARGE = ("note_id", "subject_id", "hadm_id", "charttime", "text")

@@ -19,12 +19,12 @@ from typing import IO, Any
 from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
     entries_of,
     open_file,
-    parse_time,
     read_unchanged,
     shown,
 )

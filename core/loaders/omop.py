@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,6 @@ _EXACT_IDS = 2**53
 """Whole numbers up to which a floating-point column has each."""
 _ROWS_AT_ONCE = 100_000
 """Rows that are read at once at most, where persons have as many as the cohort's mean."""
-_REMEMBERED, _LONGEST_REMEMBERED = 1 << 14, 200
-"""Rows of which what they say is remembered, and characters of the longest cell of one."""
 _PERSON = "midchart_number"
 """Column of a person's id as a whole number."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
@@ -116,9 +114,7 @@ Row = Mapping[str, str]
 """Column (lower case) → value as text; only columns with a value."""
 
 
-Cells = tuple[str | None, ...]
-"""The cells of a row of those columns that records draw on."""
-_PersonRows = dict[str, list[Cells]]
+_PersonRows = dict[str, list[Row]]
 """The rows of a person by table."""
 
 
@@ -173,45 +169,23 @@ _END_COLUMNS: Mapping[str, tuple[str, ...]] = {
 _CODED = ("_concept_id", "_source_concept_id", "_source_value")
 """How the names of the columns of a concept end."""
 _OF_VALUES = ("value_as_number", "value_as_string", "value_source_value", "range_low", "range_high")
-_OF_NOTES = ("note_title", "note_text")
+_OF_NOTES = ("note_title", "note_text", "note_id", "provider_id", "visit_occurrence_id")
 
 
-@dataclass(frozen=True, slots=True)
-class _TableColumns:
-    """The columns of a table that records draw on: ``starts`` and ``ends`` of an entry, ids
-    (``visit``: that of its visit), and those of what it says."""
-
-    names: tuple[str, ...]
-    starts: slice
-    ends: slice
-    visit: int | None
-    content: slice
-
-
-def _columns_of(table: str, columns: Sequence[str]) -> _TableColumns:
+def _columns_of(table: str, columns: Sequence[str]) -> list[str]:
+    """The columns of a table that records draw on."""
     if table == "person":
-        return _TableColumns(tuple(columns), slice(0), slice(0), None, slice(None))
+        return list(columns)
     form = _TABLES[table]
-    starts = [c for c in _START_COLUMNS[table] if c in columns]
-    ends = [c for c in _END_COLUMNS[table] if c in columns and c not in starts]
-    ids = [c for c in ("visit_occurrence_id", "note_id", "provider_id") if c in columns]
     parts = [part.rpartition(": ")[2] for part in form.parts]
     named = ("cause" if table == "death" else form.prefix, *parts, "operator", "value_as", "unit",
              "note_class", "note_type")  # fmt: skip
     wanted = {name + ending for name in named for ending in _CODED}
-    wanted.update(parts, _OF_VALUES, _OF_NOTES)
-    content = [c for c in columns if c in wanted and c not in (*starts, *ends, *ids)]
-    visit = len(starts) + len(ends) if "visit_occurrence_id" in ids else None
-    return _TableColumns(
-        (*starts, *ends, *ids, *content),
-        slice(len(starts)),
-        slice(len(starts), len(starts) + len(ends)),
-        visit,
-        slice(len(starts) + len(ends) + len(ids), None),
-    )
+    wanted.update(parts, _OF_VALUES, _OF_NOTES, _START_COLUMNS[table], _END_COLUMNS[table])
+    return [column for column in columns if column in wanted]
 
 
-def _row(columns: Sequence[str], cells: Cells) -> Row:
+def _row(columns: Sequence[str], cells: Sequence[str | None]) -> Row:
     """The cells that have a value, by column."""
     return {
         name: value
@@ -252,7 +226,7 @@ class _Database:
     _places: dict[str, int] = field(default_factory=dict[str, int])
     _block: dict[str, _PersonRows] = field(default_factory=dict[str, "_PersonRows"])
     """Rows of the persons that were read last, who follow each other."""
-    _drawn_on: dict[str, _TableColumns] = field(default_factory=dict[str, "_TableColumns"])
+    _drawn_on: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     _most: int = 1
     """Persons that are read at once at most."""
     _open: ExitStack = field(default_factory=ExitStack)
@@ -260,8 +234,6 @@ class _Database:
 
     def __post_init__(self) -> None:
         weakref.finalize(self, self._open.close)
-        self._contents = lru_cache(maxsize=_REMEMBERED)(self._say)
-        self._moments = lru_cache(maxsize=_REMEMBERED)(self._moment)
 
     def add(self, table: str, file: str, source: str, stored: bool, packed: int | None) -> None:
         """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
@@ -497,40 +469,38 @@ class _Database:
         for table in ("person", *_TABLES):
             if table not in self.columns:
                 continue
-            cells = ", ".join(map(identifier, self.drawn_on(table).names))
+            names = self.drawn_on(table)
+            chosen = ", ".join(map(identifier, ("person_id", *names)))
             try:
                 rows = self.base.execute(
-                    f"SELECT person_id, {cells} FROM midchart_{table} WHERE {where}", values
+                    f"SELECT {chosen} FROM midchart_{table} WHERE {where}", values
                 ).fetchall()
             except duckdb.Error as error:
                 remedy = "open the cohort again"
                 raise DataError(table, None, describe_error(error), remedy) from None
             for person, *row in rows:
                 if person in block:
-                    block[person].setdefault(table, []).append(tuple(row))
+                    block[person].setdefault(table, []).append(_row(names, row))
         return block
 
-    def rows_of(self, table: str, people: Set[str]) -> dict[str, list[Cells]]:
-        """The rows of a table that are about these persons, by one pass over it."""
-        rows: dict[str, list[Cells]] = {}
+    def persons(self, people: Set[str]) -> dict[str, list[Row]]:
+        """The rows of PERSON that are about these persons, by one pass over it."""
+        rows: dict[str, list[Row]] = {}
         if people:
-            names = ", ".join(map(identifier, ("person_id", *self.drawn_on(table).names)))
-            passed = self.base.execute(f"SELECT {names} FROM midchart_{table}")
+            names = self.columns["person"]
+            chosen = ", ".join(map(identifier, ("person_id", *names)))
+            passed = self.base.execute(f"SELECT {chosen} FROM midchart_person")
             while block := passed.fetchmany(_ROWS_AT_ONCE):
                 for person, *row in block:
                     if person in people:
-                        rows.setdefault(person, []).append(tuple(row))
+                        rows.setdefault(person, []).append(_row(names, row))
         return rows
 
-    def drawn_on(self, table: str) -> _TableColumns:
+    def drawn_on(self, table: str) -> list[str]:
         """Which columns of a table records draw on."""
         if table not in self._drawn_on:
             self._drawn_on[table] = _columns_of(table, self.columns[table])
         return self._drawn_on[table]
-
-    def row(self, table: str, cells: Cells) -> Row:
-        """The cells of a row that have a value, by column."""
-        return _row(self.drawn_on(table).names, cells)
 
     def read_concepts(self) -> None:
         """Name and ``VOCABULARY/code`` of the concepts that the tables use."""
@@ -602,17 +572,18 @@ class _Database:
             return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
         return value, unit
 
-    def _moment(self, table: str, columns: tuple[str, ...], cells: Cells) -> datetime | None:
+    def time(self, table: str, columns: Sequence[str], row: Row) -> datetime | None:
         """The time of the first of these columns that states one."""
-        for column, text in _row(columns, cells).items():
-            time = self.times.get((table, column), ISO).read(text)
-            if time is not None:
-                return time
+        for column in columns:
+            if text := row.get(column):
+                time = self.times.get((table, column), ISO).read(text)
+                if time is not None:
+                    return time
         return None
 
-    def _say(self, table: str, columns: tuple[str, ...], cells: Cells) -> tuple[str, str, str, str]:
+    def _say(self, table: str, row: Row) -> tuple[str, str, str, str]:
         """Code, name, text and unit of the entry of a row that is no note."""
-        form, row = _TABLES[table], _row(columns, cells)
+        form = _TABLES[table]
         code, title = self.concept(row, "cause" if table == "death" else form.prefix)
         text, unit = self.text(table, row, form.parts), ""
         if table == "death":
@@ -623,29 +594,23 @@ class _Database:
             text, unit = (f"{value} {unit}; {text}", "") if both else (value or text, unit)
         return code, title or f"{form.kind} without a name", text, unit
 
-    def entries(self, table: str, cells: Cells) -> Iterator[Entry]:
+    def entries(self, table: str, row: Row) -> Iterator[Entry]:
         """The entry of a row, and one for its end where that is later."""
-        form, drawn_on = _TABLES[table], self.drawn_on(table)
-        starts, content = drawn_on.names[drawn_on.starts], drawn_on.names[drawn_on.content]
-        time = self._moments(table, starts, cells[drawn_on.starts])
-        visit = "" if drawn_on.visit is None else cells[drawn_on.visit] or ""
-        visit = "" if visit in MISSING else visit
+        form, time = _TABLES[table], self.time(table, _START_COLUMNS[table], row)
         if table == "note":
-            yield self._note(time, visit, _row(drawn_on.names, cells))
+            yield self._note(time, row)
             return
-        what = cells[drawn_on.content]
-        is_short = max(map(len, filter(None, what)), default=0) <= _LONGEST_REMEMBERED
-        code, title, text, unit = (self._contents if is_short else self._say)(table, content, what)
-        ends = drawn_on.names[drawn_on.ends]
-        end = self._moments(table, ends, cells[drawn_on.ends]) if form.interval else None
+        code, title, text, unit = self._say(table, row)
+        end = self.time(table, _END_COLUMNS[table], row) if form.interval else None
         lasting = end is not None and (time is None or end.date() > time.date())
         text = text or ("start" if lasting else "recorded")
+        visit = row.get("visit_occurrence_id", "")
         started: Entry = (time, form.kind, code, title, text, unit, "", visit, None, "")
         yield started
         if lasting:
             yield (end, *started[1:4], "end", "", "", *started[7:])
 
-    def _note(self, time: datetime | None, visit: str, row: Row) -> Entry:
+    def _note(self, time: datetime | None, row: Row) -> Entry:
         code, _ = self.concept(row, "note")
         named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
         return entry(
@@ -655,7 +620,7 @@ class _Database:
             name=row.get("note_title", "") or named or "Note",
             text=row.get("note_text", ""),
             note_id=row.get("note_id", ""),
-            visit_id=visit,
+            visit_id=row.get("visit_occurrence_id", ""),
             author=self.providers.get(row.get("provider_id", ""), ""),
         )
 
@@ -918,12 +883,12 @@ def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
     blank = 0
     rows = base.rows(id)
     for table in _TABLES:
-        for cells in rows.get(table, ()):
-            entries = list(base.entries(table, cells))
+        for row in rows.get(table, ()):
+            entries = list(base.entries(table, row))
             blank += table == "note" and not entries[0][4].strip()
             raw += entries
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
-    person = base.row("person", rows["person"][0]) if "person" in rows else {}
+    person = rows["person"][0] if "person" in rows else {}
     warnings = [f"{source}: {blank} notes of person {id} hold no text"] if blank else []
     return build_record(id, raw, _facts(base, person), source), warnings
 
@@ -1025,9 +990,9 @@ def _account_people(base: _Database, log: LoadLog) -> None:
     ).fetchall()
     people, file = People(log), base.files["person"]
     repeated = others = 0
-    stated = base.rows_of("person", {id for (id,) in twice})
+    stated = base.persons({id for (id,) in twice})
     for (id,) in twice:
-        first, *later = (_person(base, base.row("person", cells)) for cells in stated[id])
+        first, *later = (_person(base, row) for row in stated[id])
         people.same(("", id), first, file)
         same = [people.same(("", id), person, file) for person in later]
         repeated, others = repeated + same.count(True), others + same.count(False)

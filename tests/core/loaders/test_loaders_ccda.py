@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.loaders.check import balance, check_cohort
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import sentences
-from midchart.core.types import Cohort
 from tests.support.cases import CASES
 from tests.support.samples import SAMPLES
 
@@ -46,51 +45,6 @@ def document(
         f'<administrativeGenderCode code="F"/><birthTime value="{born}"/></patient></patientRole>'
         f"</recordTarget><component>{content}</component></ClinicalDocument>"
     )
-
-
-def cohort_of(folder: Path, **documents: str) -> Cohort:
-    """The cohort of documents by file name without its ending."""
-    for name, text in documents.items():
-        (folder / f"{name}.xml").write_text(text, "utf-8")
-    return read_cohort(folder)
-
-
-def texts(cohort: Cohort, record: str = "7") -> list[str]:
-    return [event.text for event in cohort.records[record].events]
-
-
-# Identity.
-
-
-@pytest.mark.parametrize(
-    ("changed", "named"),
-    [
-        ({"family": "Brunel"}, "(family name differs)"),
-        ({"born": "19510204"}, "(birth date differs)"),
-        ({"family": "Li", "born": "1988"}, "(family name, birth date differ)"),
-    ],
-)
-def test_one_number_of_two_people_is_refused(
-    tmp_path: Path, changed: dict[str, str], named: str
-) -> None:
-    cohort = cohort_of(tmp_path, a=document("one"), b=document("two", **changed))
-    assert texts(cohort) == ["one"]
-    (skip,) = cohort.skipped
-    assert skip.file == "b.xml"
-    assert named in skip.reason
-    for value in changed.values():
-        assert value not in skip.reason
-    documents = next(one for one in balance(cohort.accounts) if one["what"] == "documents")
-    assert (documents["total"], documents["shown"], documents["unaccounted"]) == (2, 1, 0)
-
-
-def test_equal_people_under_two_numbers_are_named_and_stay_apart(tmp_path: Path) -> None:
-    cohort = cohort_of(
-        tmp_path, a=document("one"), b=document("two", id='<id root="8" extension="8"/>')
-    )
-    assert sorted(cohort.records) == ["7", "8"]
-    (warning,) = cohort.warnings
-    assert "may be one person: 7, 8" in warning
 
 
 PEOPLE = [("Quarrie", "19510203"), ("Brunel", "19880907"), ("Okafor", "1951"), ("Li", "19510204")]
@@ -130,18 +84,6 @@ def test_no_record_ever_holds_text_of_two_people(
         one.total - one.shown for (_, what), one in cohort.accounts.items() if what == "documents"
     )
     assert shown + left == len(collection)
-
-
-# Versions.
-
-
-# Files.
-
-
-# Bodies.
-
-
-# Public documents.
 
 
 def _counts(folder: Path) -> Counter[str]:

@@ -9,14 +9,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as hypothesis_settings
-from hypothesis import strategies as st
 
-from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import write_manifest
 from midchart.core.cohorts.records import split_evidence, task_type_of, truth
-from midchart.core.cohorts.tables import read_table
 from midchart.core.loaders.open import close_cohorts, open_cohort
 from midchart.core.text import evidence
 from midchart.core.types import Manifest
@@ -78,29 +73,6 @@ def test_a_cell_longer_than_the_csv_modules_limit(folder: Path):
     assert len(open_cohort(folder).gold) == 1
 
 
-CELL = st.text(
-    st.characters(exclude_categories=("Cs",), exclude_characters="\0\r\ufeff"), max_size=12
-)
-
-
-@hypothesis_settings(max_examples=80, deadline=None)
-@given(st.lists(st.tuples(CELL, CELL), max_size=6))
-def test_any_table_reads_back_with_its_lines(tmp_path_factory, rows):
-    def quoted(cell: str) -> str:
-        return '"' + cell.replace('"', '""') + '"'
-
-    path = tmp_path_factory.mktemp("t") / "t.tsv"
-    lines = ["a\tb", *(f"{quoted(a)}\t{quoted(b)}" for a, b in rows)]
-    path.write_bytes("\n".join(lines).encode())
-    log = LoadLog()
-    read = read_table(path, "t", ["a"], log)
-    nonempty = [(a, b) for a, b in rows if a.strip() or b.strip()]
-    assert [(r.cells["a"], r.cells["b"]) for r in read] == nonempty
-    assert log.skipped == []
-    text = "\n".join(lines).split("\n")
-    assert all(text[r.line - 1].startswith(quoted(r.cells["a"]).split("\n")[0]) for r in read)
-
-
 def test_tags_default_to_no_and_loading_writes_nothing(folder: Path, workspace: Path):
     before = sorted(folder.rglob("*"))
     manifest = open_cohort(folder).manifest
@@ -117,14 +89,6 @@ def test_tags_default_to_no_and_loading_writes_nothing(folder: Path, workspace: 
         changed = dataclasses.replace(written, training_allowed=False)
         write_manifest(folder, changed)
         assert open_cohort(place).manifest == changed
-
-
-@pytest.mark.parametrize("text", ["training_allowed = ", 'training_allowed = "yes"', "synthetic=1"])
-def test_a_tag_that_cannot_be_read_allows_nothing(folder: Path, text: str):
-    (folder / "midchart.toml").write_text(text)
-    cohort = open_cohort(folder)
-    assert dataclasses.asdict(cohort.manifest)["training_allowed"] is False
-    assert [s.file for s in cohort.skipped] == ["midchart.toml"]
 
 
 @pytest.mark.parametrize(

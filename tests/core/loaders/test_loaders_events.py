@@ -132,19 +132,6 @@ def test_bad_labels_and_splits_are_counted_by_reason(tmp_path):
     assert "1 patients of the splits have no event" in warned
 
 
-def test_boolean_labels_and_missing_columns_are_read(tmp_path):
-    booleans = pa.array([True, False, None, True])
-    folder = write_meds(tmp_path / "m", boolean_value=booleans, integer_value=None)
-    checked = check(folder)
-    assert checked["labels"]["anemia"]["positive"] == 2
-    assert "1 labels have no readable value" in checked["skipped"][0]["reason"]
-    assert checked["skipped"][0]["line"] is None, "Parquet has no lines"
-    none = write_meds(tmp_path / "n", boolean_value=None, integer_value=None)
-    checked = check(none)
-    assert checked["labels"] == {}
-    assert "has no column with a value" in checked["skipped"][0]["reason"]
-
-
 def test_a_task_without_its_columns_leaves_the_others(tmp_path):
     folder = write_ehrshot(tmp_path / "c")
     bad = folder / "EHRSHOT_ASSETS" / "benchmark" / "guo_los" / "labeled_patients.csv"
@@ -164,28 +151,6 @@ def test_metadata_may_be_missing(tmp_path):
     assert "subject_splits.parquet is missing — no patient is in a split" in warned
     assert "codes.parquet is missing" in warned
     assert checked["labels"]["anemia"]["n"] == 4
-
-
-def test_split_rows_without_an_id_or_a_split_are_counted(tmp_path):
-    folder = write_meds(tmp_path / "m")
-    rows = {"subject_id": ["1", None, "x", "3"], "split": ["train", "train", "tuning", None]}
-    parquet.write_table(pa.table(rows), folder / "metadata" / "subject_splits.parquet")
-    cohort = open_cohort(str(folder))
-    assert labelled(cohort).splits == {1: 0}
-    (skip,) = cohort.skipped
-    assert skip.reason.startswith("3 rows have no patient id that is a whole number, or no split")
-    splits = SPLITS + "train,--4\ntrain,99999999999999999999\n"
-    checked = check(write_ehrshot(tmp_path / "c", splits=splits))
-    assert checked["skipped"][0]["reason"].startswith("2 rows have no patient id")
-    assert checked["labels"]["lab_anemia"]["n"] == 4
-
-
-def test_meds_without_its_columns_is_refused(tmp_path):
-    (tmp_path / "m" / "metadata").mkdir(parents=True)
-    (tmp_path / "m" / "data").mkdir()
-    parquet.write_table(pa.table({"subject_id": [1]}), tmp_path / "m" / "data" / "0.parquet")
-    with pytest.raises(DataError, match="lacks the columns time, code"):
-        open_cohort(str(tmp_path / "m"))
 
 
 def test_large_event_files_are_read_on_demand(tmp_path, monkeypatch):

@@ -38,40 +38,6 @@ def of_patient(kind: str, **fields: Any) -> dict[str, Any]:
     return {"resourceType": kind, "subject": {"reference": "Patient/p1"}, **fields}
 
 
-def test_everything_is_read_or_named_with_its_place(tmp_path: Path) -> None:
-    cohort = open_cohort(
-        ndjson(
-            tmp_path,
-            PATIENT,
-            "{ this is not JSON",
-            {"no": "type"},
-            {"resourceType": "Observation", "code": coded("Whose?")},
-            of_patient("Condition", code=coded("Wrong"), status="entered-in-error"),
-            of_patient("Claim"),
-            of_patient("Spaceship"),
-            {"resourceType": "Procedure", "id": "a", "subject": {"reference": "Patient/p1"}},
-            {"resourceType": "Procedure", "id": "a", "subject": {"reference": "Patient/p1"}},
-            {"resourceType": "Procedure", "subject": {"reference": "urn:uuid:nobody"}},
-            of_patient("Observation", code=7, valueQuantity=[[]], component="no"),
-            "[" * 100_000,
-            '{"resourceType": "Observation", "valueInteger": ' + "9" * 5000 + "}",
-        )
-    )
-    check_cohort(cohort)
-    named = [f"{s.line} {s.reason}" for s in cohort.skipped]
-    for line, word in ((2, "JSON"), (3, "resourceType"), (4, "no patient"),
-                       (10, "cannot be identified")):  # fmt: skip
-        assert any(n.startswith(f"{line} ") and word in n for n in named), (line, word, named)
-    assert any("more than 64 levels" in n for n in named)
-    assert any("number of too many digits" in n for n in named)
-    warned = " ".join(cohort.warnings)
-    assert "1 Claim resources" in warned
-    assert "billing" in warned
-    assert "1 Spaceship resources" in warned
-    assert "all.ndjson:5: Condition was entered in error" in warned
-    assert "all.ndjson:9: Procedure is an exact duplicate of another one" in warned
-
-
 def test_times_are_local_partial_dates_their_first_day_and_undated_entries_come_first() -> None:
     assert moment("2020-03-01T23:30:00-05:00") == datetime(2020, 3, 1, 23, 30)
     assert moment("2020") == datetime(2020, 1, 1)

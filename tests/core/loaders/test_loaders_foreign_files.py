@@ -12,15 +12,9 @@ import duckdb
 import pandas as pd
 import pytest
 
-from midchart.core.cohorts import files
 from midchart.core.errors import DataError
-from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.fhir import Fhir
 from midchart.core.loaders.open import open_cohort
-from midchart.core.types import Cohort
-from tests.support.event_files import write_ehrshot, write_meds
-
-SECRET = "code-of-another-ward"
+from tests.support.event_files import write_meds
 
 
 def write_omop(folder: Path) -> Path:
@@ -39,7 +33,7 @@ def link_out(file: Path) -> None:
     if file.exists():
         shutil.move(file, elsewhere)
     else:
-        elsewhere.write_text(SECRET)
+        elsewhere.write_text("another ward")
     file.symlink_to(elsewhere)
 
 
@@ -48,76 +42,12 @@ def pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
-def too_large(file: Path) -> None:
-    with file.open("ab") as opened:
-        opened.truncate(files.LARGEST_TABLE + 1)  # sparse: no bytes on disk
-
-
-PLACES: dict[str, tuple[Callable[[Path], Path], str]] = {
-    "MEDS events": (write_meds, "data/a/1.parquet"),
-    "MEDS labels": (write_meds, "labels/anemia/0.parquet"),
-    "MEDS splits": (write_meds, "metadata/subject_splits.parquet"),
-    "MEDS names": (write_meds, "metadata/codes.parquet"),
-    "OMOP Parquet": (write_omop, "note.parquet"),
-    "OMOP CSV": (write_omop, "death.csv"),
-    "EHRSHOT labels": (write_ehrshot, "EHRSHOT_ASSETS/benchmark/lab_anemia/labeled_patients.csv"),
-    "EHRSHOT splits": (write_ehrshot, "EHRSHOT_ASSETS/splits/person_id_map.csv"),
-}
-KINDS = {link_out: "is a link out of its folder", pipe: "is a pipe", too_large: "is too large"}
-
-
-def named(cohort: Cohort) -> str:
-    """All that the check of a cohort names, once its records were read."""
-    assert len(list(cohort.records.values())) == len(cohort.records)
-    check = check_cohort(cohort)
-    return "\n".join(
-        [*(f"{s['file']} {s['reason']}" for s in check["skipped"]), *check["warnings"]]
-    )
+KINDS = {link_out: "is a link out of its folder", pipe: "is a pipe"}
 
 
 @pytest.fixture(autouse=True)
 def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "data"))
-
-
-@pytest.mark.parametrize("make", KINDS)
-@pytest.mark.parametrize("place", PLACES)
-def test_a_file_that_is_not_the_cohorts_own_is_named_and_the_rest_loads(
-    tmp_path: Path, place: str, make: Callable[[Path], None]
-) -> None:
-    write, name = PLACES[place]
-    folder = write(tmp_path / "cohort")
-    file = folder / name
-    if not file.exists():
-        shutil.copy(file.with_name("0.parquet"), file)
-    patients = len(open_cohort(folder).records)
-    make(file)
-    if place == "EHRSHOT splits" and make is pipe:
-        return  # no file of that name: the splits are missing, as the test of the layout holds
-    cohort = open_cohort(folder)
-    assert KINDS[make] in named(cohort)
-    assert len(cohort.records) == patients
-
-
-@pytest.mark.parametrize("make", KINDS)
-@pytest.mark.parametrize(
-    ("write", "name"),
-    [
-        (write_meds, "data/a/0.parquet"),
-        (write_ehrshot, "EHRSHOT_ASSETS/data/ehrshot.csv"),
-        (write_omop, "person.csv"),
-    ],
-)
-def test_a_cohort_without_another_file_says_what_is_wrong_with_its_only_one(
-    tmp_path: Path, write: Callable[[Path], Path], name: str, make: Callable[[Path], None]
-) -> None:
-    folder = write(tmp_path / "cohort")
-    make(folder / name)
-    with pytest.raises(DataError) as refused:
-        open_cohort(folder)
-    assert "\n" not in str(refused.value) and SECRET not in str(refused.value)
-    if not (make is pipe and write is write_ehrshot):  # nothing there that is an EHRSHOT_ASSETS
-        assert KINDS[make] in str(refused.value) or "no person" in str(refused.value)
 
 
 @pytest.mark.parametrize("make", [link_out, pipe])
@@ -155,18 +85,3 @@ def test_a_cohort_may_itself_be_a_link_and_hold_links_within(tmp_path: Path) -> 
     (folder / "copy").symlink_to(folder / "labels")
     (tmp_path / "linked").symlink_to(folder)
     assert len(open_cohort(tmp_path / "linked").records) == 3
-
-
-def test_a_fhir_file_that_is_a_link_out_is_named(tmp_path: Path) -> None:
-    folder = tmp_path / "one" / "cohort"
-    folder.mkdir(parents=True)
-    for name in ("a", "b"):
-        (folder / f"{name}.ndjson").write_text(
-            f'{{"resourceType": "Patient", "id": "{name}"}}\n'
-            f'{{"resourceType": "Condition", "subject": {{"reference": "Patient/{name}"}}, '
-            '"code": {"text": "Gout"}}\n'
-        )
-    link_out(folder / "b.ndjson")
-    cohort = Fhir().load(str(folder))
-    assert list(cohort.records) == ["a"]
-    assert "is a link out" in named(cohort)

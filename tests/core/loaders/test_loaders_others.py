@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from datetime import datetime
 from pathlib import Path
 
 import pytest
 
-from midchart.core.loaders import benchmarks as longhealth
 from midchart.core.loaders.benchmarks import location_window, narrowed, opening_date
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import open_cohort
 from midchart.core.text import event_text
-from midchart.core.text.splitting import split
 
 ROOT = Path(__file__).parents[3]
 
@@ -94,29 +91,6 @@ def test_a_location_is_widened_to_whole_lines():
     assert location_window("one line", 0.0, 1.0) == (0, 8)
 
 
-def test_no_file_of_plain_notes_is_ignored_without_a_word(tmp_path: Path):
-    (tmp_path / "a.csv").write_text("Ward,time,text\nP1,2020-01-01,A\n")
-    (tmp_path / "b.jsonl").write_text('{"patient_id": "P2",\n{"patient_id": "P2", "text": "B"}\n')
-    late = json.dumps({"text": "word " * 20_000, "patient_id": "P3"})
-    (tmp_path / "c.NDJSON").write_text(late)
-    (tmp_path / "d.jsonl").write_text('{"id": 1}\n{"id": 2}\n')
-    for folder in ("P4/older", "P5"):
-        (tmp_path / folder).mkdir(parents=True)
-    (tmp_path / "P4" / "2020-01-01.TXT").write_text("D")
-    (tmp_path / "P4" / "older" / "2019-01-01.txt").write_text("E")
-    (tmp_path / "P5" / "notes.csv").write_text("patient_id,text\nP5,F\n")
-    cohort = open_cohort(tmp_path)
-    assert list(cohort.records) == ["P4", "P2", "P3"], "folders sort before small letters"
-    assert [e.text for e in cohort.records["P4"].events] == ["D"]
-    assert {(s.file, s.line): s.reason.split(" — ")[0] for s in cohort.skipped} == {
-        ("P4/older", None): "holds text files too deep",
-        ("P5/notes.csv", None): "is a table in a sub-folder",
-        ("a.csv", 1): "lacks the columns patient_id",
-        ("b.jsonl", 1): "is not one JSON object",
-        ("d.jsonl", None): "has no line that names patient_id and text",
-    }
-
-
 def test_a_location_is_narrowed_to_the_sentences_that_share_most_with_the_correct_option():
     text = (
         "Dear colleague, thank you.\nHe was given cisplatin from 2013 on.\n"
@@ -129,11 +103,3 @@ def test_a_location_is_narrowed_to_the_sentences_that_share_most_with_the_correc
     assert text[start:end] == "He was given cisplatin from 2013 on."
     assert narrowed(text, span, "Which dose?", "Unknown agent") == span
     assert narrowed(text, (0, 20), "Why was cisplatin stopped?", "Hearing loss") == (0, 20)
-
-
-def test_a_text_is_split_once_for_all_of_its_questions(monkeypatch: pytest.MonkeyPatch):
-    texts: list[str] = []
-    monkeypatch.setattr(longhealth, "split", lambda text: texts.append(text) or split(text))
-    for number in range(5):
-        narrowed("Split once. Warfarin 5 mg.", (0, 26), f"Question {number}?", "Warfarin")
-    assert len(texts) == 1
