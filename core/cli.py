@@ -419,9 +419,6 @@ def _estimate(estimate: dict[str, Any]) -> None:
     say("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
     table(estimate["readers"], ("label", "calls", "read_tokens", "written_tokens"))
     table(estimate["judges"], ("label", "calls", "read_tokens", "cost_usd", "budget_usd", "price"))
-    for row in estimate["judges"]:
-        if row["caching"]:
-            say(f"{row['label']}: prompt cache {row['caching']}")
     leaves, cluster = estimate["leaves"], estimate["cluster"]
     if leaves is None and cluster is None:
         say("leaves this machine: nothing")

@@ -245,7 +245,7 @@ class LanguageJudge(Configurable):
         shared = question + len(template(cls.sighted, protocol.judge_prompt))
         if cls.sighted:
             shared += evidence
-        return estimate_call(cls.read_options(options), shared, response, cls.sighted)
+        return estimate_call(cls.read_options(options), shared, response)
 
     def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
         """Judge one answer."""

@@ -103,19 +103,16 @@ _VERDICT_TOKENS = 4
 
 @dataclass(frozen=True, slots=True)
 class CallEstimate:
-    """Of one call: tokens read and written, dollars (None: no price is known), and in words what
-    the prompt cache can do and the basis of the price."""
+    """Of one call: tokens read and written, dollars (None: no price is known), and the basis of the
+    price in words."""
 
     read_tokens: int
     written_tokens: int
     cost_usd: float | None
-    caching: str
     price: str
 
 
-def estimate_call(
-    options: JudgeOptions, shared: float, response: float, sighted: bool
-) -> CallEstimate:
+def estimate_call(options: JudgeOptions, shared: float, response: float) -> CallEstimate:
     """A call whose prompt has ``shared`` characters besides the response, and so many in it."""
     start, price, model = estimated_tokens(round(shared)), options.price, options.model
     read, written = (
@@ -123,20 +120,7 @@ def estimate_call(
         min(_VERDICT_TOKENS, options.max_tokens),
     )
     if price is None:
-        return CallEstimate(read, written, None, "not used", f"no price of {model} is known")
+        return CallEstimate(read, written, None, f"no price of {model} is known")
     batch: bool = getattr(options, "batch", False)
-    if batch:
-        caching = "off: a batch is half the price already, and its prompts are not asked in order"
-    elif not sighted:
-        caching = "off: blind prompts share no start worth keeping"
-    elif not price.cached_from:
-        caching = f"off: from which length on {model} caches is not known"
-    elif start < price.cached_from:
-        caching = (
-            f"off: prompts on one question share about {start:,} tokens, and {model} caches from "
-            f"{price.cached_from:,} on"
-        )
-    else:
-        caching = f"on: prompts on one question share about {start:,} tokens"
     basis = f"prices of {PRICE_DATE}" + (", halved for a batch" if batch else "")
-    return CallEstimate(read, written, price.of(read, written, batch=batch), caching, basis)
+    return CallEstimate(read, written, price.of(read, written, batch=batch), basis)

@@ -271,7 +271,6 @@ def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -
         "model": False,
         "cost_usd": 0.0,
         "budget_usd": entry.options.get("budget_usd") or None,
-        "caching": "",
         "price": "a rule: it calls nobody",
     }
     estimate_call = getattr(JUDGES.get(entry.name), "estimate_call", None)
@@ -288,7 +287,6 @@ def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -
         "written_tokens": one.written_tokens * calls,
         "model": True,
         "cost_usd": None if one.cost_usd is None else one.cost_usd * calls,
-        "caching": one.caching,
         "price": one.price,
     }
 

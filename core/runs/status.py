@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from math import exp
 from pathlib import PurePath
 from typing import Any, Literal, overload
 
@@ -45,7 +44,6 @@ AT_WORK = ("running", "cancelling")
 ACTIVE = (*AT_WORK, "queued")
 TAIL = 1 << 16
 """Bytes of the event log that are read."""
-RECENT_S = 60.0
 
 
 _FINISHED: LRU[dict[str, Any]] = LRU(4096)
@@ -109,24 +107,6 @@ def _counted(store: RowStore) -> tuple[int, int]:
     rows = [store.select(table, columns)[0] for table in store.schemas]
     done = sum(row["done"] for row in rows)
     return done, sum(row["n"] for row in rows) - done
-
-
-def rate(events: list[dict[str, Any]]) -> float | None:
-    """Items a second of a running worker by its own stopwatch, smoothed: what happened
-    :data:`RECENT_S` seconds before counts 1/e as much as what happens now."""
-    before: tuple[float, int] | None = None
-    seconds = items = 0.0
-    for event in events:
-        if event["event"] == "started":
-            before, seconds, items = None, 0.0, 0.0
-        elif event["event"] == "progress" and "seconds" in event:
-            now = event["seconds"], event.get("done", 0) + event.get("failed", 0)
-            if before is not None and now[0] > before[0]:
-                decay = exp((before[0] - now[0]) / RECENT_S)
-                seconds = seconds * decay + now[0] - before[0]
-                items = items * decay + now[1] - before[1]
-            before = now
-    return items / seconds if items > 0 else None
 
 
 def slot_of(folder: RunDirectory) -> str:
@@ -195,7 +175,6 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
     working = state in AT_WORK
     events = last_events(folder) if working or state == "crashed" else []
     queue = [other.id for other, _ in waiting()] if state == "queued" else []
-    per_second = rate(events) if working else None
     imported, path = folder.imported_facts(), raw["cohort"]["path"]
     return {
         "run": folder.id,
@@ -219,7 +198,6 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         ],
         "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
-        "rate": per_second,
         "seconds_left": _last(events, "progress").get("seconds_left") if working else None,
     }
 
@@ -239,10 +217,8 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables, and
     rows that its plan does not have or lacks.
     ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
-    ``queue_number``, from 1; ``slot`` of a running worker; ``rate``: its items a second,
-    smoothed over about a minute; ``seconds_left``: null before a tenth of the items
-    (:mod:`midchart.core.time_left`). ``cohort_here``: whether this
-    installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
+    ``queue_number``, from 1; ``slot`` of a running worker; ``seconds_left``: null before a tenth of
+    the items (:mod:`midchart.core.time_left`). ``cohort_here``: whether this installation's cohort of an imported run's name is the "same" (then ``data`` is that one), an
     "other", or "absent" (then ``data`` is a name, and no place).
     """
     if run is not None:
@@ -362,7 +338,6 @@ def _entry(rows: Sequence[Row]) -> Row:
         "name": f"{first['group']} ({len(rows)} runs)",
         "created": first["created"],
         "queue_number": min(numbers, default=None) if status == "queued" else None,
-        "rate": sum(row["rate"] or 0 for row in rows) or None,
         "seconds_left": missing / pace if pace else None,
     }
 
@@ -372,7 +347,7 @@ def progress(rows: Iterable[Row]) -> Row:
 
     ``rows``: those of all runs. ``active``: the entries that are running or queued, in the queue's
     order; ``running``: names of those at work, with ``planned``, ``done`` and ``failed`` items,
-    items a second (``rate``) and ``seconds_left`` (None: unknown) of these together; ``queued``:
+    and ``seconds_left`` (None: unknown) of these together; ``queued``:
     number of runs that wait.
     """
     rows = list(rows)
@@ -384,7 +359,6 @@ def progress(rows: Iterable[Row]) -> Row:
         "running": [entry["name"] for entry in working],
         "queued": sum(row["status"] == "queued" for row in rows),
         **{name: sum(entry[name] for entry in working) for name in SUMMED},
-        "rate": sum(entry["rate"] or 0 for entry in working) or None,
         "seconds_left": max(left) if left and None not in left else None,
     }
 

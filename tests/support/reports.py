@@ -30,7 +30,7 @@ def run_status(
         "run": run, "name": name or kind, "kind": kind, "status": "done", "planned": planned,
         "group": "",
         "done": done, "failed": 0, "folder": "", "data": "", "created": "", "reason": "",
-        "imported": False, "rate": None, "seconds_left": None, "queue_number": None, "slot": "",
+        "imported": False, "seconds_left": None, "queue_number": None, "slot": "",
         "note": "", "cohort_here": "", "warnings": [],
     } | more  # fmt: skip
 

@@ -57,8 +57,6 @@ def progress_text(now: dict[str, Any]) -> str:
         parts.append(f"Running: {name}, {finished:,} of {now['planned']:,} items")
     if now["failed"]:
         parts.append(f"{now['failed']:,} failed")
-    if rate := now["rate"]:
-        parts.append(f"{rate:.1f} a second" if rate >= 1 else f"{60 * rate:.1f} a minute")
     texts = [", ".join(parts) + api.about_left(now["seconds_left"])] if parts else []
     texts += [f"{queued:,} queued"] if queued else []
     texts += [for_screen(entry["note"]) for entry in now["active"] if entry["note"]]

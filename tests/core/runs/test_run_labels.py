@@ -46,7 +46,7 @@ def test_a_label_that_cannot_be_shown_is_refused_in_one_line(run, wrong):
 def row(run: str, status: str, **changes):
     plain = {
         "run": run, "status": status, "group": "", "data": "d", "imported": False, "name": run,
-        "planned": 10, "done": 4, "failed": 1, "rate": None, "seconds_left": None,
+        "planned": 10, "done": 4, "failed": 1, "seconds_left": None,
         "queue_number": None, "created": run,
     }  # fmt: skip
     return plain | changes
@@ -58,7 +58,7 @@ def test_the_runs_of_a_group_on_one_cohort_are_one_entry():
         row("e", "done"),
         row("d", "queued", **of_group, queue_number=2, done=0, failed=0),
         row("c", "queued", **of_group, data="other", queue_number=3),
-        row("b", "running", **of_group, rate=0.5, seconds_left=10.0),
+        row("b", "running", **of_group, seconds_left=10.0),
         row("a", "done", **of_group, done=10, failed=0),
     ]
     entries = api.listed(rows)
@@ -73,5 +73,5 @@ def test_the_runs_of_a_group_on_one_cohort_are_one_entry():
     now = api.progress(rows)
     assert now["running"] == ["replication, small (3 runs)"] and now["queued"] == 2
     assert [entry["run"] for entry in now["active"]] == ["a", "c"]
-    assert (now["planned"], now["done"], now["rate"], now["seconds_left"]) == (30, 14, 0.5, 30.0)
-    assert not api.progress(rows[:1])["active"] and api.progress([])["rate"] is None
+    assert (now["planned"], now["done"], now["seconds_left"]) == (30, 14, 30.0)
+    assert not api.progress(rows[:1])["active"]
