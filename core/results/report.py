@@ -44,14 +44,13 @@ PARTS = (TEST, SEEN, ALL)
 @dataclass(frozen=True, slots=True)
 class PatientPart:
     """A part of a run's patients: ``where``, the condition on a row's ``record``, in SQL;
-    ``patients``, their number; ``seen``, the number of those that a gate has seen, by arm's label;
-    ``left_out``, the records that "test" leaves out."""
+    ``patients``, their number; ``seen``, the number of those that a gate has seen, by arm's label.
+    """
 
     name: str
     where: str
     patients: int
     seen: dict[str, int]
-    left_out: frozenset[str] = frozenset()
 
     @property
     def words(self) -> str:
@@ -97,7 +96,7 @@ def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> PatientPart:
     listed = ", ".join(map(literal, sorted(everyone)))
     inside = f"record IN ({listed})" if listed else "false"
     if name == TEST:
-        return PatientPart(name, f"NOT ({inside})", len(records - everyone), counts, everyone)
+        return PatientPart(name, f"NOT ({inside})", len(records - everyone), counts)
     if name == SEEN:
         return PatientPart(name, inside, len(everyone), counts)
     return PatientPart(name, "true", len(records), counts)

@@ -125,11 +125,8 @@ def _files() -> dict[str, tuple[Path, dict[str, Any]]]:
     """Run → its export and that one's manifest."""
     files: dict[str, tuple[Path, dict[str, Any]]] = {}
     for path in sorted(settings.shipped_folder().rglob("*.zip")):
-        try:
-            with zipfile.ZipFile(path) as archive:
-                manifest = read_manifest(archive.read(MANIFEST))
-        except (OSError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(f"{path}: is no export ({type(error).__name__})") from None
+        with zipfile.ZipFile(path) as archive:
+            manifest = read_manifest(archive.read(MANIFEST))
         files[manifest["run"]] = (path, manifest)
     return files
 

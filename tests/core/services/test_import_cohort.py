@@ -124,14 +124,6 @@ def test_of_two_imports_of_one_name_at_once_one_is_complete_and_the_other_is_ref
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_what_a_killed_import_left_behind_goes_with_the_next_one() -> None:
-    left = config.cohorts_folder() / ".incoming-killed"
-    (left / "files").mkdir(parents=True)
-    api.import_cohort("one", [("notes.csv", io.BytesIO(NOTES.encode()))])
-    assert not left.exists()
-
-
-@pytest.mark.usefixtures("elsewhere")
 def test_links_and_limits_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "source"
     folder.mkdir()

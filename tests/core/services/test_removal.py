@@ -347,22 +347,6 @@ def test_a_cohort_is_not_removed_from_under_a_run_that_is_about_to_work(
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_temporary_folders_of_killed_processes_are_swept() -> None:
-    config.data_folder().mkdir(parents=True)
-    lost = [
-        config.data_folder() / ".incoming-probe" / "files" / "runs",
-        config.cache_folder() / "temporary" / ".incoming-zip" / "files",
-    ]
-    for folder in lost:
-        folder.mkdir(parents=True)
-        (folder / "rows").write_text(CANARY)
-    with staging.temporary_folder() as at_work:
-        (at_work / "rows").write_text("rows")
-        assert recover() == [] and (at_work / "rows").exists()
-    assert holding(CANARY) == [] and hidden() == []
-
-
-@pytest.mark.usefixtures("elsewhere")
 def test_a_removal_follows_no_link_among_the_caches(tmp_path: Path) -> None:
     import_ward()
     outside = tmp_path / "outside"
