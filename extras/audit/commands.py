@@ -115,9 +115,9 @@ def cards(call: Namespace) -> None:
     examples=("midchart import-results answers.jsonl",),
 )
 def import_results(call: Namespace) -> None:
-    from midchart.extras.audit import import_results as importing
+    from midchart.extras.audit import other_results
 
-    imported = importing.import_results(call.path, call.name, call.format)
+    imported = other_results.import_results(call.path, call.name, call.format)
     if not call.json:
         warn(imported["warnings"])
     facts(call, imported, ("warnings",))

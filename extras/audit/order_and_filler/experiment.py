@@ -14,6 +14,8 @@ from typing import Annotated, Any, ClassVar, cast
 from pydantic import AfterValidator, Field
 
 from midchart.core.errors import SpecError, WorkFailed
+from midchart.core.judges.exact_else_overlap import ExactElseOverlap
+from midchart.core.judges.rules import is_refusal
 from midchart.core.options import Different, Known, Options, Several, Whole, different
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
@@ -26,6 +28,8 @@ from midchart.core.runs.job import Job, Row, chosen, outcome
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.runs.schemas import ANSWERS, VERDICTS, blank, item_of
 from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.text import words
+from midchart.core.text.choices import chosen_option
 from midchart.core.types import Answer, Cohort, Instruction
 from midchart.extras.audit.order_and_filler import views
 from midchart.extras.audit.order_and_filler.conditions import (
@@ -38,7 +42,6 @@ from midchart.extras.audit.order_and_filler.conditions import (
     varied_cohort,
 )
 from midchart.extras.audit.order_and_filler.filler import FILLERS, WORDS
-from midchart.extras.audit.order_and_filler.same_answer import SameAnswer
 from midchart.extras.audit.order_and_filler.tables import tables
 
 COMPARISONS: Schema = {
@@ -51,7 +54,7 @@ COMPARISONS: Schema = {
     "time": "VARCHAR",
 }
 """One row an answer but the base's: whether it says something else than the base's
-(:mod:`midchart.extras.audit.order_and_filler.same_answer`), and whether both were given the same
+(:class:`SameAnswer`), and whether both were given the same
 prompt."""
 
 
@@ -196,3 +199,30 @@ def _comparable(row: Mapping[str, Any], protocol: Protocol) -> Answer:
     if why := unfinished(row, protocol):
         raise WorkFailed(f"one of two: {why}")
     return Answer(row["answer"] or "", sources=tuple(row["sources"] or ()))
+
+
+class SameAnswer:
+    """Whether two answers to one question say the same; symmetric.
+
+    The rules of the judge ``exact_else_overlap``, with each answer as the reference of the other.
+    With options, the same one is chosen.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.rule = ExactElseOverlap(protocol)
+
+    def same(self, first: Answer, second: Answer, options: tuple[str, ...] = ()) -> bool:
+        """Whether both answers say the same; two that decline do, and so do two without a word."""
+        if words(first.text) == words(second.text):
+            return True
+        if options:
+            chosen = [chosen_option(one.text, options) for one in (first, second)]
+            if chosen != [None, None]:
+                return chosen[0] == chosen[1]
+        declined = [is_refusal(one.text) for one in (first, second)]
+        if any(declined) or not (words(first.text) and words(second.text)):
+            return all(declined)
+        return self._holds(first, second) and self._holds(second, first)
+
+    def _holds(self, reference: Answer, answer: Answer) -> bool:
+        return self.rule.compare(reference.text, answer.text)[0] == "correct"

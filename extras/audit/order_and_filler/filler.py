@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
+from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 
@@ -20,11 +22,11 @@ from midchart.core.arms.hits import Question
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import seeded
+from midchart.core.reference_tables import slot_names, table_row, yaml_table
 from midchart.core.text import as_words, content_words, count_tokens, words
 from midchart.core.text.evidence import locate
 from midchart.core.text.prompt import line_text
 from midchart.core.types import Cohort, Event, Kept, Record, Sentence, Span
-from midchart.extras.audit.order_and_filler.neutral import neutral_sentences
 
 FILLERS = ("same_patient", "other_patients", "neutral")
 WORDS = ("avoided", "repeated")
@@ -166,3 +168,41 @@ class FillerSource:
         digest = blake2b("\n".join(line.text for line in lines).encode("utf-8", "surrogatepass"))
         record = Record("filler", events, digest.hexdigest())
         return {lines[span.event].id for span in locate(record, snippets, self.protocol).spans}
+
+
+Template = Annotated[str, slot_names("subject", "word", "place")]
+
+
+@table_row
+class NeutralText:
+    """Parts of sentences, and sentences with a word of a question (neutral.yaml)."""
+
+    subjects: tuple[str, ...]
+    actions: tuple[str, ...]
+    places: tuple[str, ...]
+    words: tuple[Template, ...]
+
+
+neutral_text = yaml_table(NeutralText, Path(__file__).with_name("neutral.yaml"))
+
+
+def _capitalised(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def neutral_sentences(rng: np.random.Generator, words: Sequence[str] = ()) -> Iterator[str]:
+    """Different sentences in random order, until there is no other; with ``words`` each holds one
+    of them."""
+    text = neutral_text()
+    middles = text.words if words else text.actions
+    shape = (len(text.subjects), len(middles), len(text.places), max(1, len(words)))
+    order = np.unravel_index(rng.permutation(int(np.prod(shape))), shape)
+    for subject, middle, place, word in zip(*(part.tolist() for part in order), strict=True):
+        sentence = "{subject} " + middles[middle] + " {place}" if not words else middles[middle]
+        yield _capitalised(
+            sentence.format(
+                subject=text.subjects[subject],
+                place=text.places[place],
+                word=words[word] if words else "",
+            )
+        )

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import streamlit as st
 
+from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.extras.audit.audited_prompt import AuditedPrompt, audited_prompt
-from midchart.pages.ui import state
+from midchart.pages.ui import navigation, state
+from midchart.pages.ui.patient import controls
 from midchart.pages.ui.patient.cached import question_key
 from midchart.pages.ui.patient.model import ArmView, Choice
+from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import for_screen
@@ -107,3 +113,16 @@ def _added(prompt: AuditedPrompt) -> None:
     st.html(marks.block(f'<ul class="mc-added">{items}</ul>'))
     if len(parts) > MOST_PARTS:
         st.caption(f"{len(parts) - MOST_PARTS:,} more parts are not shown.")
+
+
+def open_chart(shown: kit.Shown, _: api.View, row: Mapping[str, Any]) -> None:
+    """Open page Patient on the question of a row: the cohort's own, else as it was asked, with the
+    marks of the audited system."""
+    cohort = api.run_cohort(shown.run["run"])
+    name, record = Path(cohort.path).name, row["record"]
+    if row["own_question"]:
+        asked = {"patient": token(name, record), "question": token(name, row["own_question"])}
+    else:
+        asked = controls.typed_address(name, cohort.records[record], row["question"])
+    asked |= address(shown.run["run"], row["instruction"])
+    navigation.on_click("patient", cohort=name, **asked)

@@ -12,8 +12,13 @@ from midchart.core.errors import InputError
 from midchart.core.loaders.benchmarks import LabelledCase, labelled_cases
 from midchart.core.protocol import Protocol
 from midchart.core.runs.directory import find_run
-from midchart.extras.audit.archehr_submission import SubmittedCase, cases_of, scores, submission
-from midchart.extras.audit.exports import to_archehr_qa
+from midchart.extras.audit.exports import (
+    SubmittedCase,
+    cases_of,
+    scores_of,
+    submission,
+    to_archehr_qa,
+)
 from tests.support.run_helpers import finished_run, set_workspace, spec, write_cohort
 
 CASES = """<annotations>{}</annotations>"""
@@ -47,7 +52,7 @@ def test_counts_are_over_all_cases_and_supplementary_sentences_count_leniently()
         answer("2", ["over both"], ["b"], "word " * 76),
         answer("no key", ["a"], ["a"]),
     ]
-    rows = scores(cases, answers, Protocol())
+    rows = scores_of(cases, answers, Protocol())
     # Cited: 0 in the first case, 0 and 1 in the second; essential are 0 and 0.
     assert measured(rows, "cited", "strict") == (2 / 3, 1.0, pytest.approx(4 / 5))
     assert measured(rows, "cited", "lenient") == (2 / 3, 2 / 4, pytest.approx(4 / 7))
@@ -62,9 +67,11 @@ def test_an_interval_holds_the_estimate_and_nothing_is_scored_without_a_key() ->
     case = SubmittedCase(LabelledCase(PLACES, LABELS), SPANS)
     cases = {str(n): case for n in range(8)}
     answers = [answer(str(n), ["a" if n % 2 else "b"], []) for n in range(8)]
-    row = scores(cases, answers, Protocol())[0]
+    row = scores_of(cases, answers, Protocol())[0]
     assert row["f1_low"] < row["f1"] < row["f1_high"]
-    nothing = scores({"0": SubmittedCase(LabelledCase(PLACES, {}), SPANS)}, answers[:1], Protocol())
+    nothing = scores_of(
+        {"0": SubmittedCase(LabelledCase(PLACES, {}), SPANS)}, answers[:1], Protocol()
+    )
     assert {(one["f1"], one["cases"]) for one in nothing} == {(None, 0)}
 
 

@@ -14,7 +14,7 @@ from midchart.core.cohorts.gold import gold_under
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.extras.audit.cards import audit_cards
-from midchart.extras.audit.import_results import import_results
+from midchart.extras.audit.other_results import import_results
 from midchart.extras.audit.pages.patient import address
 from midchart.pages.ui.shared.pickers import token
 from tests.extras.audit.audited_systems import Losses, questions_of, write_log

@@ -15,7 +15,7 @@ from midchart.core.errors import DataUseError, InputError, MissingModel
 from midchart.core.loaders.open import set_data_use
 from midchart.core.runs.directory import find_run
 from midchart.extras.audit.exports import to_every_eval_ever, to_inspect
-from midchart.extras.audit.import_results import import_results
+from midchart.extras.audit.other_results import import_results
 from tests.support.exports import Exported, exported_run
 
 needs_inspect = pytest.mark.skipif(

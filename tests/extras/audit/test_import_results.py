@@ -14,7 +14,7 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import DataError, DataUseError, InputError, MidchartError, UnknownName
 from midchart.core.runs.directory import find_run, run_ids
-from midchart.extras.audit.import_results import import_results
+from midchart.extras.audit.other_results import import_results
 
 LOGS = Path(__file__).with_name("logs")
 

@@ -34,8 +34,8 @@ from midchart.extras.audit.order_and_filler.conditions import (
     spread,
     varied_cohort,
 )
+from midchart.extras.audit.order_and_filler.experiment import SameAnswer
 from midchart.extras.audit.order_and_filler.filler import FILLERS, LEAST
-from midchart.extras.audit.order_and_filler.same_answer import SameAnswer
 from tests.extras.audit.order_and_filler import System, coverage
 from tests.support import order_members
 from tests.support.run_helpers import (

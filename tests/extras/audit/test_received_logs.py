@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.errors import DataError, InputError, NotPermitted, UnknownName
 from midchart.core.identity import Person, acting_as
-from midchart.extras.audit.import_results import import_results
+from midchart.extras.audit import other_results
+from midchart.extras.audit.other_results import import_results
 from midchart.extras.audit.received_logs import receive_log
 from midchart.extras.server.arguments import received_files
 from tests.support.run_helpers import finished_run, workspace_at, write_cohort
@@ -108,3 +110,20 @@ def test_one_file_of_a_new_name_for_a_cohort_of_this_installation(ward: str, tmp
     with pytest.raises(InputError, match="already"):
         receive_log(ward, [("a.jsonl", log([{**LINES[0], "answer": "another"}]))])
     assert b"another" not in (settings.received_folder() / ward / "a.jsonl").read_bytes()
+
+
+def test_a_log_whose_cohort_is_removed_while_it_is_opened_is_refused(
+    ward: str, monkeypatch: pytest.MonkeyPatch
+):
+    path = receive_log(ward, [("traces.jsonl", log())])
+    make = other_results.make_run
+
+    def remove_first(*document: Any, **options: Any) -> Any:
+        api.remove_cohort(ward)
+        return make(*document, **options)
+
+    monkeypatch.setattr(other_results, "make_run", remove_first)
+    with pytest.raises(InputError, match="its cohort was removed meanwhile"):
+        import_results(path)
+    assert api.status() == [] and stored() == []
+    assert not list(settings.runs_folder().iterdir())
