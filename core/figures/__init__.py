@@ -9,7 +9,7 @@ labelled directly, so nothing rests on colour alone (WCAG 1.4.1).
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import isnan
@@ -293,37 +293,6 @@ def dotted(figure: go.Figure, x: float | None = None, y: float | None = None) ->
         figure.add_hline(y=y, line=look)
 
 
-def diagonal(figure: go.Figure) -> None:
-    """The dotted diagonal of a calibration plot or a ROC curve."""
-    figure.add_trace(
-        go.Scatter(
-            x=[0, 1], y=[0, 1], mode="lines", hoverinfo="skip", showlegend=False,
-            line={"color": ink().faint, "dash": "dot", "width": 1},
-        )
-    )  # fmt: skip
-
-
-def caption(figure: go.Figure, text: str, right: bool = False, colour: str = "") -> None:
-    """A line of text (HTML) above the plot, at its left or right end."""
-    side = "right" if right else "left"
-    figure.add_annotation(
-        x=1 if right else 0, y=1, xref="paper", yref="paper", xanchor=side, yanchor="bottom",
-        showarrow=False, text=text, font={"size": 12, "color": colour or ink().text},
-    )  # fmt: skip
-
-
-def key(figure: go.Figure, items: Mapping[str, Look]) -> None:
-    """Which series is which, by colour and symbol, above the plot."""
-    caption(
-        figure,
-        "   ".join(
-            f'<span style="color:{look.colour}">{GLYPHS[look.symbol]} '
-            f"{for_screen(name, html=True)}</span>"
-            for name, look in items.items()
-        ),
-    )
-
-
 def spread(
     heights: Sequence[float], gap: float = 6.0, span: tuple[float, float] = (-2.0, 102.0)
 ) -> list[float]:
@@ -356,11 +325,6 @@ def end_labels(figure: go.Figure, ends: Sequence[tuple[float, str, str]], gap: f
         )  # fmt: skip
     longest = max((len(part) for name in names for part in name), default=0)
     figure.update_layout(margin={"r": 12 + 7 * longest})
-
-
-def percent_ticks(*values: int) -> dict[str, Any]:
-    """Ticks at these percentages. Plotly draws no suffix on ticks that are given."""
-    return {"tickvals": list(values), "ticktext": [f"{value} %" for value in values]}
 
 
 def category_axis(labels: Sequence[str], margin: float = 0.4) -> dict[str, Any]:
@@ -401,7 +365,6 @@ class ForestRow:
     high: float
     text: str
     control: bool = False
-    symbol: str = "circle"
     chance: float = float("nan")
     label: str = ""
 
@@ -460,13 +423,9 @@ def forest(
     figure = go.Figure()
     shade, colour = ink(), series()[0]
     height = {id(row): len(rows) - place for place, row in enumerate(rows)}
-    for control, symbol in dict.fromkeys((row.control, row.symbol) for row in rows):
-        alike = [
-            row
-            for row in rows
-            if (row.control, row.symbol) == (control, symbol) and not isnan(row.value)
-        ]
-        look = Look(shade.faint if control else colour, f"{symbol}-open" if control else symbol)
+    for control in dict.fromkeys(row.control for row in rows):
+        alike = [row for row in rows if row.control == control and not isnan(row.value)]
+        look = Look(shade.faint, "circle-open") if control else Look(colour)
         figure.add_trace(
             estimates(
                 [row.value for row in alike],
@@ -531,26 +490,15 @@ def heatmap(
     columns: Sequence[str],
     rows: Sequence[str],
     text: Any,
-    hover: Any = None,
-    hovertemplate: str = "",
-    cell: int = 28,
-    bar: str = "",
-    clicked: Sequence[Sequence[Any]] = (),
+    hover: Any,
+    clicked: Sequence[Sequence[Any]],
 ) -> go.Figure:
     """Percentages as shade and number: ``values``, ``text`` and ``hover`` are [row][column].
 
-    The first row is on top. ``bar``: title of a colour bar; empty for none. ``clicked``: the custom
-    data that a click on a cell selects, in the order of the rows.
+    The first row is on top. ``clicked``: the custom data that a click on a cell selects, in the
+    order of the rows.
     """
     shade = ink()
-    colour_bar = {
-        "title": {"text": bar, "font": {"size": 11, "color": shade.faint}},
-        "thickness": 9,
-        "tickvals": [0, 50, 100],
-        "tickfont": {"size": 11, "color": shade.text},
-        "outlinewidth": 0,
-        "len": 0.9,
-    }
     figure = go.Figure(
         go.Heatmap(
             z=values,
@@ -560,13 +508,17 @@ def heatmap(
             zmax=100,
             colorscale=SCORES,
             text=text,
-            customdata=hover,
-            hovertemplate=None if clicked else hovertemplate or None,
-            hoverinfo=None if hovertemplate and not clicked else "skip",
+            hoverinfo="skip",
             xgap=2,
             ygap=2,
-            showscale=bool(bar),
-            colorbar=colour_bar if bar else None,
+            colorbar={
+                "title": {"text": "%", "font": {"size": 11, "color": shade.faint}},
+                "thickness": 9,
+                "tickvals": [0, 50, 100],
+                "tickfont": {"size": 11, "color": shade.text},
+                "outlinewidth": 0,
+                "len": 0.9,
+            },
         )
     )
     for row, values_of_row in enumerate(values):
@@ -576,18 +528,17 @@ def heatmap(
                 x=column, y=row, showarrow=False, text=text[row][column],
                 font={"size": 12, "color": "#101820" if dark_text else "#F4F6F8"},
             )  # fmt: skip
-    if clicked:  # a heatmap reports no clicks; invisible markers over its cells do
-        figure.add_scatter(
-            x=list(columns) * len(rows), y=[row for row in rows for _ in columns],
-            customdata=clicked, mode="markers", showlegend=False,
-            text=[one for row in hover for one in row] if hover else None,
-            hovertemplate=hovertemplate.replace("%{customdata}", "%{text}") or None,
-            hoverinfo=None if hovertemplate else "skip",
-            marker={"size": 26, "symbol": "square", "opacity": 0},
-            selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
-        )  # fmt: skip
-        figure.update_layout(hovermode="closest", hoverdistance=120)
-    figure.update_layout(height=80 + cell * max(len(rows), 3))
+    # A heatmap reports no clicks; invisible markers over its cells do.
+    figure.add_scatter(
+        x=list(columns) * len(rows), y=[row for row in rows for _ in columns],
+        customdata=clicked, mode="markers", showlegend=False,
+        text=[one for row in hover for one in row],
+        hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
+        marker={"size": 26, "symbol": "square", "opacity": 0},
+        selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
+    )  # fmt: skip
+    figure.update_layout(hovermode="closest", hoverdistance=120)
+    figure.update_layout(height=80 + 28 * max(len(rows), 3))
     figure.update_xaxes(type="category", showgrid=False, tickangle=0)
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
     return figure

@@ -224,5 +224,5 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         shades, [in_words(view.across, column) for column in columns], rows, texts,
         hover=[[cell[1].text if (cell := cells.get((row, c))) else "" for c in columns]
                for row in rows],
-        hovertemplate="%{y}, %{x}: %{customdata}<extra></extra>", bar="%", clicked=clicked,
+        clicked=clicked,
     )  # fmt: skip
