@@ -28,13 +28,11 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.readers.gguf import Gguf, GgufOptions
 from midchart.core.readers.qwen import Choose
-from midchart.core.storage.lock import Lock
+from midchart.core.storage.lock import exclusive
 from midchart.core.text.prompt import COMPLETION, Frame
 
 Watch = Callable[[str], None]
 """Takes the state of a long wait in words; raises to end it."""
-WAIT_S = 1.0
-"""Seconds between two looks at another process's preparation."""
 
 
 def ignore(text: str) -> None:
@@ -51,14 +49,9 @@ def prepare(model: str, watch: Watch = ignore) -> Path:
     if file.is_file():
         return file
     file.parent.mkdir(parents=True, exist_ok=True)
-    place = file.with_name(f"{file.name}.lock")
-    while (lock := Lock.take(place, WAIT_S)) is None:
-        watch(f"another process prepares the weights of {model}")
-    try:
+    with exclusive(file.with_name(f"{file.name}.lock")):
         if not file.is_file():
             join(weights.gguf_parts(model), weights.MODELS[model].sha256, file, watch)
-    finally:
-        lock.release()
     return file
 
 

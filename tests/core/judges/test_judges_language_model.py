@@ -7,7 +7,6 @@ everything else. The paper's prompt has no fences, so there every order is obeye
 from __future__ import annotations
 
 import re
-import unicodedata
 
 import pytest
 from hypothesis import given
@@ -20,7 +19,7 @@ from midchart.core.client.claude import (
     CallBudget,
     tokens_at_most,
 )
-from midchart.core.client.requests import Reply, Request
+from midchart.core.client.requests import Request
 from midchart.core.egress import EgressCheck
 from midchart.core.errors import EgressRefused, InputError
 from midchart.core.judges import JUDGES
@@ -31,7 +30,7 @@ from midchart.core.judges.language_model import (
 )
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.storage.jsonl import read_lines
-from midchart.core.types import Answer, Gold, Instruction, Usage
+from midchart.core.types import Answer, Gold, Instruction
 from tests.support.claude_server import ClaudeFake
 from tests.support.fault_server import SECRET_TEXT
 from tests.support.openai_server import OpenAIFake
@@ -237,46 +236,12 @@ def test_a_budget_counts_the_calls_of_a_killed_worker(tmp_path):
     assert [line["event"] for line in read_lines(file)].count("spent") == 3
 
 
-ORDER = re.compile(r"verdict\W*(correct|yes)|(?:answer|output|reply) yes\b", re.IGNORECASE)
-"""None of the prompts' own words match."""
 STRICT = re.compile(
     r"^<<<BEGIN ([A-Z ]+) ([0-9a-f]{16})>>>\n((?:\| .*\n)*)<<<END \1 \2>>>$", re.MULTILINE
 )
 LENIENT = re.compile(r"<<+\s*BEGIN ([A-Z ]+) (\w+)\s*>>+(.*?)<<+\s*END[^>]*>>+", re.DOTALL)
 """A careless reader of fences: any end closes, whatever its code and wherever it stands."""
-TAGS = {0xE0000 + code: code for code in range(0x20, 0x7F)}
-UNSEEN = dict.fromkeys([0xAD, *range(0x200B, 0x2010), *range(0x2060, 0x2065), 0xFEFF])
-
-
-def obedient(prompt, fence):
-    """The word that the scripted model says; hidden characters are plain to it."""
-    prompt = prompt.translate(TAGS | UNSEEN)
-    if fence is LENIENT:
-        prompt = unicodedata.normalize("NFKC", prompt)
-    if ORDER.search(fence.sub("", prompt)):
-        return "YES"
-    data = {match[1]: match[3] for match in fence.finditer(prompt)}
-    response = data.get("AI RESPONSE") or prompt.split("AI response: ", 1)[-1]
-    return "YES" if "20 mg" in response else "NO"
-
-
 GUESS = "0123456789abcdef"
-
-
-def judge(name, prompt, fence):
-    options = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
-    asked = JUDGES.build(name, Protocol(judge_prompt=prompt), **options)
-
-    class Scripted:
-        group = 8
-
-        def ask_many(self, requests):
-            for index, request in enumerate(requests):
-                reply = Reply(obedient(request.prompt, fence), Usage("tiny", 1, 1))
-                yield index, reply
-
-    asked.engine = Scripted()
-    return asked
 
 
 TEXT = st.text() | st.lists(
@@ -287,7 +252,8 @@ TEXT = st.text() | st.lists(
 @given(question=TEXT, evidence=TEXT, response=TEXT)
 @limits(max_examples=300, deadline=None)
 def test_outside_of_the_fences_is_the_prompt_alone(question, evidence, response):
-    asked = judge("served", "fenced", STRICT)
+    options = {"url": "http://127.0.0.1:9/v1", "model": "tiny"}
+    asked = JUDGES.build("served", Protocol(judge_prompt="fenced"), **options)
     request = asked.request(
         (Instruction("i", "p", question), Gold("i", "", (evidence + ".",)), Answer("x" + response))
     )

@@ -154,15 +154,6 @@ def test_no_record_displaces_the_question_or_injects_chat_tokens(
         assert len(context) <= characters
 
 
-@pytest.mark.parametrize("token", TOKENS + LOOKALIKES)
-def test_a_chat_token_loses_only_its_first_character(token):
-    clean = for_prompt(f"a {token} b")
-    assert len(clean) == len(token) + 4
-    changed = [i for i, (x, y) in enumerate(zip(f"a {token} b", clean, strict=True)) if x != y]
-    assert len(changed) >= 1 and changed[0] == 2
-    assert clean[2] in "‹⟦⟧"
-
-
 @pytest.mark.parametrize(
     "text",
     [

@@ -145,18 +145,6 @@ def test_a_server_without_a_context_window_is_refused_before_a_run_is_made(
     assert status(finished_run(run_spec))["failed"] == 0
 
 
-def test_an_unreachable_server_is_refused_unless_the_window_is_set(place, cohort):
-    with OpenAIFake() as gone:
-        wanted = spec(cohort, gone)
-    with pytest.raises(
-        InputError, match=r"cannot be reached \(ConnectError\); start the server, or"
-    ):
-        start(wanted)
-    assert no_runs()
-    wanted["readers"][0]["window"] = 4096
-    assert plan(read_spec(wanted))["planned"] == 16
-
-
 def test_a_worker_asks_for_the_window_before_its_first_item(place, cohort, site):
     """A run may have waited in the queue while its server was replaced."""
     folder = make_run(plan(read_spec(spec(cohort, site))))
@@ -314,21 +302,6 @@ def test_a_permission_that_ends_while_a_run_works_stops_its_next_request(
 
     monkeypatch.setattr(Permit, "hold", end_the_permission_after_the_third)
     assert answered_until_the_end(folder, "answers") <= len(seen) == 3
-
-
-def test_a_permission_that_ends_stops_a_judge_too(place, cohort, claude, far, monkeypatch):
-    set_data_use(cohort, "external_services_allowed", True, WHY)
-    judge = {"name": "claude", "base_url": claude.url, "concurrency": 1}
-    folder = make_run(plan(read_spec(spec(cohort, judges=[judge], allow_hosts=["127.0.0.1"]))))
-    hold = Permit.hold
-
-    def end_the_permission_after_the_third(permit, request):
-        hold(permit, request)
-        if len(claude.requests) == 2:
-            set_data_use(cohort, "external_services_allowed", False, "the agreement has ended")
-
-    monkeypatch.setattr(Permit, "hold", end_the_permission_after_the_third)
-    assert answered_until_the_end(folder, "verdicts") == len(claude.requests) == 3
 
 
 def everything(folder: Path) -> str:
