@@ -99,10 +99,8 @@ class Comparison:
                 records = [ids[number] for number in state["records"].tolist()]
                 patients = [self._patient(record) for record in records]
                 self._shingles.restore(records, patients, state["first"], state["other"])
-        except FileNotFoundError:
-            return False
         except (OSError, ValueError, LookupError, BadZipFile):
-            return False  # damaged: compared again, and replaced
+            return False  # compared again, and replaced
         return True
 
     def _patient(self, record: str) -> str:

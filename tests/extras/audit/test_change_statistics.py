@@ -43,10 +43,10 @@ def test_pairs_are_narrower_than_other_patients():
 @pytest.mark.parametrize("both", [0, 6, 12])
 def test_p_values_of_no_change_are_uniform_or_larger(both):
     rng = np.random.default_rng(both)
-    p = np.array([change_p(*samples(12, both, 0.7, 0.7, rng), 500, rng) for _ in range(400)])
+    p = np.array([change_p(*samples(12, both, 0.7, 0.7, rng), 200, rng) for _ in range(200)])
     for alpha in (0.05, 0.2, 0.5):
-        assert np.mean(p <= alpha) <= alpha + 3 * np.sqrt(alpha * (1 - alpha) / 400)
-    assert p.min() >= 1 / 501
+        assert np.mean(p <= alpha) <= alpha + 3 * np.sqrt(alpha * (1 - alpha) / 200)
+    assert p.min() >= 1 / 201
 
 
 def test_the_p_value_of_pairs_is_that_of_all_exchanges():

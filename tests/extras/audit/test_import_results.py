@@ -163,7 +163,7 @@ def test_a_log_is_no_spec_of_a_run(tmp_path):
         api.start({"name": "x", "kind": "other_results"})
 
 
-@pytest.mark.parametrize("which", range(1, 16))
+@pytest.mark.parametrize("which", (1, 5, 10, 15))
 def test_a_full_disk_is_one_line_and_leaves_nothing(tmp_path, monkeypatch, which):
     log = two_models(tmp_path)
     times, sync = 0, os.fsync

@@ -356,11 +356,9 @@ def test_a_cohort_of_one_record_has_no_other_patients(place: Path):
         plan(read_spec(spec(folder)))
 
 
-@pytest.mark.parametrize(
-    "system", [System(8, 0.1, 0.0), System(20, 0.1, 0.2, 3), System(20, 0.0, 0.2)]
-)
+@pytest.mark.parametrize("system", [System(8, 0.1, 0.0), System(20, 0.1, 0.2, 3)])
 def test_intervals_hold_the_true_difference_and_noise_alone_is_not_claimed(system: System):
-    runs = 60
+    runs = 40
     holding, claiming, _ = coverage(system, runs, np.random.default_rng(3))
     # Below: what a coverage of 95 % has with a probability below .001.
     assert holding * runs >= binom.ppf(0.001, runs, 0.95)

