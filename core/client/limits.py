@@ -41,6 +41,7 @@ class LimitedClient(httpx2.Client):
     def __init__(self, service: str, timeout: float, **options: Any) -> None:
         options.setdefault("verify", _tls_context())
         super().__init__(timeout=timeout, limits=httpx2.Limits(), **options)
+        self.headers["accept-encoding"] = "identity"  # so that the bytes are those of the text
         self.service, self.timeout_s = service, timeout
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:

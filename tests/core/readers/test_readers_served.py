@@ -115,6 +115,8 @@ def test_a_temporary_error_is_retried(server, fault):
         ("broken", "sent a broken answer (3 tries)", 3),
         ("cut", "cannot be reached", 3),
         ("slow:0.6", "did not answer in time (3 tries)", 3),
+        ("drip", "did not answer in time (3 tries)", 3),
+        (f"large:{9 << 20}", "sent more than 8 MiB in one answer", 1),
         ("401", "does not accept the key (status 401)", 1),
         ("400", "does not accept the request (status 400)", 1),
         ("429:900", "asks to wait 900 s", 1),
