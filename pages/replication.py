@@ -28,10 +28,12 @@ if not cohort:
 with guard.readable("These runs cannot be read"):
     figures.set_cohort(api.open_data(cohort))
     by_step = replication_runs.specs(cohort, reader)
-    replication = state.replication(cohort, reader, next(iter(by_step.values())))
+    wanted = next(iter(by_step.values()))
+    path = api.open_data(cohort).path
+    replication = api.replication(path, reader, wanted["arms"], wanted["judges"])
     finished = [run for run in replication["runs"] if run]
     published, corrected = replication["runs"][0], replication["runs"][-1]
-    others = api.other_runs(api.open_data(cohort).path)
+    others = api.other_runs(path)
     runs = published, corrected
     other_runs = tuple(run["run"] for run in others.values() if run)
     arm, judge, judges, compared = view.FIRST[0], "", [""], None

@@ -91,12 +91,6 @@ def installed_readers() -> dict[str, str]:
     return dict(sorted(readers.items(), key=lambda reader: reader[0] != first))
 
 
-@cached(lambda: _folders("cache"), entries=2, seconds=10)
-def gate_cards() -> list[dict[str, Any]]:
-    """The trained gates in the cache, newest first; a new one shows in seconds."""
-    return api.gate_cards()
-
-
 @cached(
     lambda text, on="": (text, on, _folders()), entries=16, seconds=20, spinner="Checking the spec"
 )
@@ -159,12 +153,6 @@ def report(run: dict[str, Any]) -> dict[str, Any]:
     return api.report(run["run"])
 
 
-@cached(run_key, entries=16)
-def methods(run: dict[str, Any]) -> str:
-    """The methods paragraph of a run."""
-    return api.methods(run["run"])
-
-
 @cached(run_key, spinner="Reading the answers")
 def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
     """A judge's verdicts (:func:`midchart.core.api.outcomes`)."""
@@ -215,12 +203,6 @@ def attended(run: dict[str, Any], task: str, index: int, seed: int) -> Any:
 # Replication
 
 
-def replication(cohort: str, reader: str, wanted: dict[str, Any]) -> dict[str, Any]:
-    """How far the replication with a reader on a cohort is; ``wanted``: the spec of a step."""
-    path = api.open_data(cohort).path
-    return api.replication(path, reader, wanted["arms"], wanted["judges"])
-
-
 @cached(
     lambda runs, label, judge: (finished_key(*runs), label, judge),
     entries=16,
@@ -231,12 +213,13 @@ def waterfall(runs: list[str], label: str, judge: str) -> list[dict[str, Any]]:
     return api.waterfall(runs, label, judge)
 
 
-@cached(
-    lambda published, corrected, judge, others=(): (
-        finished_key(published, corrected, *others),
-        judge,
-    )
-)
+def _paper_key(
+    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
+) -> tuple[Any, ...]:
+    return finished_key(published, corrected, *others), judge
+
+
+@cached(_paper_key)
 def paper_comparison(
     published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:
@@ -244,12 +227,7 @@ def paper_comparison(
     return api.paper_comparison(published, corrected, judge, others)
 
 
-@cached(
-    lambda published, corrected, judge, others=(): (
-        finished_key(published, corrected, *others),
-        judge,
-    )
-)
+@cached(_paper_key)
 def paper_claims(
     published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
 ) -> list[dict[str, Any]]:

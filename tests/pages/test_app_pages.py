@@ -10,13 +10,9 @@ from midchart.pages.ui.data import cohort as cohort_view
 from tests.support import app_data, patient_cohort
 from tests.support.pages import (
     PAGES,
-    click,
-    clickable,
-    figures_of,
     frame_with,
     open_page,
     page_text,
-    pages_opened,
 )
 
 
@@ -176,20 +172,6 @@ def test_a_permission_set_outside_the_program_is_confirmed_on_page_data(home):
     app.text_input(key="permission_reason_small").set_value("nobody allowed it, by Ada").run()
     app.button(key=button).click().run()
     assert f"{field} = false" in file.read_text() and not api.unconfirmed_permissions(cohort)
-
-
-def test_a_decile_of_the_evidence_lists_its_questions_and_one_opens_its_record(run, monkeypatch):
-    clickable(monkeypatch)
-    app = open_page("data", cohort="small")
-    (figure,) = figures_of(app)
-    decile = figure.alt.rpartition("most at ")[2].removesuffix(" %.")
-    click(app, "positions", point=[decile])
-    listed = frame_with(app, "patient")
-    assert len(listed) and listed["position"].between(*map(int, decile.split("–"))).all()
-    pages = pages_opened(monkeypatch)
-    click(app, f"-positions-{decile}", 0)
-    codes = {name: listed[name][0] for name in ("patient", "question")}
-    assert pages == [("patient", {"cohort": "small", **codes})]
 
 
 @pytest.mark.parametrize("page", ["home", "data"])

@@ -183,13 +183,14 @@ def test_a_cell_of_the_grid_opens_its_items_and_is_closed_again(home, monkeypatc
 
     monkeypatch.setattr(api, "needle_items", items)
     length = int(curve_report.needles()["heatmap"][0]["length"])
-    wanted = [f"length:{length}", "depth:0", "distractors:7777", "patient:9001"]
-    app = open_page("curve", needle_cell=wanted, **NEEDLES)
+    app = open_page("curve", **NEEDLES)
+    app.session_state["needle_cell"] = {"length": length, "depth": 0}
+    app.run()
     assert {"length", "depth", "label", "reader", "judge"} == asked.keys()
     question = frame_with(app, "all evidence in the prompt")["question"][0]
     assert question == cohort.instructions[0].question
     app.button(key="needle_close").click().run()
-    assert "needle_cell" not in app.query_params and "Items behind" not in page_text(app)
+    assert "Items behind" not in page_text(app)
 
 
 @pytest.mark.parametrize("state", ["running", "crashed"])

@@ -17,10 +17,9 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.curve.observed import no_questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import empty, results
+from midchart.pages.ui.shared import empty
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import new_in_url, write_url
 
 KIND = "needles"
 SPECS = {"fact": "needles.toml", "note": "real_position.toml"}
@@ -101,7 +100,6 @@ def show_items(**cell: Any) -> None:
 
 def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
     """The items of the chosen cell of this arm, reader and judge; nothing before one is chosen."""
-    _restore_cell(run)
     cell = st.session_state.get(CELL)
     if not cell:
         return
@@ -146,19 +144,3 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
             (wanted["label"],),
             state.report(run)["primary_judge"],
         )
-
-
-def _restore_cell(run: dict[str, Any]) -> None:
-    """Take the cell over that the address names, or write the present one into it."""
-    wanted = new_in_url(CELL)
-    if wanted is not None:
-        heatmap = results.frame_of(state.report(run), "heatmap")
-        facts = results.frame_of(state.report(run), "facts")
-        known = {
-            f"{name}:{value}": (name, value)
-            for name in (*NUMBERS, "label")
-            for value in results.choices(heatmap, name)
-        } | {f"fact:{fact}": ("fact", fact) for fact in facts.get("fact", ())}
-        st.session_state[CELL] = dict(known[one] for one in wanted if one in known)
-    cell = st.session_state.get(CELL) or {}
-    write_url(CELL, [f"{name}:{value}" for name, value in cell.items()])

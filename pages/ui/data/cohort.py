@@ -14,17 +14,15 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import chart, reading, results, tables
 from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
-from midchart.pages.ui.shared.pickers import segments, token
+from midchart.pages.ui.shared.pickers import segments
 
 EDGES = [n / 10 for n in range(1, 10)]
 """Inner decile edges; a value on an edge belongs to the right (docs/methods.md, Units)."""
 DECILES = [f"{10 * n}–{10 * n + 10}" for n in range(10)]
-DECILE = "data_decile"
-"""Key of the decile whose questions are listed."""
 QUESTION_COUNTS = {
     "records": "Patients",
     "events": "Events",
@@ -195,13 +193,10 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             textposition="outside",
             cliponaxis=False,
             marker_color=chart.series()[0],
-            customdata=[[decile] for decile in DECILES],
             hovertemplate="%{x} %: %{y} questions<extra></extra>",
         )
     )
     figure.update_layout(height=260, bargap=0.25)
-    unchosen = {"marker": {"opacity": 0.5}, "textfont": {"color": chart.ink().text}}
-    figure.update_traces(unselected=unchosen)
     title = f"position in the record, % ({len(values)} questions)"
     figure.update_xaxes(title=title, showgrid=False)
     figure.update_yaxes(visible=False)
@@ -210,30 +205,6 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
         figure,
         f"Bar chart: questions by decile of evidence position; most at {highest} %.",
         "positions",
-        opens=lambda decile: st.session_state.update({DECILE: decile}),
-    )
-    chosen = st.session_state.get(DECILE)
-    if chosen is None:
-        return
-    at = deciles(values)
-    known = [row for row in located if row[by] is not None]
-    listed = [row for row, one in zip(known, at, strict=True) if DECILES[one] == chosen]
-    if not listed:
-        st.info(f"No question has its evidence at {chosen} % of its record.")
-        return
-    st.markdown(f"**Questions with their evidence at {chosen} %**")
-    codes = [
-        {"patient": token(name, row["record"]), "question": token(name, row["instruction"])}
-        for row in listed
-    ]
-    rows = pd.DataFrame(codes).assign(position=[100 * row[by] for row in listed])
-    tables.table(
-        rows, f"{name}-positions-{chosen}", f"Questions with their evidence at {chosen} per cent",
-        columns={"position": st.column_config.NumberColumn(format="%.1f %%")},
-        opens=lambda row, _: navigation.on_click("patient", cohort=name, **codes[row]),
-    )  # fmt: skip
-    st.caption(
-        "Codes stand for a patient and a question of this cohort. Click a row to open its record."
     )
 
 

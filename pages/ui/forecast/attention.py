@@ -6,12 +6,11 @@ patient. The sign of a weight is shown by shape and place as well as colour.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import streamlit as st
 from numpy.typing import NDArray
 
@@ -20,7 +19,6 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.results.kit import Shown
-from midchart.pages.ui.shared import tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_several
 
@@ -42,7 +40,7 @@ WEIGHTS = api.View(
 
 def open_variant(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
     """Show the held-out sequences of a task by the variant of a value."""
-    st.session_state["view"], st.session_state["sequences"] = "map", True
+    st.session_state["view"] = "map"
     st.session_state["attended"] = [key["variant"]]
 
 
@@ -52,10 +50,6 @@ def draw(shown: Shown) -> None:
         _view(shown.run, str(shown.chosen["task"]))
     except MidchartError as error:
         st.info(for_screen(str(error)), icon=":material/visibility_off:")
-
-
-def _open_sequence(index: int) -> None:
-    st.session_state["sequence"] = index
 
 
 def _view(run: dict[str, Any], task: str) -> None:
@@ -83,7 +77,6 @@ def _view(run: dict[str, Any], task: str) -> None:
             "attended", "Shown", names, partial(api.title, "variant"), key="attended",
             default=names[:MOST], max_selections=MOST, width=760,
         )  # fmt: skip
-    _sequences(run, held_out, [name for name in names if name in chosen])
     outcome = "positive" if attended.label else "negative"
     st.markdown(
         for_screen(
@@ -134,30 +127,3 @@ def _words(model: Any, scores: Any, layer: int, head: str) -> str:
     above = 100 * float((scores < model.stored).mean())
     title = for_screen(api.title("variant", model.variant))
     return f"{title}: {words} of {len(weights)}, ranked above {above:.0f} %."
-
-
-def _sequences(run: dict[str, Any], held_out: Any, names: Sequence[str]) -> None:
-    """Every held-out sequence with its label and its rank by each variant; a click opens one."""
-    with st.expander("All held-out sequences", on_change="rerun", key="sequences") as box:
-        if not box.open:
-            return
-        ranks = {
-            api.title("variant", name): 100 * pd.Series(held_out.scores[name]).rank(pct=True)
-            for name in names
-        }
-        frame = pd.DataFrame(
-            {
-                "sequence": range(len(held_out.label)),
-                "outcome": ["positive" if one else "negative" for one in held_out.label],
-                **ranks,
-            }
-        )
-        percent = st.column_config.NumberColumn(format="%.1f")
-        tables.table(
-            frame,
-            f"{run['run']}-sequences",
-            "Each held-out sequence: outcome, and the percentile of its score by variant",
-            columns=dict.fromkeys(ranks, percent),
-            opens=lambda row, _: _open_sequence(row),
-        )
-        st.caption("Percentile of the score among all held-out sequences. Click a row to open it.")

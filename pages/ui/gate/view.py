@@ -58,7 +58,7 @@ def real_text() -> None:
 
 def checkpoints() -> None:
     """A gate checkpoint, chosen among those in the cache, with its provenance."""
-    cards = state.gate_cards()
+    cards = api.gate_cards()
     if not cards:
         st.info(
             "No gate has been trained yet. The arm trains one on the demo cohort at first use, "

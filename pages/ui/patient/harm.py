@@ -102,24 +102,16 @@ def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
         still = "" if outcome == "correct" else "still "
         return f"The evidence was in the prompt: {listed(names)} {still}{did}."
     if lost == model.DROPPED:
-        joined = "and all the same" if outcome == "correct" else "and"
-        return f"{listed(names)} dropped the evidence {joined} {did}."
-    return f"{lost}: {listed(names)} {did}."
+        return f"{listed(names)} dropped the evidence and {did}."
+    return f"Evidence {lost}: {listed(names)} {did}."
 
 
 def _lost(view: ArmView, pieces: Sequence[Piece]) -> str:
     """Which evidence was not in the prompt: :data:`HELD` for none, "dropped" for all of it, else in
     words."""
-    absent = [view.status(piece) for piece in pieces if view.status(piece) != model.KEPT]
-    if not absent:
-        return HELD
-    if len(absent) == len(pieces) and len(set(absent)) == 1:
-        where = " from the prompt" if absent[0] == model.CUT else ""
-        dropped = absent[0] == model.DROPPED
-        return model.DROPPED if dropped else f"The evidence was {absent[0]}{where}"
-    present = len(pieces) - len(absent)
-    verb = "was" if present == 1 else "were"
-    return f"{present} of {len(pieces)} pieces of evidence {verb} in the prompt"
+    if {view.status(piece) for piece in pieces} == {model.DROPPED}:
+        return model.DROPPED
+    return model.lost_words(view, pieces)
 
 
 def _short(text: str) -> str:

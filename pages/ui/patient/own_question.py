@@ -25,20 +25,13 @@ def is_own(choice: Choice) -> bool:
     return choice.instruction.id.startswith(PREFIX)
 
 
-def is_typed(choice: Choice) -> bool:
-    """Whether somebody typed the question, and nobody has kept it."""
-    return choice.instruction.id.startswith("typed-")
-
-
 def section(choice: Choice) -> None:
     """Of a typed question the button that keeps it, of a kept one its answer and evidence; and how
     often the reader is wrong."""
     if is_own(choice):
         _edit(choice)
-    elif is_typed(choice):
+    elif choice.instruction.id.startswith("typed-"):
         _keep_button(choice)
-    else:
-        return
 
 
 def _keep_button(choice: Choice) -> None:

@@ -3,8 +3,7 @@ marked as in the record; two arms side by side. All text is escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from midchart.core import api
@@ -13,19 +12,16 @@ from midchart.pages.ui.patient.panel import label_of
 from midchart.pages.ui.shared import marks
 
 MOST_LINES = 300
-FOLDED = 8
-"""Shortest run of lines kept only as recent that is folded."""
 SOURCE = "answer’s source"
 
 
 class Line(NamedTuple):
     """A line of a prompt, or one that is missing from it: the sentence it is of, its text, and its
-    label (:mod:`pages.ui.shared.marks`); ``plain``: nothing but one of the most recent lines."""
+    label (:mod:`pages.ui.shared.marks`)."""
 
     id: str
     text: str
     label: str
-    plain: bool
 
 
 def lines(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence]) -> list[Line]:
@@ -46,18 +42,15 @@ def lines(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence]) ->
                     line.sentence_id not in there,
                     line.sentence_id in gold and line.shown != (),
                 ),
-                False,
             )
             for line in selection.lines
         ]
-    recent = {k.sentence.id for k in view.kept if k.kept_by == "recency"}
     sentences = {k.sentence.id: k.sentence for k in view.kept}
     sentences |= {unit.id: unit for unit in units if unit.id in gold}
     result: list[Line] = []
     for one in sorted(sentences.values(), key=lambda s: (s.span.event, s.span.start)):
         label = label_of(view, one.id, one.id in gold)
-        plain = label == marks.KEPT and one.id in recent
-        result.append(Line(one.id, shown.get(one.id, one.text), label, plain))
+        result.append(Line(one.id, shown.get(one.id, one.text), label))
     return result
 
 
@@ -83,24 +76,11 @@ def lines_html(view: ArmView, gold: frozenset[str], units: Sequence[api.Sentence
     """An arm's lines as HTML."""
     sources = frozenset(view.answer.sources) if view.answer else frozenset()
     wanted = lines(view, gold, units)
-    rows = [
-        text
-        if n is None
-        else f"<li><details><summary>{n:,} lines kept only because they are the most recent"
-        f"</summary><ul>{text}</ul></details></li>"
-        for text, n in _folded(wanted[:MOST_LINES], sources)
-    ]
+    rows = [_line(line, line.id in sources) for line in wanted[:MOST_LINES]]
     if (more := len(wanted) - MOST_LINES) > 0:
         rows.append(f"<li>… {more:,} more lines; all are in the prompt's download.</li>")
     body = "".join(rows) or "<li>No other lines.</li>"
     return marks.block(f'<ul class="mc-lines">{body}</ul>')
-
-
-def _folded(wanted: Iterable[Line], sources: frozenset[str]) -> Iterator[tuple[str, int | None]]:
-    """Lines as HTML in runs; a long one of recent lines with its length."""
-    for plain, run in groupby(wanted, key=lambda line: line.plain and line.id not in sources):
-        pieces = [_line(line, line.id in sources) for line in run]
-        yield "".join(pieces), len(pieces) if plain and len(pieces) >= FOLDED else None
 
 
 def _line(line: Line, source: bool) -> str:

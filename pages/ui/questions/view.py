@@ -189,7 +189,6 @@ SIGNS = {
     "not asked yet": "…",
 }
 """What a cell shows in place of an answer."""
-"""Before an answer whose source may not contain what was asked."""
 EVIDENCE = {
     "in the prompt": "✓ all evidence kept",
     "cut": "✗ evidence cut",
@@ -263,8 +262,6 @@ def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
     rows = pd.DataFrame(counts)
     if not rows["evidence marked"].any():
         rows = rows.drop(columns=["evidence marked", "in the prompt", *LOST])
-    absent = [name for name in ABSENT if not rows[name].any()]
-    rows = rows.drop(columns=absent)
     st.header("By question", anchor=False)
     # Not pinned: on a phone it would hide all others.
     column = {"question": st.column_config.TextColumn(pinned=False, width=300)}
@@ -275,13 +272,9 @@ def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
         columns=column,
         opens=lambda row, column: _open_question(row, BEHIND.get(column, "all patients")),
     )
-    none = " ".join(ABSENT[name] for name in absent)
-    st.caption(f"Click a number to list its patients above. {none}")
+    st.caption("Click a number to list its patients above.")
 
 
-ABSENT = {"failed": "No answer failed.", "not asked yet": "Every patient was asked."}
-"""Columns of the table by question that are left out where all their numbers are 0, and what is
-said instead."""
 BEHIND = {
     "answered": "an answer",
     "not documented": "a question not documented",

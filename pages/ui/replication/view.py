@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -161,24 +160,6 @@ def _effect(row: Row, name: str) -> str:
     return text if row[f"{name}_p"] is None else f"{text}, {formats.p_value(row[f'{name}_p'])}"
 
 
-def ranking_text(rows: Sequence[Row]) -> str:
-    """How many pairs of arms are in the paper's order here, by the values of one column; "" where
-    fewer than three arms have both."""
-    texts: list[str] = []
-    for column in ("published", "corrected"):
-        known = [r for r in rows if r[column] is not None]
-        pairs = [(a, b) for a, b in combinations(known, 2) if a["value"] != b["value"]]
-        alike = sum((a["value"] - b["value"]) * (a[column] - b[column]) > 0 for a, b in pairs)
-        if len(known) > 2 and pairs:
-            texts.append(f"{alike:,} of {len(pairs):,} under the {column} protocol")
-    if not texts:
-        return ""
-    return (
-        f"Pairs of lines in the paper's order here: {'; '.join(texts)} (by chance: half; by the "
-        "values alone, whatever their intervals)."
-    )
-
-
 def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: api.View) -> None:
     """One table of the paper at a time, one of its columns, with this installation's figures.
 
@@ -212,7 +193,6 @@ def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: ap
         about += [
             "The paper used Qwen2.5-7B on MedAlign, judged by Claude; this installation uses the "
             "reader, cohort and judge named above, so levels may differ for that alone.",
-            ranking_text(drawn),
         ]
     elif run is None:
         about.append(f"No finished run here has these figures. Start one on the page {paper.ours}.")

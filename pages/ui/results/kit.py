@@ -378,4 +378,4 @@ def _more(shown: Shown, stated: api.Conclusion) -> None:
         # Its block of text brings a script of 1.5 MB: only who asks for it loads that.
         paper = st.expander("The sentences for a paper", on_change="rerun", key="paper_sentences")
         if paper.open:
-            paper.code(state.methods(shown.run), language=None, wrap_lines=True)
+            paper.code(api.methods(shown.run["run"]), language=None, wrap_lines=True)

@@ -16,6 +16,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import tables
+from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
@@ -207,39 +208,22 @@ def _differences(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
-    """In how many comparisons a run is better, worse, not claimed or not different, by the primary
-    judge; and whether all judges say the same of each arm."""
-    primary, every = rows[0]["judge"], rows
-    rows = [row for row in every if row["judge"] == primary]
-    judge = f" (judge: {for_screen(api.title('judge', primary))})" if primary else ""
-    verdicts = [row["verdict"] or "" for row in rows]
-    better, worse = verdicts.count("better"), verdicts.count("worse")
-    unclaimed = Counter(verdict for verdict in verdicts if verdict.startswith("not claimed"))
-    more, less = {
-        "accuracy": ("more accurate", "less accurate"),
-        "all pieces of the evidence in the prompt": (
-            "showing its reader all pieces of the evidence more often",
-            "less often",
-        ),
-    }.get(rows[0]["measure"], ("keeping all pieces of the evidence more often", "less often"))
-    name, other = for_screen(run), for_screen(baseline)
-    count = f"{len(rows)} comparison" + ("s" if len(rows) != 1 else "")
-    doubt = "".join(f" In {n}, the difference is {verdict}." for verdict, n in unclaimed.items())
-    by_pair = {(row["arm"], row["reader"]): row["verdict"] for row in rows}
-    others = {
-        (row["arm"], row["reader"])
-        for row in every
-        if row["verdict"] != by_pair.get((row["arm"], row["reader"]))
+    """In how many comparisons a run has which verdict by the primary judge, and in how many another
+    judge has another one."""
+    primary = rows[0]["judge"]
+    verdicts = {
+        (row["arm"], row["reader"]): row["verdict"] for row in rows if row["judge"] == primary
     }
-    if others:
-        doubt += f" In {len(others)}, another judge has another verdict."
-    if not better and not worse:
-        return (
-            f"**{name}** is not shown to differ from **{other}** in any of {count} "
-            f"(at Holm-adjusted p below .05){judge}.{doubt}"
-        )
+    others = {
+        pair for row in rows if row["verdict"] != verdicts.get(pair := (row["arm"], row["reader"]))
+    }
+    counts = Counter(verdicts.values())
+    words = ", ".join(
+        f"{for_screen(verdict or 'not judged')} in {n}" for verdict, n in counts.items()
+    )
+    judge = f" (judge: {for_screen(api.title('judge', primary))})" if primary else ""
     return (
-        f"Of {count}, **{name}** is {more} than **{other}** in {better}, {less} in {worse}, and "
-        f"not significantly different in {len(rows) - better - worse - unclaimed.total()} "
-        f"(Holm-adjusted p below .05){judge}.{doubt}"
+        f"**{for_screen(run)}** against **{for_screen(baseline)}**, {rows[0]['measure']}, in "
+        f"{counted(len(verdicts), 'comparison')}: {words} (at Holm-adjusted p below .05){judge}."
+        + (f" In {len(others)}, another judge has another verdict." if others else "")
     )

@@ -22,14 +22,12 @@ from midchart.pages.ui.shared.marks import for_screen, for_terminal
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
 TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
-HERE, CORES, LOCAL, CLUSTER = "here", "cores", "ray", "ray://"
 PLACES = {
-    HERE: "This machine, one process",
-    CORES: "This machine, all cores",
-    LOCAL: "This machine, all cores or GPUs (Ray)",
-    CLUSTER: "A cluster (Ray)",
+    "here": "This machine, one process",
+    "cores": "This machine, all cores",
+    "ray": "This machine, all cores or GPUs (Ray)",
 }
-"""Where the work may be done; the command line's --on says the same."""
+"""Where the work may be done; the command line's --on says the same, and knows clusters too."""
 
 
 def compose() -> None:
@@ -77,13 +75,6 @@ def _advanced() -> str:
         persist_state="session",
         help="On all cores or Ray, several workers run in parallel; all else is the same.",
     )  # fmt: skip
-    if place == CLUSTER:
-        typed = right.text_input(
-            "Head node of the cluster", key="compose_cluster", persist_state="session",
-            placeholder="HOST:6379", help="The machine where ray start --head was run. All "
-            "machines need the same code, data and cache folders.",
-        )  # fmt: skip
-        place = CLUSTER + typed.strip().removeprefix(CLUSTER)
     if left.toggle("Edit as TOML", key="compose_as_toml", persist_state="session"):
         key = f"compose_toml_{st.session_state[ROUND]}"
         st.text_area(
@@ -113,7 +104,7 @@ def _preflight(spec: Mapping[str, Any], place: str) -> None:
     estimate, lacking = preflight["estimate"], sign_in.lacking(api.enqueue)
     problems = [lacking] * bool(lacking) + preflight["problems"]
     if estimate is not None:
-        leaves = _egress(estimate["leaves"], preflight["cluster"])
+        leaves = _egress(estimate["leaves"])
         asked = counted(estimate["instructions"], "question")
         st.markdown(
             f"**{asked} of {counted(estimate['records'], 'patient')}.** "
@@ -172,21 +163,15 @@ def _estimate(estimate: dict[str, Any]) -> None:
     st.table(frame, border="horizontal", hide_header=True, alt="What the run will do")
 
 
-def _egress(leaves: dict[str, Any] | None, cluster: str) -> str:
+def _egress(leaves: dict[str, Any] | None) -> str:
     """What would leave this machine, and where it would go; "" for nothing."""
-    parts: list[str] = []
-    if leaves is not None:
-        secured = "encrypted" if leaves["encrypted"] else "not encrypted"
-        parts.append(
-            f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
-            f"questions, to {', '.join(leaves['hosts'])} ({secured})"
-        )
-    if cluster:
-        parts.append(
-            f"records, prompts and answers, to the machines of {cluster} (not encrypted unless "
-            "Ray's TLS is set up there)"
-        )
-    return "; and ".join(parts)
+    if leaves is None:
+        return ""
+    secured = "encrypted" if leaves["encrypted"] else "not encrypted"
+    return (
+        f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
+        f"questions, to {', '.join(leaves['hosts'])} ({secured})"
+    )
 
 
 FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}

@@ -491,7 +491,3 @@ def test_the_headline_says_what_the_paired_comparison_shows():
         "+10.0 [−5.0, +25.0] points, no difference shown."
     )
     assert "not by the primary judge Exact values (offline)." in below[0]
-    rows = [{"value": v, "published": p, "corrected": c} for v, p, c in
-            ((0.3, 0.1, 0.3), (0.2, 0.2, 0.2), (0.1, 0.3, 0.25), (0.1, None, None))]  # fmt: skip
-    assert "0 of 3 under the published protocol; 2 of 3" in view.ranking_text(rows)
-    assert view.ranking_text(rows[:2]) == ""
