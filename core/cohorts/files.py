@@ -226,8 +226,8 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 
 
 def check_folder(root: Path) -> list[Skip]:
-    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
-    a hidden folder, whose files are no records. Gives what is left out for its name's sake."""
+    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it. Gives
+    what is left out for its name's sake."""
     inside = root.resolve()
     left_out: list[Skip] = []
     for folder, names, files in os.walk(root):
@@ -244,39 +244,21 @@ def check_folder(root: Path) -> list[Skip]:
                     shown(path, root), None, "is a link out of the cohort's folder",
                     "copy the folder itself there, or link the whole cohort",
                 )  # fmt: skip
-            if any(part.startswith(".") for part in place.relative_to(inside).parts):
-                raise DataError(
-                    shown(path, root), None, "is a link to a hidden folder of the cohort",
-                    "rename that folder, or move it there",
-                )  # fmt: skip
     return left_out
 
 
 def read_unchanged(path: Path, name: str, read: Callable[[], T]) -> T:
-    """The result of ``read()`` for a file that does not change meanwhile.
-
-    A file that changed is read a second time. Raises DataError if it changed again, and for every
-    error of the operating system.
-    """
-    for _ in range(2):
-        failure: DataError | None = None
-        result: list[T] = []
-        try:
-            before = file_state(path)
-            try:
-                result.append(read())
-            except OSError as error:
-                failure = data_error(error, name)
-            except DataError as error:
-                failure = error
-            unchanged = file_state(path) == before
-        except OSError as error:
-            raise data_error(error, name) from None
-        if unchanged:
-            if failure is not None:
-                raise failure
-            return result[0]
-    raise DataError(name, None, "changed while it was read", "load it once it is complete")
+    """The result of ``read()``; raises DataError for a file that changed meanwhile, and for every
+    error of the operating system."""
+    try:
+        before = file_state(path)
+        result = read()
+        changed = file_state(path) != before
+    except OSError as error:
+        raise data_error(error, name) from None
+    if changed:
+        raise DataError(name, None, "changed while it was read", "load it once it is complete")
+    return result
 
 
 def read_text(path: Path, name: str) -> str:

@@ -116,14 +116,11 @@ class People:
             parts = (_letters(person.family), _digits(person.born), _sex(person.sex))
             if key in names and all(parts) and len(parts[1]) == 8:
                 by_person.setdefault(parts, []).append(names[key])
-        groups = [shared for shared in by_person.values() if len(shared) > 1]
-        for shared in groups[:20]:
+        for shared in (shared for shared in by_person.values() if len(shared) > 1):
             self._log.warn(
                 f"{len(shared)} records have the same family name, birth date and sex and may be "
                 f"one person: {', '.join(shared[:5])} — they stay apart"
             )
-        if len(groups) > 20:
-            self._log.warn(f"{len(groups) - 20:,} more groups of records may be one person each")
 
 
 def record_names(keys: Iterable[Key]) -> dict[Key, str]:

@@ -18,7 +18,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.records import GoldSource, opaque_id, task_type_of
@@ -272,18 +272,13 @@ def _of_json(text: str) -> list[str]:
         value = read_json(text, "the questions")
     except DataError:
         raise InputError("the questions are not valid JSON; write a list of texts") from None
-    if isinstance(value, Mapping):
-        value = cast("Mapping[str, Any]", value).get("questions")
-    if not isinstance(value, list):
+    stated = value.get("questions") if isinstance(value, dict) else value
+    if not isinstance(stated, list):
         raise InputError("the JSON has no list of questions; write a list of texts")
-    questions: list[str] = []
-    for number, one in enumerate(cast("list[Any]", value), 1):
-        question: Any = (
-            cast("Mapping[str, Any]", one).get("question") if isinstance(one, Mapping) else one
-        )
+    questions = [one.get("question") if isinstance(one, dict) else one for one in stated]
+    for number, question in enumerate(questions, 1):
         if not isinstance(question, str):
             raise InputError(f"question {number} of the JSON is no text")
-        questions.append(question)
     return questions
 
 

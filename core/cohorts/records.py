@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import sys
 import threading
 from array import array
 from collections import Counter
@@ -160,10 +159,7 @@ def digest_of(id: str, entries: Sequence[Entry], facts: Sequence[tuple[str, str]
     fields = [id, *chain.from_iterable(facts), *chain.from_iterable(one[1:8] for one in entries)]
     times = [one[0].isoformat() if one[0] else "" for one in entries]
     digest = hashlib.blake2b(digest_size=16)
-    lengths = array("Q", map(len, fields))
-    if sys.byteorder == "big":
-        lengths.byteswap()
-    digest.update(lengths)
+    digest.update(array("Q", map(len, fields)))
     digest.update("".join(fields).encode("utf-8", "surrogatepass"))
     digest.update(",".join(times).encode())
     return digest.hexdigest()

@@ -31,8 +31,6 @@ from midchart.core.format import count
 from midchart.core.parsing import repeated
 from midchart.core.storage.archives import untrusted_gzip
 
-_LARGEST_UNPACKED = 4 << 30
-"""Bytes of a packed file that is read as a whole."""
 WESTERN = "Windows-1252"
 
 
@@ -109,12 +107,9 @@ def read_bytes(path: Path, name: str) -> bytes:
         return data
     try:
         with untrusted_gzip(io.BytesIO(data), name, len(data), held=True) as unpacked:
-            data = unpacked.read(_LARGEST_UNPACKED + 1)
+            return unpacked.read()
     except DAMAGED_FILE:
         raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
-    if len(data) > _LARGEST_UNPACKED:
-        raise DataError(name, None, "unpacks to more than 4 GB", "split it")
-    return data
 
 
 _CHECKED_PACKED = 8 << 20

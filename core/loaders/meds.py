@@ -174,11 +174,9 @@ def _names(root: Path, log: LoadLog) -> Mapping[str, str]:
             "SELECT code::VARCHAR AS c, description::VARCHAR AS d "
             f"FROM {parquet_source([file])} WHERE description IS NOT NULL AND code IS NOT NULL"
         )
-    except duckdb.Error as error:
-        log.warn(f"{name}: {describe_error(error)} — codes are shown without names")
-        return {}
-    except DataError as error:
-        log.warn(f"{error} — codes are shown without names")
+    except (duckdb.Error, DataError) as error:
+        reason = str(error) if isinstance(error, DataError) else f"{name}: {describe_error(error)}"
+        log.warn(f"{reason} — codes are shown without names")
         return {}
     return dict(zip(map(str, rows["c"]), map(str, rows["d"]), strict=True))
 

@@ -107,8 +107,6 @@ _ROWS_AT_ONCE = 100_000
 _PERSON = "midchart_number"
 """Column of a person's id as a whole number."""
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
-_MOST_REJECTED = 20
-"""Rows of a table that are named one by one; of more, the number is named."""
 
 Row = Mapping[str, str]
 """Column (lower case) → value as text; only columns with a value."""
@@ -449,12 +447,7 @@ class _Database:
                 place = self._places[person]
                 follows = place > 0 and self.people[place - 1] in self._block
                 size = min(2 * len(self._block), self._most) if follows else 1
-                try:
-                    self._block = self._read_block(place, size)
-                except DataError:
-                    if size == 1:
-                        raise
-                    self._block = self._read_block(place, 1)
+                self._block = self._read_block(place, size)
             return self._block[person]
 
     def _read_block(self, place: int, size: int) -> dict[str, _PersonRows]:
@@ -759,12 +752,9 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
     (read,) = base.aggregates(table, ["count(*)"])
     reasons = {"cannot be parsed": len(rejected)}
     log.account(file.name, "rows", total=read + len(rejected), shown=read, reasons=reasons)
-    for line, kind in rejected[:_MOST_REJECTED]:
-        reason = f"cannot be parsed ({str(kind).lower()}) — fix the row's quotes and columns"
-        log.skip(file.name, int(line), reason)
-    if len(rejected) > _MOST_REJECTED:
-        more = len(rejected) - _MOST_REJECTED
-        log.skip(file.name, None, f"{more:,} more rows cannot be parsed — fix them")
+    if rejected:
+        reason = f"{len(rejected):,} rows cannot be parsed, the first in line {rejected[0][0]}"
+        log.skip(file.name, None, f"{reason} — fix their quotes and columns")
 
 
 def _add_copy(base: _Database, table: str, file: Path) -> None:
@@ -860,10 +850,9 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
             try:
                 lower = str(name).lower()
                 base.add(lower, lower, f'cdm."{schema}"."{name}"', True, path.stat().st_size)
-            except duckdb.Error as error:
-                log.skip(path.name, None, f"table {name}: {describe_error(error)} — export it")
-            except DataError as error:
-                log.skip(path.name, None, f"table {name}: {error.reason} — {error.remedy}")
+            except (duckdb.Error, DataError) as error:
+                reason = error.reason if isinstance(error, DataError) else describe_error(error)
+                log.skip(path.name, None, f"table {name}: {reason} — export it")
     return [str(name).lower() for name, _ in tables]
 
 
