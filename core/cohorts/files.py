@@ -226,8 +226,8 @@ def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Pat
 
 
 def check_folder(root: Path) -> list[Skip]:
-    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it. Gives
-    what is left out for its name's sake."""
+    """Raise DataError for a folder in the cohort's folder ``root`` that is a link out of it, or to
+    a hidden folder, whose files are no records. Gives what is left out for its name's sake."""
     inside = root.resolve()
     left_out: list[Skip] = []
     for folder, names, files in os.walk(root):
@@ -243,6 +243,11 @@ def check_folder(root: Path) -> list[Skip]:
                 raise DataError(
                     shown(path, root), None, "is a link out of the cohort's folder",
                     "copy the folder itself there, or link the whole cohort",
+                )  # fmt: skip
+            if any(part.startswith(".") for part in place.relative_to(inside).parts):
+                raise DataError(
+                    shown(path, root), None, "is a link to a hidden folder of the cohort",
+                    "rename that folder, or move it there",
                 )  # fmt: skip
     return left_out
 

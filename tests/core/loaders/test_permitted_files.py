@@ -12,7 +12,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import column_settings
-from midchart.core.errors import DataUseError, InputError
+from midchart.core.errors import DataError, DataUseError, InputError
 from midchart.core.loaders.open import (
     content_digest,
     files_state,
@@ -45,6 +45,14 @@ def test_a_hidden_file_is_no_record_and_ends_the_permission(
     assert list(read_cohort(tmp_path).records) == patients
     assert files_digest(tmp_path) != permitted
     assert content_digest(tmp_path) == content
+
+
+def test_a_link_to_a_hidden_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / ".notes").mkdir()
+    (tmp_path / ".notes" / "p1.txt").write_text("A note that no digest of a run covers.")
+    (tmp_path / "notes").symlink_to(".notes")
+    with pytest.raises(DataError, match="link to a hidden folder"):
+        read_cohort(tmp_path)
 
 
 def test_an_edit_of_one_size_with_its_time_put_back_is_noticed(tmp_path: Path) -> None:
