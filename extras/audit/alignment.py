@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
-from midchart.core.text import count_tokens, event_text, word_spans, words
+from midchart.core.text import event_text, word_spans, words
 from midchart.core.text.evidence import places_of
 from midchart.core.types import Record, Span
 
@@ -396,14 +396,6 @@ def shown(passages: Iterable[Passage]) -> list[Span]:
         else:
             merged.append([event, start, end])
     return [Span(*one) for one in merged]
-
-
-def tokens_by_source(text: str, passages: Iterable[Passage]) -> dict[Source, int]:
-    """Tokens of the passages of a text by where they come from."""
-    counts: dict[Source, int] = {"same": 0, "changed": 0, "other": 0}
-    for passage in passages:
-        counts[passage.source] += count_tokens(text[passage.start : passage.end])
-    return counts
 
 
 class Shingles:
