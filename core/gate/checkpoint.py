@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,16 +44,6 @@ class GateConfig:
 def widths(config: GateConfig) -> tuple[int, ...]:
     """Widths of the layers: pooled input, hidden ones, 1."""
     return ((2 if config.query else 1) * config.dim, *LAYERS[config.head], 1)
-
-
-def expected_shapes(config: GateConfig) -> dict[str, tuple[int, ...]]:
-    """The shape of each weight of a gate, by name."""
-    shapes: dict[str, tuple[int, ...]] = {"embedding.weight": (config.hashing.buckets, config.dim)}
-    steps = widths(config)
-    for i, (before, after) in enumerate(pairwise(steps)):
-        shapes[f"layers.{i}.weight"] = (after, before)
-        shapes[f"layers.{i}.bias"] = (after,)
-    return shapes
 
 
 FOCAL_GAMMA = 2.0
@@ -286,28 +275,19 @@ def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
 
     ``hashing``: with which it must have been trained, but for the salt (the published error).
     Raises DataError where files are missing or damaged, or have another hash, n-gram length or
-    size.
+    table size.
     """
     weights, card, digest = load_arrays(folder, STEM, FORMAT)
     try:
         config = GateConfig(Hashing(**card.pop("hash")), **card.pop("shape"))
         split = Split(**{name: tuple(ids) for name, ids in card.pop("split").items()})
         temperature = float(card.pop("temperature"))
-        _require_shapes(config, weights)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"is not a gate of this version ({error})"
         raise DataError(str(folder), None, reason, _REMEDY) from None
     if hashing is not None:
         _require_hashing(folder, config.hashing, hashing)
     return Gate(config, weights, split, temperature, card, digest)
-
-
-def _require_shapes(config: GateConfig, weights: Mapping[str, NDArray[np.float32]]) -> None:
-    wanted = expected_shapes(config)
-    for name in wanted.keys() | weights.keys():
-        shape = weights[name].shape if name in weights else None
-        if shape != wanted.get(name):
-            raise ValueError(f"{name} is {shape}, its card makes it {wanted.get(name)}")
 
 
 def _require_hashing(folder: Path, saved: Hashing, required: Hashing) -> None:

@@ -32,7 +32,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.errors import DataError
 from midchart.core.gate.checkpoint import load_arrays, save_arrays
 from midchart.core.gate.ngrams import Bags, Hashing, hasher
 from midchart.core.gate.scoring import DECIMALS, pooled
@@ -217,6 +216,7 @@ def scores(
 
 
 STEM, FORMAT = "plus", "midchart-plus-2"
+"""The format changes with :data:`HASHING` and :data:`FEATURES`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,29 +243,11 @@ def save_plus(folder: Path, plus: Plus) -> None:
 
 
 def load_plus(folder: Path) -> Plus:
-    """What :func:`save_plus` wrote; raises DataError, one line, where it is missing, broken, or
-    of another hash, size or feature set than this version's."""
+    """What :func:`save_plus` wrote; raises DataError where it is missing, broken, or of another
+    format."""
     arrays, card, digest = load_arrays(folder, STEM, FORMAT)
-    wanted = {"hash": dataclasses.asdict(HASHING), "features": list(FEATURES)}
-    for name, value in wanted.items():
-        if card.get(name) != value:
-            raise DataError(
-                str(folder), None, f"its {name} is not this version's", "train it again"
-            )
-    shapes = {
-        "embedding": (HASHING.buckets, card.get("recipe", {}).get("dim")),
-        "weight": (HASHING.buckets,),
-        "idf": (2,),
-        "head": (len(FEATURES),),
-    }
-    for name, shape in shapes.items():
-        if name not in arrays or arrays[name].shape != shape:
-            raise DataError(
-                str(folder), None, f"its {name} is not of the shape {shape}", "train it again"
-            )
-    facts = {k: v for k, v in card.items() if k not in (*wanted, "patients")}
-    weights = PlusWeights(**{name: arrays[name] for name in shapes})
-    return Plus(weights, frozenset(card["patients"]), facts, digest)
+    facts = {k: v for k, v in card.items() if k not in ("hash", "features", "patients")}
+    return Plus(PlusWeights(**arrays), frozenset(card["patients"]), facts, digest)
 
 
 NOTE = (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
 from midchart.core import config as settings
-from midchart.core.gate.checkpoint import CARD, Gate, GateConfig, Split, expected_shapes, save_gate
+from midchart.core.gate.checkpoint import CARD, Gate, GateConfig, Split, save_gate, widths
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.plus import FEATURES, HASHING, STEM, Plus, PlusWeights, save_plus
 from midchart.core.protocol import Protocol
@@ -19,10 +20,10 @@ def random_gate(config: GateConfig | None = None, seed: int = 0) -> Gate:
     """A gate of any shape, its weights drawn anew from a seed."""
     config = config or GateConfig()
     rng = np.random.default_rng(seed)
-    weights = {
-        name: rng.normal(0, 0.3, shape).astype(np.float32)
-        for name, shape in expected_shapes(config).items()
-    }
+    shapes = {"embedding.weight": (config.hashing.buckets, config.dim)}
+    for i, (before, after) in enumerate(pairwise(widths(config))):
+        shapes |= {f"layers.{i}.weight": (after, before), f"layers.{i}.bias": (after,)}
+    weights = {name: rng.normal(0, 0.3, shape).astype(np.float32) for name, shape in shapes.items()}
     return Gate(config, weights, SPLIT)
 
 

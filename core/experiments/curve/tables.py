@@ -21,7 +21,7 @@ from midchart.core.access import needs
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
 from midchart.core.format import count, finite, p_value, percent, points
-from midchart.core.results.tables import ends, pick, read_published
+from midchart.core.results.tables import ends, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.stats.intervals import (
     clustered_intervals,
@@ -399,17 +399,6 @@ def published_curve() -> Table:
         values = {name: float(row[column]) for name, column in columns.items()}
         table.append({"bin": len(table), "low": low, "high": high, **values})
     return table
-
-
-@needs("viewer")
-def published_summary() -> Table:
-    """The paper's figures about its curve: quantity, value, ci_low, ci_high, unit, as printed."""
-    numbers = ("value", "ci_low", "ci_high")
-    return [
-        pick(row, ("quantity", "unit"))
-        | {name: float(row[name]) if row[name] else None for name in numbers}
-        for row in read_published("clitm_summary.csv")
-    ]
 
 
 # The verdict in words.

@@ -137,11 +137,9 @@ def test_a_saved_gate_is_loaded_unchanged_and_other_versions_are_refused(tmp_pat
     np.testing.assert_array_equal(back.weights.embedding, plus.weights.embedding)
     assert back.patients == plus.patients
     card = json.loads((tmp_path / "plus.json").read_text())
-    for change in ({"features": ["other"]}, {"hash": {**card["hash"], "n": 4}}, {"format": "x"}):
-        (tmp_path / "plus.json").write_text(json.dumps({**card, **change}))
-        with pytest.raises(DataError) as error:
-            load_plus(tmp_path)
-        assert "\n" not in str(error.value)
+    (tmp_path / "plus.json").write_text(json.dumps({**card, "format": "x"}))
+    with pytest.raises(DataError, match="format"):
+        load_plus(tmp_path)
     (tmp_path / "plus.json").write_text(json.dumps(card))
     (tmp_path / "plus.safetensors").write_bytes(b"broken")
     with pytest.raises(DataError, match="broken"):
