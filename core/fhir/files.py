@@ -22,7 +22,7 @@ from typing import IO, Any, BinaryIO, NamedTuple, cast
 from midchart.core.cohorts.files import LARGEST_TABLE, check_file, data_error, open_file
 from midchart.core.config import cache_folder
 from midchart.core.errors import DataError
-from midchart.core.fhir.json_objects import JsonObject, read_again, read_document
+from midchart.core.fhir.json_objects import JsonObject, read_document
 from midchart.core.fhir.values import clean
 from midchart.core.parsing import LONGEST_LINE
 from midchart.core.storage.archives import largest_document, untrusted_gzip
@@ -464,7 +464,7 @@ class PlaceReader:
 
     def _read(self, content: bytes, file: ResourceFile, place: ResourcePlace) -> Any:
         try:
-            return read_again(content, file.name, place.line)
+            return read_document(content, file.name, place.line)
         except DataError:
             reason = "changed while it was read"
             raise DataError(file.name, place.line, reason, "open the cohort again") from None

@@ -163,14 +163,6 @@ def read_document(data: bytes | str, name: str, line: int | None = None, remedy:
     return _split(_text(read_json(data, name, line, remedy, as_written=True)))
 
 
-def read_again(data: bytes, name: str, line: int | None) -> Any:
-    """The value of a document that :func:`read_document` read before; raises DataError."""
-    try:
-        return JsonObject(_MEMBERS.decode(data)) if data[:1] == b"{" else _split(data)
-    except (ValueError, RecursionError):
-        return read_document(data, name, line)
-
-
 def is_plain(data: bytes) -> bool:
     """Whether a document is UTF-8 and surely within the limits, if it is JSON at all."""
     try:

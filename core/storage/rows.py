@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -47,8 +46,6 @@ _ATTEMPTS = 5
 _ROWS_AT_ONCE = 2048
 """Rows of a Parquet file's group, the fewest that DuckDB takes: the writer holds some of them, and
 a row with its prompt has tens of kilobytes."""
-_CHARACTERS_AT_ONCE = 32 << 20
-"""Characters of a group's rows, where rows are larger than that."""
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
@@ -119,54 +116,13 @@ def _no_rows(schema: Schema) -> str:
     return f"SELECT {columns} WHERE false"
 
 
-_Columns = tuple[tuple[str, str], ...]
-"""Name and DuckDB type of each column."""
-
-
 def _parquet_source(path: Path, schema: Schema) -> str:
     """SQL that reads a Parquet file: a column that is newer than the file as nulls; one of another
-    type is cast, or refused.
-
-    The columns of a file that has no others are read as they are, which takes DuckDB a fifth to a
-    half of the time to plan.
-    """
-    state, file = file_state_if_any(path), f"read_parquet({quoted(path)})"
-    present = _parquet_columns(path, state) if state is not None else ()
-    declared = _declared_columns(tuple(schema.items()))
-    if present == declared:
-        return f"(SELECT * FROM {file})"
-    if present and set(present) <= set(declared):
-        there = dict(present)
-        columns = (
-            identifier(name) if name in there else f"NULL::{type} AS {identifier(name)}"
-            for name, type in schema.items()
-        )
-        return f"(SELECT {', '.join(columns)} FROM {file})"
+    type is cast, or refused."""
     names = {identifier(name): type for name, type in schema.items()}
     cast = ", ".join(f"{name}::{type} AS {name}" for name, type in names.items())
+    file = f"read_parquet({quoted(path)})"
     return f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME SELECT * FROM {file}))"
-
-
-@lru_cache(maxsize=1024)
-def _parquet_columns(path: Path, state: FileState) -> _Columns:
-    """The columns of a Parquet file in its present state; none of one that cannot be read, which
-    a question of its rows refuses by its name."""
-    try:
-        return _described(f"SELECT * FROM read_parquet({quoted(path)})")
-    except duckdb.Error:
-        return ()
-
-
-@lru_cache(maxsize=64)
-def _declared_columns(columns: _Columns) -> _Columns:
-    """Columns with their types as DuckDB spells them."""
-    return _described(_no_rows(dict(columns)))
-
-
-def _described(sql: str) -> _Columns:
-    with cursor() as connection, reading(f"DESCRIBE {sql}") as text:
-        rows = rows_of(connection.execute(text))
-    return tuple((row["column_name"], row["column_type"]) for row in rows)
 
 
 _RESTORE_ROWS = "restore the file, or do the run again"
@@ -573,67 +529,6 @@ def reopen(folder: Path, table: str) -> None:
     sync_folder(folder)
     parquet.unlink()
     sync_folder(folder)
-
-
-class FinishedTable:
-    """The Parquet file of a table whose rows come all at once, as those of an import.
-
-    Rows are written in groups, without the JSON Lines that let a run outlast a kill; the caller
-    gives each a key of its own. Without a row there is no file.
-    """
-
-    def __init__(self, folder: Path, table: str, schema: Schema) -> None:
-        self._path, self._values = folder / f"{table}.parquet", itemgetter(*schema)
-        with cursor() as connection:
-            self._schema = connection.sql(_no_rows(schema)).to_arrow_table().schema
-        self._writer: Any = None
-        self._rows: list[Sequence[Any]] = []
-        self._characters = 0
-
-    def append(self, row: Mapping[str, Any], characters: int) -> None:
-        """Append a row with all columns of the schema; ``characters``: at least those of its
-        texts."""
-        self._rows.append(self._values(row))
-        self._characters += characters
-        if len(self._rows) >= _ROWS_AT_ONCE or self._characters >= _CHARACTERS_AT_ONCE:
-            self._write()
-
-    def _write(self) -> None:
-        import pyarrow as arrow
-        from pyarrow import parquet
-
-        if self._writer is None:
-            self._writer = parquet.ParquetWriter(self._path, self._schema, compression="zstd")
-        columns = zip(*self._rows, strict=True)
-        arrays: list[Any] = []
-        for column, field in zip(columns, self._schema, strict=True):
-            try:
-                arrays.append(arrow.array(column, field.type))
-            except UnicodeEncodeError:
-                arrays.append(arrow.array([*map(_encodable, column)], field.type))
-        self._writer.write_table(arrow.Table.from_arrays(arrays, schema=self._schema))
-        self._rows.clear()
-        self._characters = 0
-
-    def complete(self) -> None:
-        """Write the rows that are left, and make the file outlast a power cut."""
-        if self._rows:
-            self._write()
-        self.close()
-        if self._path.exists():
-            with open_regular(self._path) as file:
-                os.fsync(file.fileno())
-            sync_folder(self._path.parent)
-
-    def close(self) -> None:
-        """Close the file; one that is not complete is of no use."""
-        if self._writer is not None:
-            self._writer.close()
-
-
-def _encodable(value: Any) -> Any:
-    """A text with lone surrogates as ``?``, as in JSON Lines; every other value as it is."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 _RECORDS: LRU[frozenset[str]] = LRU(256)

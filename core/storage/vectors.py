@@ -27,8 +27,6 @@ LOG = logging.getLogger("midchart.vectors")
 
 _KEY = np.dtype([("high", "<u8"), ("low", "<u8"), ("check", "<u8")])
 KEY_BYTES = 16
-UNSORTED = 4096
-"""Least number of added rows after which all keys are sorted again."""
 
 
 def checksums(keys: NDArray[np.uint64], vectors: NDArray[np.float32]) -> NDArray[np.uint64]:
@@ -57,11 +55,9 @@ class Vectors:
 
     def _forget(self) -> None:
         self._inode = -1
-        self._rows = 0  # of the table of keys, which has room for more
         self._table = np.zeros(0, dtype=_KEY)
-        self._recent: dict[bytes, int] = {}  # key → its last row, of rows that are not sorted yet
-        self._order = np.zeros(0, dtype=np.intp)
-        self._sorted = np.zeros(0, dtype="<u8")
+        self._rows: dict[bytes, int] = {}
+        """Key → its last row: a corrupt row is repaired by writing it again."""
 
     def _complete_rows(self) -> int:
         """Rows whose key and vector are both wholly there."""
@@ -78,8 +74,7 @@ class Vectors:
 
     def _refresh(self) -> None:
         """Take in rows that were added, here or by another process."""
-        rows = self._complete_rows()
-        known = self._rows
+        rows, known = self._complete_rows(), len(self._table)
         if rows == known:
             return
         if rows < known:  # cut short by somebody: the rest is read again
@@ -87,22 +82,10 @@ class Vectors:
             known, rows = 0, self._complete_rows()
         with open_regular(self.folder / "keys.bin") as file:
             added = np.fromfile(file, _KEY, count=rows - known, offset=known * _KEY.itemsize)
-        rows = known + len(added)
-        if rows > len(self._table):
-            grown = np.zeros(max(2 * len(self._table), rows), dtype=_KEY)
-            grown[:known] = self._table[:known]
-            self._table = grown
-        self._table[known:rows] = added
-        self._rows = rows
-        # Sorting all for each row added would take a time quadratic in the rows.
-        if rows - len(self._sorted) > max(UNSORTED, len(self._sorted) // 8):
-            self._order = np.argsort(self._table["high"][:rows], kind="stable")
-            self._sorted = self._table["high"][:rows][self._order]
-            self._recent = {}
-        else:
-            words = np.column_stack((added["high"], added["low"])).astype("<u8").tobytes()
-            for i in range(len(added)):
-                self._recent[words[i * KEY_BYTES : (i + 1) * KEY_BYTES]] = known + i
+        self._table = np.concatenate([self._table, added])
+        words = np.column_stack((added["high"], added["low"])).tobytes()
+        for i in range(len(added)):
+            self._rows[words[i * KEY_BYTES : (i + 1) * KEY_BYTES]] = known + i
 
     def read(self, keys: Sequence[bytes]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """Which of ``keys`` [n] are stored, bool [n], and their vectors [n, dim] (zeros if not).
@@ -123,7 +106,7 @@ class Vectors:
         if not self._rows or not keys:
             return stored, out
         wanted = np.frombuffer(b"".join(keys), dtype="<u8").reshape(-1, 2)
-        rows = self._places(keys, wanted)
+        rows = np.array([self._rows.get(key, -1) for key in keys], dtype=np.intp)
         index = np.flatnonzero(rows >= 0)
         index = index[np.argsort(rows[index], kind="stable")]
         for run, vectors in self._runs(rows, index):
@@ -138,23 +121,6 @@ class Vectors:
                 self.folder, corrupt, len(index),
             )  # fmt: skip
         return stored, out
-
-    def _places(self, keys: Sequence[bytes], wanted: NDArray[np.uint64]) -> NDArray[np.intp]:
-        """The row of each key, −1 where it has none: its last one, as a corrupt row is repaired by
-        writing it again."""
-        if len(self._sorted):
-            at = np.searchsorted(self._sorted, wanted[:, 0], side="right") - 1
-            rows = self._order[np.maximum(at, 0)]
-            known = self._table[rows]
-            match = (at >= 0) & (known["high"] == wanted[:, 0]) & (known["low"] == wanted[:, 1])
-            rows = np.where(match, rows, -1)
-        else:
-            rows = np.full(len(keys), -1, dtype=np.intp)
-        if self._recent:
-            for i, key in enumerate(keys):
-                if (row := self._recent.get(key)) is not None:
-                    rows[i] = row
-        return rows
 
     def _runs(
         self, rows: NDArray[np.intp], index: NDArray[np.intp]

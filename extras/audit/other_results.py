@@ -55,7 +55,7 @@ from midchart.core.stats.paired import (
     share_floor,
 )
 from midchart.core.storage.files import writing
-from midchart.core.storage.rows import FinishedTable, RowStore, Schema
+from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.storage.staging import incoming
 from midchart.core.types import CUT_OFF, Cohort, Instruction, Manifest
 from midchart.extras.audit.samples.open import format_of, read_samples
@@ -374,11 +374,8 @@ def import_results(path: Received, name: str = "", sample_format: str = "") -> d
         stack = ExitStack()
         hidden = stack.enter_context(incoming(runs, settings.imports_lock()))
     stack.enter_context(writing(runs))
-    tables = {
-        name: FinishedTable(hidden, name, schema) for name, schema in OtherResults.schemas.items()
-    }
-    for table in tables.values():
-        stack.callback(table.close)
+    store = RowStore(hidden, OtherResults.schemas)
+    stack.callback(store.close)
     troubles: list[str] = []
     count = unread = scores = unnamed = 0
     patients: set[str] = set()
@@ -395,15 +392,14 @@ def import_results(path: Received, name: str = "", sample_format: str = "") -> d
         # The rows, before the run's folder is made: the run appears complete or not at all.
         for sample in read_samples(place, trouble, sample_format):
             count += 1
-            total.update(_append(tables, prompts, sample).encode())
+            total.update(_append(store, prompts, sample).encode())
             scores += len(sample.scores)
             patients.add(sample.patient)
             unnamed += not sample.patient
         if not count:
             reason = troubles[0] if troubles else f"{place.name}: holds no sample"
             raise DataError(place.name, None, f"nothing can be read ({reason})", "check the format")
-        for table in tables.values():
-            table.complete()
+        store.compact()
         warnings = [*troubles, *_doubts(count, unread, scores, unnamed)]
         facts = {"format": read_format.name, "warnings": warnings}
         run_name = chosen_name or f"{source} ({read_format.name})"
@@ -457,7 +453,7 @@ _encoded = json.JSONEncoder(ensure_ascii=False).encode
 _encoded_in_order = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
-def _append(tables: Mapping[str, FinishedTable], prompts: set[str], sample: Sample) -> str:
+def _append(store: RowStore, prompts: set[str], sample: Sample) -> str:
     """Write a sample's rows, and its prompt where it is none of ``prompts``; gives a hash of
     them."""
     messages = _encoded([[one.role, one.text] for one in sample.messages])
@@ -485,16 +481,14 @@ def _append(tables: Mapping[str, FinishedTable], prompts: set[str], sample: Samp
     }
     content = _encoded_in_order([row, dict(sample.scores)])
     key = digest(sample.id, content)
-    tables["samples"].append({"key": key, **row}, len(content))
+    store.append("samples", {"key": key, **row})
     for metric, score in sample.scores.items():
         scored = {**common, "metric": metric, "score": float(score)}
-        tables["scores"].append({"key": digest(key, metric), **scored}, len(content))
+        store.append("scores", {"key": digest(key, metric), **scored})
     if prompt not in prompts:
         prompts.add(prompt)
         texts = {"messages": messages, "context": sample.context}
-        tables["prompts"].append(
-            {"key": prompt, **shared, **texts}, len(messages) + len(sample.context)
-        )
+        store.append("prompts", {"key": prompt, **shared, **texts})
     return key
 
 

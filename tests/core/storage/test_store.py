@@ -11,13 +11,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyarrow import parquet
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.storage.rows import (
-    FinishedTable,
     RowStore,
     compact,
     cursor,
@@ -113,22 +111,6 @@ def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float 
 
 HALF = len(encode(row(5))) - 1
 """A whole line without its newline."""
-
-
-def test_a_table_written_at_once_is_the_one_that_a_run_compacts(tmp_path: Path):
-    rows = [row(i, text=[f"text {i}", "a\udce9", None][i % 3]) for i in range(5000)]
-    run, table = store(tmp_path / "run"), FinishedTable(tmp_path / "import", "rows", SCHEMA)
-    (tmp_path / "import").mkdir()
-    for each in rows:
-        run.append("rows", each)
-        table.append(each, characters=100)
-    run.compact()
-    table.complete()
-    assert list(store(tmp_path / "import").table("rows")) == list(run.table("rows"))
-    groups = parquet.read_metadata(tmp_path / "import/rows.parquet").num_row_groups
-    assert groups == 3, "groups bound the memory"
-    FinishedTable(tmp_path / "import", "none", SCHEMA).complete()
-    assert [path.name for path in (tmp_path / "import").iterdir()] == ["rows.parquet"]
 
 
 @pytest.mark.parametrize("cut", [*range(1, HALF, 9), HALF - 1, HALF])
