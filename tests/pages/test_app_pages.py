@@ -93,22 +93,6 @@ def test_an_address_of_something_unknown_stops_with_one_line(run, page, query, l
     assert line in error.value.replace("\\", "") and not app.dataframe
 
 
-def test_a_run_at_work_shows_progress_and_cancels(run, monkeypatch):
-    real = api.status(run)
-    now = {**real, "status": "running", "done": 7, "failed": 1}
-    cancelled = []
-    monkeypatch.setattr(api, "status", lambda run=None: [now] if run is None else now)
-    monkeypatch.setattr(api, "any_active", lambda: True)
-    monkeypatch.setattr(api, "cancel_runs", cancelled.append)
-    app = open_page("home")
-    assert app.progress[0].value == pytest.approx(100 * 8 / real["planned"], abs=1)
-    assert "Running: small comparison, 8 of" in app.progress[0].text
-    assert "**small comparison** running" in " ".join(links(app))
-    app.button(key=f"cancel_{run}").click().run()
-    assert cancelled == [[run]]
-    assert "results are partial" in page_text(open_page("arms"))
-
-
 @pytest.mark.parametrize("status", ["crashed", "cancelled"])
 def test_a_run_that_stopped_can_be_resumed(run, monkeypatch, status):
     now = {**api.status(run), "status": status, "done": 5, "failed": 0, "reason": "it ![x](broke)"}
