@@ -307,14 +307,12 @@ def _groups(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
 
 
 def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> None:
-    """Patient groups in order into the columns, and the cube; the other half of the progress."""
+    """Patient groups in order into the columns; the other half of the progress."""
     counts = base.execute("SELECT p, count(*) AS n FROM raw GROUP BY p ORDER BY p").fetchnumpy()
     patients = np.asarray(counts["p"], np.int64)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(counts["n"], np.int64))])
     total = int(offsets[-1])
-    codes = _count(base, "words_code")
     arrays = _columns(fresh, total)
-    cube = np.zeros((2, 10, codes + 1), np.int64)
     joins = " ".join(
         f"LEFT JOIN words_{name} ON raw.{column} = words_{name}.word"
         for name, column in (("code", "code"), ("text", "x"), ("unit", "u"), ("kind", "k"))
@@ -331,17 +329,11 @@ def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> 
         low, high = int(offsets[begin]), int(offsets[end])
         for name, array in arrays.items():
             array[low:high] = rows[name]
-        cube += _position_counts(
-            np.asarray(rows["code"]),
-            np.asarray(rows["time"]),
-            offsets[begin : end + 1] - low,
-            codes,
-        )
         progress(_STEPS // 2 + _STEPS // 2 * high // total, _STEPS)
     for array in arrays.values():
         if isinstance(array, np.memmap):
             array.flush()
-    for name, array in (("patients", patients), ("offsets", offsets), ("cube", cube)):
+    for name, array in (("patients", patients), ("offsets", offsets)):
         np.save(fresh / f"{name}.npy", array)
     if not total:
         progress(_STEPS, _STEPS)
@@ -356,40 +348,3 @@ def _columns(fresh: Path, total: int) -> dict[str, Any]:
         return np.empty(0, dtype)
 
     return {name: column(name, dtype) for name, dtype in COLUMNS.items()}
-
-
-# Counts of events by position, so that a page needs no pass over tens of millions of rows.
-# Positions as everywhere (docs/methods.md, Units and positions): order is the index over a
-# patient's events divided by their number less one, time the elapsed share between first and last
-# dated event; deciles are left-closed and the last includes 1. Integer arithmetic, so that no value
-# misses its edge.
-
-
-def _deciles(part: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.int64]:
-    return np.minimum(9, 10 * part // np.maximum(total, 1))
-
-
-def _position_counts(
-    code: NDArray[np.int32], time: NDArray[np.int64], offsets: NDArray[np.int64], codes: int
-) -> NDArray[np.int64]:
-    """Counts by decile and code, int64 [2, 10, codes + 1]: plane 0 by order, plane 1 by time.
-
-    ``offsets`` bound the patients within these rows. Events without a time count in plane 0 only.
-    """
-    sizes = np.diff(offsets)
-    first_row = np.repeat(offsets[:-1], sizes)
-    order = _deciles(np.arange(len(code)) - first_row, np.repeat(sizes - 1, sizes))
-    dated = time != NO_TIME
-    starts = offsets[:-1]
-    # A patient's undated rows come first, so the first dated one is that many rows further on.
-    undated = np.add.reduceat(np.append(~dated, False), starts) if len(starts) else starts
-    first = time[np.minimum(starts + undated, offsets[1:] - 1)]
-    last = time[offsets[1:] - 1]
-    begin, end = np.repeat(first, sizes)[dated], np.repeat(last, sizes)[dated]
-    elapsed = _deciles(time[dated] - begin, end - begin)
-    width = codes + 1
-    planes = [
-        np.bincount(decile * width + ids, minlength=10 * width).reshape(10, width)
-        for decile, ids in ((order, code), (elapsed, code[dated]))
-    ]
-    return np.stack(planes)

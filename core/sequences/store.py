@@ -15,7 +15,7 @@ time), then each window is a run of consecutive rows and is copied as one.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from midchart.core.errors import DataError
 from midchart.core.regular_files import open_regular
 
-FORMAT = 3
+FORMAT = 4
 """Changes whenever the columns do, or which rows are left out; part of a store's key."""
 NO_TIME = -(2**62)
 """The time of an event that has none: before every other, so it sorts and searches as the first."""
@@ -85,7 +85,6 @@ class EventStore:
     text: NDArray[np.int32]
     unit: NDArray[np.int32]
     kind: NDArray[np.int32]
-    cube: NDArray[np.int64]
 
     @staticmethod
     def there(folder: Path) -> bool:
@@ -99,7 +98,6 @@ class EventStore:
             folder,
             np.asarray(_load(folder, "patients")),
             np.asarray(_load(folder, "offsets")),
-            cube=_load(folder, "cube"),
             **{name: _load(folder, name) for name in COLUMNS},
         )
 
@@ -139,16 +137,6 @@ class EventStore:
             return np.full(len(ids), -1)
         at = np.minimum(np.searchsorted(self.patients, ids), len(self.patients) - 1)
         return np.where(self.patients[at] == ids, at, -1)
-
-    def by_position(
-        self, position: Literal["order", "time"] = "order", codes: Sequence[int] | None = None
-    ) -> NDArray[np.int64]:
-        """Events by decile of position, int64 [10], of all codes or of some ids.
-
-        Read from a cube counted once at the build, so the answer takes no pass over the events.
-        """
-        plane = self.cube[("order", "time").index(position)]
-        return plane.sum(axis=1) if codes is None else plane[:, list(codes)].sum(axis=1)
 
 
 _SPLIT_NAMES = {

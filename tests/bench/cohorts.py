@@ -153,32 +153,6 @@ def sequences() -> dict[str, Any]:
         )
 
 
-@BENCHES.register("events_by_position")
-def positions() -> dict[str, Any]:
-    """Events of one code by decile: a pass over its columns against precomputed counts."""
-    with TemporaryDirectory() as place:
-        store = _store(Path(place), _PATIENTS)
-        code = 7
-        sizes = np.diff(store.offsets)
-
-        def walk() -> list[int]:
-            index = np.arange(store.events) - np.repeat(store.offsets[:-1], sizes)
-            decile = np.minimum(9, 10 * index // np.repeat(sizes - 1, sizes))
-            return np.bincount(decile[store.code == code], minlength=10).tolist()
-
-        if walk() != store.by_position("order", [code]).tolist():
-            raise AssertionError("the two counts differ")
-        return compare(
-            "events_by_position",
-            f"{store.events:,} events by decile of one code",
-            walk,
-            lambda: store.by_position("order", [code]),
-            rounds=3,
-            fast_calls=100,
-            within_ms=100,
-        )
-
-
 def _write(folder: Path) -> None:
     """A run's verdicts and answers as Parquet: every arm × reader × judge × question."""
     bands = ", ".join(f"'{name}'" for name, _, _ in BANDS)

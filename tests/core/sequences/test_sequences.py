@@ -84,34 +84,15 @@ def test_rows_are_sorted_and_undated_ones_come_first(store):
         assert (np.diff(time) >= 0).all()
     assert (store.time == NO_TIME).any()
     assert store.words("code")[1:] and store.code.min() == 1
-    counts = np.asarray(store.cube[0].sum(axis=0))
+    counts = np.bincount(store.code)
     assert counts.sum() == store.events
     assert (np.diff(counts[1:]) <= 0).all(), "the most frequent code is 1"
-
-
-def test_the_cube_counts_by_decile_with_edges_to_the_right(store):
-    by_order, by_time = np.zeros(10, int), np.zeros(10, int)
-    for i in range(len(store.patients)):
-        time = store.time[store.offsets[i] : store.offsets[i + 1]].tolist()
-        n = len(time)
-        for k, t in enumerate(time):
-            # The share k / (n - 1) reaches the edge d / 10 exactly where 10 k >= d (n - 1).
-            by_order[sum(10 * k >= d * (n - 1) for d in range(1, 10)) if n > 1 else 0] += 1
-            dated = [x for x in time if x != NO_TIME]
-            if t != NO_TIME:
-                span = dated[-1] - dated[0]
-                part = t - dated[0]
-                by_time[sum(10 * part >= d * span for d in range(1, 10)) if span else 0] += 1
-    assert store.by_position("order").tolist() == by_order.tolist()
-    assert store.by_position("time").tolist() == by_time.tolist()
-    some = store.by_position("order", [1, 2])
-    assert some.sum() == store.cube[0].sum(axis=0)[1:3].sum()
 
 
 def test_groups_of_patients_do_not_change_the_store(store, tmp_path, monkeypatch):
     monkeypatch.setattr(building, "GROUP", 50)
     again = random_store(tmp_path, np.random.default_rng(5), 30, 60, 25)
-    for name in ("patients", "offsets", "code", "time", "value", "cube"):
+    for name in ("patients", "offsets", "code", "time", "value"):
         one, other = getattr(store, name), getattr(again, name)
         assert np.array_equal(one, other, equal_nan=name == "value"), name
 
