@@ -12,11 +12,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import lru_cache
 
 from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
-from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
+from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
 from midchart.core.fhir.status import FIELDS, REVISED, status_of
 from midchart.core.fhir.values import (
     Resource,
@@ -336,7 +337,7 @@ class _ResourceShape:
     content: tuple[str, ...]
 
 
-@once_a_shape
+@lru_cache(maxsize=4096)
 def _shape(elements: tuple[str, ...], kind: str) -> _ResourceShape:
     """The shape of resources of a type with these elements."""
     form, present = _FORMS[kind], frozenset(elements)

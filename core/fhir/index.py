@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -28,7 +29,6 @@ from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePla
 from midchart.core.fhir.json_objects import (
     JsonObject,
     is_plain,
-    once_a_shape,
     once_a_text,
     parse_element,
 )
@@ -738,7 +738,7 @@ def _head_of(resource: JsonObject) -> _ResourceHead | None:
     return _head(resource.array(names), names)
 
 
-@once_a_shape
+@lru_cache(maxsize=4096)
 def _head_names(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for name in names if name in _HEAD)
 

@@ -30,8 +30,6 @@ _CACHED = 4096
 _LONGEST_CACHED = 1024
 """Bytes of the longest text of which a result is in memory."""
 _OPENING = re.compile(rb"\s*([\[{])")
-_MOST_NAMES = 64
-"""Elements of the largest resource of whose names a result is in memory."""
 _DIGITS = re.compile(rb"[0-9]{%d}" % (LONGEST_INTEGER + 1))
 
 
@@ -58,20 +56,6 @@ def once_a_text(
         if len(text) <= _LONGEST_CACHED:
             return remembered(text, *args, **more)
         return function(text, *args, **more)
-
-    return call
-
-
-def once_a_shape(
-    function: Callable[Concatenate[tuple[str, ...], P], T],
-) -> Callable[Concatenate[tuple[str, ...], P], T]:
-    """A function of the names of a resource's elements, whose results are remembered: most
-    resources of an export have one of some tens of sets of names."""
-    remembered = lru_cache(maxsize=_CACHED)(function)
-
-    def call(names: tuple[str, ...], *args: P.args, **more: P.kwargs) -> T:
-        chosen = remembered if len(names) <= _MOST_NAMES else function
-        return chosen(names, *args, **more)
 
     return call
 

@@ -7,10 +7,11 @@ perform" makes an order a ban. A resource with one that is unknown must not be r
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
-from midchart.core.fhir.json_objects import JsonObject, once_a_shape, once_a_text, parse_element
+from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
 from midchart.core.fhir.values import Resource, clean, codes
 
 FIELDS = (
@@ -49,7 +50,7 @@ def status_of(resource: Resource) -> tuple[Status, str]:
     return _status(resource.array(names), names, is_plan)
 
 
-@once_a_shape
+@lru_cache(maxsize=4096)
 def _present(names: tuple[str, ...]) -> tuple[str, ...]:
     """Those of :data:`FIELDS` that are among the names of a resource's elements."""
     there = frozenset(names)
