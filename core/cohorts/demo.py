@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from midchart.core import config as settings
 from midchart.core.cohorts.data_use import files_digest, generated, note_generated
@@ -22,7 +22,12 @@ from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_json, read_toml
 from midchart.core.regular_files import read_regular
 
-DEMOS = {"clinical": "demo", "letters": "demo-letters", "ehrshot": "demo-laboratory"}
+Included = Literal["clinical", "letters", "ehrshot"]
+DEMOS: Mapping[Included, str] = {
+    "clinical": "demo",
+    "letters": "demo-letters",
+    "ehrshot": "demo-laboratory",
+}
 """Kind of synthetic cohort → the name of the included one."""
 TAG = "midchart.toml"
 
@@ -33,7 +38,7 @@ def _included() -> Mapping[str, Mapping[str, Any]]:
     return read_json(path.read_bytes(), str(path))
 
 
-def install(kind: str, out: Path) -> dict[str, Any]:
+def install(kind: Included, out: Path) -> dict[str, Any]:
     """Write the included cohort of a kind into ``out`` and return its counts.
 
     An included or generated cohort in ``out`` is replaced. Raises InputError where it holds other

@@ -99,7 +99,11 @@ def _opened(run: str, workers: int) -> tuple[Experiment, Job]:
     leaving = destinations(plan, len(chosen(cohort, plan)))
     egress = permit(leaving, cohort, plan.allow_hosts, named_cluster(folder.cluster()))
     rows, cancel = MemoryRows(kind.schemas, {}), folder.cancel
-    return kind, Job(plan, cohort, rows, lambda *_: not cancel.exists(), folder.path, egress=egress)
+
+    def goes_on(done: int, failed: int) -> bool:
+        return not cancel.exists()
+
+    return kind, Job(plan, cohort, rows, goes_on, folder.path, egress=egress)
 
 
 def do_shards(run: str, workers: int, code: str, shards: Sequence[str], existing: Rows) -> Outcome:
@@ -136,13 +140,20 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
+def available_cores() -> int:
+    """Cores that this process may use; of the machine, where the system does not say (macOS)."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 class Cores:
     """A process for each core that this one may use."""
 
     where, deaths = "this machine", (BrokenProcessPool,)
 
     def __init__(self) -> None:
-        self.room = len(os.sched_getaffinity(0))
+        self.room = available_cores()
         self._pool = self._new()
 
     def _new(self) -> ProcessPoolExecutor:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, LocalPath, needs
-from midchart.core.cohorts.demo import DEMOS, install
+from midchart.core.cohorts.demo import DEMOS, Included, install
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -144,14 +144,14 @@ def prepare_demo(
     layout is made by a generator (entry point ``synthetic`` of the group ``midchart.generators``).
     Raises InputError where there is none or nothing can be written.
     """
-    name = DEMOS.get(kind, DEMOS["ehrshot"])
-    folder = settings.cohorts_folder() / name if out is None else user_path(out)
-    other = (patients, events_per_patient, seed) != (None, None, 42) or kind not in DEMOS
+    included: Included = "ehrshot" if kind == "meds" else kind
+    folder = settings.cohorts_folder() / DEMOS[included] if out is None else user_path(out)
+    other = (patients, events_per_patient, seed) != (None, None, 42) or kind == "meds"
     with writing(folder):
         if other:
             make = generator()
             return make(kind, folder, patients, events_per_patient, seed, progress)
-        counts = install(kind, folder)
+        counts = install(included, folder)
     if out is None and kind == "clinical":
         counts["letters"] = prepare_demo(kind="letters")
         counts["laboratory"] = prepare_demo(kind="ehrshot")

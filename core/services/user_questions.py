@@ -468,6 +468,6 @@ _ANSWER_COLUMNS = ("patient", "question", "state", "answer", "evidence", "event"
 def answers_csv(cells: Sequence[Mapping[str, Any]], questions: Sequence[str]) -> str:
     """Cells as CSV, a row a cell; text that a spreadsheet would run as a formula is made plain."""
     text = io.StringIO()
-    named = (c | {"patient": c["record"], "question": questions[c["question"]]} for c in cells)
+    named = ({**c, "patient": c["record"], "question": questions[c["question"]]} for c in cells)
     write_sheet(text, [{name: row[name] for name in _ANSWER_COLUMNS} for row in named])
     return text.getvalue()

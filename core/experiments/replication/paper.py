@@ -138,7 +138,8 @@ class ReportFigure:
         if self.mean:
             known = [row[column] for row in rows if row[column] is not None]
             values[0] = fmean(known) if known else None
-        low, high = sorted(values[1:]) if values[1:] and None not in values[1:] else (None, None)
+        ends = sorted(value for value in values[1:] if value is not None)
+        low, high = ends if len(ends) == 2 else (None, None)
         return values[0], low, high, first[self.n] if self.n else None
 
 
@@ -343,9 +344,11 @@ class PaperClaim:
         direct = known.get((table, f"{label} less {self.less[1]}", what))
         if direct and direct[0] is not None and what == self.less[2]:
             return Effect(*direct)
-        if None in (low, high, *other[1:3]):
+        if low is None or high is None or other[1] is None or other[2] is None:
             return Effect(value - other[0], n=n)
-        both = square_and_add(Interval(value, low, high, 0.95), Interval(*other[:3], 0.95))
+        both = square_and_add(
+            Interval(value, low, high, 0.95), Interval(other[0], other[1], other[2], 0.95)
+        )
         ends = (both.low, both.high) if isfinite(both.high - both.low) else (None, None)
         return Effect(value - other[0], *ends, n=n)
 

@@ -478,7 +478,7 @@ def _calibration(rows: Table) -> Table:
     ]
 
 
-_ENDS = {"low": "ci_low", "high": "ci_high"}
+_ENDS: Mapping[Any, str] = {"low": "ci_low", "high": "ci_high"}
 """Stored name → column of an interval's end."""
 
 
