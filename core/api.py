@@ -45,6 +45,7 @@ FUNCTIONS: Mapping[str, str] = {
         "attention_map curve curve_bin curve_choices curve_locations forecast_sequences"
     ),
     "services.import_cohort": "cohort_name import_cohort remove_cohort",
+    "services.other_values": "other_values",
     "services.questions": (
         "ask build_arm explain instruction_for judge scores select select_report typed_question"
     ),
@@ -91,6 +92,7 @@ OPEN: Mapping[str, str] = {
     "runs.status": "listed progress",
     "services.cohorts": "CohortCard",
     "services.components": "MemberCard only_quotes",
+    "services.other_values": "OTHER_VALUES_RULE=RULE OtherValue",
     "services.questions": "gold_ids",
     "services.removal": "recover",
     "services.summary": "ReadingProgress",

@@ -176,8 +176,40 @@ def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it
     assert screen.verdict([dropped], ()) == ("", ""), "nothing is said without located evidence"
 
 
+OTHERS = [
+    api.OtherValue(
+        api.Sentence(id, api.Span(at, 0, 4), None, "note", text, 4),
+        ("metformin",),
+        day,
+        copies,
+        new,
+    )
+    for id, at, text, day, copies, new in (
+        ("e0", 0, "Metformin <b>was</b> stopped in 2012.", DAY, 1, False),
+        ("e4", 4, "Metformin stopped again.", datetime(2021, 2, 3), 3, True),
+    )
+]
+"""Passages with another date of the item, as the engine lists them: oldest first."""
+
+
+def test_passages_with_another_value_stand_beside_the_evidence_the_newest_first_and_marked():
+    html = first_screen(view_of("bm25", "e2.1"))
+    parts = [
+        "<u>Metformin was stopped in May.</u>", "Same item, other value or date", ">newest</span>",
+        "2021-02-03, written in 2020-01-05 · Measurement · 3 times in the record",
+        "Metformin stopped again.", "Metformin &lt;b&gt;was&lt;/b&gt; stopped in 2012.",
+        "no synonyms, abbreviations or negation", ">BM25</b>",
+    ]  # fmt: skip
+    assert [part for part in parts if part not in html] == []
+    assert [html.index(part) for part in parts] == sorted(html.index(part) for part in parts)
+    assert html.count(">newest</span>") == 1
+    alone = screen.screen(CHOICE, [], PIECES, (812, 31_000), OTHERS[:1])
+    assert "The evidence is newer than each of them." in alone
+    assert "Same item" not in screen.screen(CHOICE, [], PIECES, (812, 31_000), ())
+
+
 def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
-    return screen.screen(choice, views, PIECES, (812, 31_000))
+    return screen.screen(choice, views, PIECES, (812, 31_000), OTHERS)
 
 
 def test_the_first_screen_has_evidence_reference_question_and_a_line_per_arm_in_this_order():

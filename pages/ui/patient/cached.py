@@ -150,6 +150,14 @@ def near(choice: Choice, event: int) -> list[api.Sentence]:
     return _by_event(choice).get(event, [])
 
 
+@cached(_pieces_key, entries=64, shared=True)
+def other_values(choice: Choice) -> tuple[api.OtherValue, ...]:
+    """Passages with another value or date of the evidence's item, oldest first."""
+    spans = [piece.span for piece in pieces(choice)]
+    cutoff = choice.instruction.cutoff
+    return api.other_values(choice.record, spans, choice.protocol, cutoff)
+
+
 def question_key(choice: Choice) -> tuple[str, ...]:
     """What a selection depends on, but for its arm."""
     instruction = choice.instruction

@@ -21,6 +21,8 @@ from midchart.pages.ui.shared.marks import for_screen
 
 MOST_PIECES = 4
 """Pieces of evidence shown at once; more are folded."""
+MOST_OTHERS = 2
+"""Passages with another value shown at once; more are folded."""
 MOST_CHARACTERS = 420
 """Characters of a passage shown."""
 
@@ -36,11 +38,13 @@ def screen(
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
     size: tuple[int, int],
+    others: Sequence[api.OtherValue],
 ) -> str:
-    """The first screen. ``size``: the record's units of selection and tokens."""
+    """The first screen. ``size``: the record's units of selection and tokens; ``others``: passages
+    with another value or date of the evidence's item."""
     reference = choice.gold.answer if choice.gold is not None else ""
     alarm, rest = verdict(views, pieces, reference)
-    body = alarm + _asked(choice, views, pieces, rest) + _arms(choice, views, pieces, size)
+    body = alarm + _asked(choice, views, pieces, others, rest) + _arms(choice, views, pieces, size)
     return marks.block(body)
 
 
@@ -88,6 +92,7 @@ def _asked(
     choice: Choice,
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
+    others: Sequence[api.OtherValue],
     rest: str,
 ) -> str:
     """The evidence with date and type, the reference answer, and the question where the picker
@@ -107,6 +112,8 @@ def _asked(
     if choice.instruction.options:
         rows.append(("Options", _options(choice.instruction.options, answer, views)))
     rows.append(("Question", for_screen(question, html=True)))
+    if others:
+        rows.append(("Same item, other value or date", _others(choice.record, others)))
 
     def row(name: str, html: str) -> str:
         repeat = name == "Question" and len(question) <= IN_PICKER
@@ -172,6 +179,31 @@ def passage(text: str, start: int, end: int) -> str:
     after = " …" if cut < end or (high < len(text) and text[high] != "\n") else ""
     inside = marks.underlined(text, low, cut if cut < end else high, [(start, cut)])
     return f"{before}{inside.strip()}{after}"
+
+
+# Passages with another value
+
+
+def _others(record: api.Record, others: Sequence[api.OtherValue]) -> str:
+    """Passages with another value or date of the evidence's item, the newest first and marked."""
+    lines = [_other(record, other) for other in reversed(others)]
+    newest = any(other.newest for other in others)
+    note = "" if newest else "<small>The evidence is newer than each of them.</small>"
+    how = for_screen(api.OTHER_VALUES_RULE, html=True)
+    rule = f"<details><summary>How these are found</summary>{how}</details>"
+    return note + _folded(lines, MOST_OTHERS) + rule
+
+
+def _other(record: api.Record, other: api.OtherValue) -> str:
+    event = record.events[other.sentence.span.event]
+    words = head(event)
+    if other.day is not None and (event.time is None or other.day.date() != event.time.date()):
+        words = f"{other.day:%Y-%m-%d}, written in {words}"
+    words += f" · {other.copies} times in the record" if other.copies > 1 else ""
+    tag = marks.tag("newest") if other.newest else ""
+    text = marks.shortened(other.sentence.text, MOST_CHARACTERS)
+    heading, body = (for_screen(part, html=True) for part in (words, text))
+    return f'<div class="mc-other"><small>{tag}{heading}</small><p>{body}</p></div>'
 
 
 # One line per arm

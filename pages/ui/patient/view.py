@@ -37,7 +37,7 @@ def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
     """The question answered by each arm; gives the arms' results. What takes longer than a moment
     is shown once a thread has it."""
     figures.set_cohort(choice.cohort)
-    size = cached.size(choice)
+    size, others = cached.size(choice), cached.other_values(choice)
     units, unit = size[0], choice.protocol.unit
     titles = {name: title for name, title, _ in state.members("arm")}
     views: dict[str, ArmView] = {}
@@ -57,7 +57,7 @@ def first_screen(choice: Choice, pieces: Sequence[Piece]) -> list[ArmView]:
             views[name] = replace(views[name], running=True)
         else:
             views[name] = cached.view(choice, name, able[name], stage == background.READ)
-    st.html(screen.screen(choice, list(views.values()), pieces, size))
+    st.html(screen.screen(choice, list(views.values()), pieces, size, others))
     if set(stages.values()) - {background.READ}:
         _at_work(reading, stages, able)
     with st.container(horizontal=True, gap="small"):
