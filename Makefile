@@ -40,6 +40,7 @@ $(VENV)/.app: requirements.lock requirements.txt pyproject.toml setup.py | $(VEN
 	$(PIP) --require-hashes --no-deps -r requirements.lock
 	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r requirements.txt
+	@rm -rf midchart.egg-info  # an older one would hide entry points that have changed
 	$(PIP) --no-deps --editable .
 	@touch $@
 
@@ -47,6 +48,7 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt p
 	$(PIP) --require-hashes --no-deps -r tests/requirements.lock
 	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r tests/requirements.txt
+	@rm -rf midchart.egg-info  # an older one would hide entry points that have changed
 	$(PIP) --no-deps --editable .
 	@touch $@ $(VENV)/.app
 
