@@ -96,9 +96,10 @@ slow:
 planted:
 	$(BIN)/python -m tests.planted.faults
 
-# One process, one browser and one server of the shared data.
+# One process, one browser and one server of the shared data; then the same with sign-in.
 screens:
-	$(PYTEST) tests/browser tests/extras/server/test_browser.py
+	$(PYTEST) tests/browser
+	$(PYTEST) tests/extras/server/test_browser.py
 
 # A browser from the system's packages where none is there; Playwright's own where apt has none.
 # Tests are run in the shell without windows, which takes a third less processor time; figures are
