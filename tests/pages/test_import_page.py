@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core import config as settings
 from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.extras.server.arguments import received_files
 from midchart.pages.ui.data import import_form
@@ -71,18 +70,3 @@ def test_a_log_that_a_person_uploads_is_stored_with_the_cohort_and_its_audit_beg
     assert (spec["kind"], spec["data"]) == ("audit", "ward")
     assert Path(str(spec["log"])).read_text() == row
     assert received_files() == ["ward/log.jsonl"]
-
-
-def test_a_removal_names_the_caches_behind_links_once_and_what_to_do(imported, tmp_path) -> None:
-    elsewhere = tmp_path / "elsewhere"
-    elsewhere.mkdir()
-    (settings.cache_folder() / "texts*").symlink_to(elsewhere)
-    imported.button(key="import_close").click().run()
-    imported.selectbox(key="cohort").select("ward").run()
-    imported.text_input(key="remove_name_ward").input("ward").run()
-    imported.button(key="remove_ward").click().run()
-    assert not imported.exception
-    (warning,) = [one.value for one in imported.warning if "behind a link" in one.value]
-    assert r"cache/texts\*" in warning and "Delete the folders that the links lead to." in warning
-    imported.run()
-    assert not [one for one in imported.warning if "behind a link" in one.value]

@@ -20,6 +20,7 @@ from midchart.core.results.items import disagreements, rows
 from midchart.core.results.report import failed_in_words, report, report_csv
 from midchart.core.runs.process import resume, start, status, wait
 from midchart.core.runs.status import log_tail
+from tests.support import fault_members
 from tests.support.fault_members import (
     ANSWERS_KEPT,
     JUDGES_OF_BATTERY,
@@ -31,6 +32,7 @@ from tests.support.run_helpers import finished_run, spec, wait_until
 
 pytestmark = pytest.mark.slow
 
+MEMBERS, RECORDS = fault_members, 6
 ARMS, QUESTIONS = ("full", "recency"), 24
 RULES = ("exact", "token_overlap")
 
@@ -146,6 +148,17 @@ def test_a_non_answer_is_wrong_and_in_the_denominator(run: str, reader: str, jud
     for row in overall(run, reader=reader, judge=judge).values():
         assert (row["n"], row["correct"], row["unparsed"], row["failed"]) == (QUESTIONS, 0, 0, 0)
         assert (row["bound_low"], row["bound_high"]) == (0, 0)
+
+
+def test_an_empty_answer_is_not_correct_whatever_its_judge_says(run: str):
+    for row in overall(run, reader="r_empty", judge="j_says_yes").values():
+        assert (row["n"], row["correct"]) == (QUESTIONS, 0)
+    for row in overall(run, reader="r_truncates", judge="j_says_yes").values():
+        assert row["correct"] == QUESTIONS
+    kinds = {row["failure_kind"] for row in rows(run, "answers") if row["reader"] == "r_empty"}
+    assert kinds == {"empty"}
+    hedged = {row["failure_kind"] for row in rows(run, "answers") if row["reader"] == "r_hedges"}
+    assert hedged == {"hedged"}
 
 
 def test_no_difference_is_claimed_that_lost_answers_could_overturn(run: str, judged: str):
