@@ -18,7 +18,7 @@ from tests.support.run_helpers import workspace_at
 PAGES = {
     "patient": ("/patient?cohort=demo", 1250),
     "curve": ("/curve?cohort=demo", 1340),
-    "arms": ("/arms?view=Pairs", 1250),
+    "arms": ("/arms", 1250),
     "needles": ("/curve?curve=needles", 1250),
 }
 """Picture → the page's address and the height of the picture in pixels."""
