@@ -1,7 +1,7 @@
 """A JSON Lines log whose lines each hold the SHA-256 of the line before (field ``previous``).
 
 The chain shows accidents: a line that was changed, removed, added or moved. It is no protection
-against the account that owns the file, which can write all of it anew, and does not show that the
+against the account that owns the file, which can rewrite it, and does not show that the
 newest lines are missing. A line may accept all lines before it as they are, by their SHA-256.
 """
 
