@@ -22,8 +22,11 @@ class Status(Enum):
     NEGATED = "negated"
     RETRACTED = "retracted"
 
+    @property
+    def strength(self) -> int:
+        """Its rank among the statuses: the strongest of several counts."""
+        return list(Status).index(self)
 
-_STRENGTH = {status: rank for rank, status in enumerate(Status)}
 
 _RETRACTED: Mapping[str, str] = {
     "entered-in-error": "was entered in error",
@@ -44,6 +47,8 @@ _NEGATED: Mapping[str, str] = {
     "not-performed": "not done",
     "not-taken": "not taken",
     "refuted": "refuted",
+    "ruled-out": "ruled out",
+    "excluded": "ruled out",
     "negated": "negated",
     "rejected": "rejected",
     "declined": "declined",
@@ -74,6 +79,12 @@ _UNKNOWN: Mapping[str, str] = {
     "provisional": "provisional",
     "differential": "differential",
     "presumed": "presumed",
+    "suspected": "suspected",
+    "probable": "probable",
+    "possible": "possible",
+    "doubtful": "doubtful",
+    "unlikely": "unlikely",
+    "status-post": "condition in the past",
     "potential": "potential, did not happen",
     "preliminary": "preliminary",
     "partial": "partial",
@@ -100,7 +111,7 @@ def classify(codes: Iterable[str]) -> tuple[Status, str]:
     for code in codes:
         low = code.strip().lower().replace("_", "-").replace(" ", "-")
         stated = _WORDS.get(low, strongest)
-        if _STRENGTH[stated[0]] > _STRENGTH[strongest[0]]:
+        if stated[0].strength > strongest[0].strength:
             strongest = stated
     return strongest
 

@@ -9,7 +9,7 @@ says so at the head of its text (:mod:`midchart.core.cohorts.status`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
@@ -18,7 +18,7 @@ from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
 from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
-from midchart.core.fhir.status import FIELDS, REVISED, status_of
+from midchart.core.fhir.status import FIELDS, REVISED, extension_codes, status_of
 from midchart.core.fhir.values import (
     Resource,
     annotation,
@@ -26,9 +26,11 @@ from midchart.core.fhir.values import (
     codes,
     concept,
     dosage,
+    extension_texts,
     first_object,
     items,
     label,
+    medicine,
     moment,
     objects,
     quantity,
@@ -41,8 +43,8 @@ from midchart.core.text.markup import html_text
 
 Lookup = Callable[[str], str]
 """Reference → the display text of the resource it names, or ""."""
-Attachment = Callable[[str], Resource | None]
-"""Reference → the Binary resource it names, or None where the files hold none."""
+Target = Callable[[str], Resource | None]
+"""Reference → the Binary or Questionnaire that it names, or None where the files hold none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,6 @@ _FORMS = {
         "image", ("createdDateTime", "createdPeriod", "issued"), ("type", "modality", "view"),
         ("status", *_REASONS), fallback="Media",
         silent=("content", "height", "width", "frames", "device", "operator", "deviceName"),
-        attachments=("content",),
     ),
     "Device": _Form(
         "device_exposure", (), ("type", "deviceName.name", "name"), ("status", "modelNumber"),
@@ -241,7 +242,6 @@ _FORMS = {
         _GENERIC, names=("category", "scope"), fallback="Consent", prefix="Consent: ",
         parts=("status", "scope: scope", "decision: decision"),
         silent=("policy", "organization", "grantor", "grantee", "controller", "manager"),
-        attachments=("sourceAttachment",),
     ),
     "DetectedIssue": replace(
         _GENERIC, times=("identifiedDateTime", "identifiedPeriod", "date"), names=("code",),
@@ -252,7 +252,6 @@ _FORMS = {
         _GENERIC, times=("sent", "received"), names=("topic", "category"),
         parts=("status", *_REASONS, "because: statusReason", "payload.contentString"),
         fallback="Communication", silent=("payload", "medium", "inResponseTo", "about"),
-        attachments=("payload.contentAttachment",),
     ),
     "AdverseEvent": replace(
         _GENERIC, times=("date", "occurrenceDateTime", "occurrencePeriod", "detected"),
@@ -390,24 +389,57 @@ _NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
 
 
 class ResourceReader:
-    """Turns resources into entries; ``problems`` takes the reasons of what was not read."""
+    """Turns resources into entries; ``problems`` takes the reasons of what was not read.
 
-    def __init__(self, display: Lookup, binary: Attachment) -> None:
-        self._display, self._binary = display, binary
+    ``display`` and ``target`` find what references name in the resource's files.
+    """
+
+    def __init__(self, display: Lookup, target: Target) -> None:
+        self._display, self._target = display, target
+        self._contained: dict[str, Resource] = {}
         self.problems: list[str] = []
 
     def entries(self, resource: Resource, line: int | None = None) -> list[Entry]:
-        """The entries of a resource of a type in :data:`READ`; [] where it was retracted.
+        """The entries of a resource and of those contained in it, whatever its own type; [] where
+        it was retracted.
 
         ``line``: of its file, for display.
         """
         resource = JsonObject.of(resource)
+        found = {one.decode() for one in _MARKED.findall(resource.array(resource.texts))}
+        found |= {name for name in resource.texts if name.lower().endswith("extension")}
+        if "contained" not in resource.texts:
+            return self._own_entries(resource, line, found) if _is_read(resource) else []
+        around = self._contained
+        inside = list(objects(resource.get("contained")))
+        self._contained = around | {f"#{clean(one.get('id'))}": one for one in inside}
+        own = self._own_entries(resource, line, found) if _is_read(resource) else []
+        known = len(self.problems)
+        more = [e for one in inside if not known or own for e in self._inner(resource, one, line)]
+        self._contained = around
+        time = next((one[0] for one in own), None) or _stated_time(resource)
+        visit = next((one[7] for one in own), "")
+        return own + [(one[0] or time, *one[1:7], one[7] or visit, *one[8:]) for one in more]
+
+    def _inner(self, around: JsonObject, resource: Resource, line: int | None) -> list[Entry]:
+        """The entries of a contained resource, whose patient is that of the one around it."""
+        whose, of_all = map(_subject, (resource, around))
+        if whose and of_all and whose != of_all:
+            kind = clean(resource.get("resourceType"))
+            self.problems.append(f"contains {kind} about somebody else, which is not read")
+            return []
+        return self.entries(resource, line)
+
+    def _own_entries(self, resource: JsonObject, line: int | None, found: Set[str]) -> list[Entry]:
+        """Those of the resource itself. ``found``: which of :data:`_MARKED` are in it."""
         kind = resource["resourceType"]
         form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
+        extended = {n: v for n, v in resource.items() if n != "contained"} if found else {}
+        codes = tuple(extension_codes(extended))
         is_document = form.kind == "note" or kind == "DiagnosticReport"
         words = ""
         if is_document or shape.ends:
-            status, words = status_of(resource)
+            status, words = status_of(resource, codes)
             if status is Status.RETRACTED:
                 self.problems.append(words)
                 return []
@@ -423,17 +455,20 @@ class ResourceReader:
             note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
-                return notes
+                said = "; ".join(extension_texts("", extended))
+                return [(*one[:4], f"{one[4]}\n{said}".rstrip(), *one[5:]) for one in notes]
         # What depends on more than the resource's content, and the content; its narrative is part
         # of it where nothing else says more.
         end = _end(resource, shape, time, words) if shape.ends else None
         until = tuple(_until(resource, kind, shape, words)) if end is None and shape.ends else ()
         is_drug = kind.startswith("Medication")
-        medicine = self._medicine(resource) if is_drug and shape.refers else ""
-        attached = form.attachments and kind != "DiagnosticReport"
-        texts = tuple(self._attached(resource, form)) if attached else ()
+        named = self._medicine(resource) if is_drug and shape.refers else ""
+        texts = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
+        if "contentType" in found and not is_document:
+            texts += self._attached(extended)
+        texts += extension_texts("", extended)
         content = resource.array(shape.content)
-        more = (shape.content, end is not None, until, medicine, texts)
+        more = (shape.content, end is not None, until, named, tuple(texts), codes)
         # What holds more than the resource's content is not remembered.
         compute = _content_of if texts or any(until) else _content
         status, (event_kind, code, name, text, unit, is_silent) = compute(content, *more)
@@ -455,10 +490,50 @@ class ResourceReader:
             resource.get("medication")
         )
         link = first_object(held.get("reference")) or held
-        for inside in objects(resource.get("contained")):
-            if reference(link) == f"#{inside.get('id')}":
-                return concept(inside.get("code"))[1]
-        return self._display(reference(link)) or clean(link.get("display"))
+        inside = self._contained.get(reference(link))
+        named = medicine(inside, self._named_by) if inside else self._display(reference(link))
+        return named or clean(link.get("display"))
+
+    def _named_by(self, link: str) -> str:
+        inside = self._contained.get(link)
+        return medicine(inside) if inside else self._display(link)
+
+    def _find(self, link: str) -> Resource | None:
+        return self._contained.get(link) or self._target(link)
+
+    def _answers(self, resource: Resource) -> Iterator[str]:
+        """``question: answer`` of each answered item, in the words of the questionnaire where the
+        response has none of its own."""
+        stated = resource.get("questionnaire")
+        link = stated if isinstance(stated, str) else reference(stated)
+        labels: dict[str, str] = {}
+        for item in _items_below(self._find(link) or {} if link else {}, 0):
+            id = clean(item.get("linkId"))
+            labels[id] = clean(item.get("text"))
+            for option in objects(item.get("answerOption") or item.get("option")):
+                coding = first_object(option.get("valueCoding"))
+                labels[f"{id} {clean(coding.get('code'))}"] = concept(coding)[1]
+        for item in _items_below(resource, 0):
+            id, texts = clean(item.get("linkId")), list[str]()
+            for answer in objects(item.get("answer")):
+                for name, value in answer.items():
+                    code = clean(value.get("code")) if isinstance(value, dict) else ""
+                    option = labels.get(f"{id} {code}", "") if code else ""
+                    if name.startswith("value"):
+                        texts.append(option if option and "display" not in value else shown(value))
+            if any(texts):
+                question = clean(item.get("text")) or labels.get(id) or id
+                yield f"{question}: {', '.join(filter(None, texts))}"
+
+    def _attached(self, resource: Resource) -> Iterator[str]:
+        """The texts of the attachments anywhere in a resource that is no document."""
+        for held in _attachments(resource, 0):
+            text, problem = attachment_text(held, self._find)
+            title = clean(held.get("title"))
+            if problem:
+                self.problems.append(f"has an attachment that {problem}")
+                text = _not_read((), "", problem)
+            yield f"{title}: {text}" if title else text
 
     def _notes(
         self, resource: Resource, form: _Form, note: Entry, words: str
@@ -474,7 +549,7 @@ class ResourceReader:
         # Texts of the attachments, and those that cannot be read.
         attachments = [a for path in form.attachments for a in values(resource, path)]
         for attachment in attachments:
-            text, problem = attachment_text(first_object(attachment), self._binary)
+            text, problem = attachment_text(first_object(attachment), self._find)
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
                 of_file = clean(first_object(attachment).get("title"))
@@ -513,16 +588,53 @@ class ResourceReader:
         names = (clean(p.get("display")) or self._display(reference(p)) for p in people)
         return ", ".join(dict.fromkeys(filter(None, names)))
 
-    def _attached(self, resource: Resource, form: _Form) -> Iterator[str]:
-        """The texts of the attachments of a resource that is no document."""
-        for attachment in (a for path in form.attachments for a in values(resource, path)):
-            held = first_object(attachment)
-            text, problem = attachment_text(held, self._binary)
-            title = clean(held.get("title"))
-            if problem:
-                self.problems.append(f"has an attachment that {problem}")
-                text = _not_read((), "", problem)
-            yield f"{title}: {text}" if title else text
+
+def _subject(resource: Resource) -> str:
+    return reference(resource.get("subject") or resource.get("patient"))
+
+
+_MARKED = re.compile(rb'"(contained|contentType|[eE]xtension|modifierExtension)"')
+
+
+def _is_read(resource: Resource) -> bool:
+    return clean(resource.get("resourceType")) in READ
+
+
+def contains_read(resource: JsonObject) -> bool:
+    """Whether a resource contains another one of a type in :data:`READ`, at any depth."""
+    inside = list(objects(resource.get("contained"))) if "contained" in resource else []
+    return any(_is_read(one) or contains_read(JsonObject.of(one)) for one in inside)
+
+
+def _stated_time(resource: Resource) -> datetime | None:
+    """The first moment that a resource states in an element of a form."""
+    times = dict.fromkeys(_path(time).path for form in _FORMS.values() for time in form.times)
+    moments = (moment(one) for path in times for one in values(resource, path))
+    return next(filter(None, moments), None)
+
+
+def _items_below(resource: Resource, depth: int) -> Iterator[Resource]:
+    """The items of a questionnaire or response, and those in them and in their answers."""
+    for item in objects(resource.get("item")) if depth < _DEEPEST_ITEM else ():
+        yield item
+        for inside in (item, *objects(item.get("answer"))):
+            yield from _items_below(inside, depth + 1)
+
+
+_DEEPEST_ITEM = 20
+"""Levels of items of a questionnaire, and of elements with attachments, that are read."""
+
+
+def _attachments(value: object, depth: int) -> Iterator[Resource]:
+    if isinstance(value, list):
+        for one in value:
+            yield from _attachments(one, depth)
+    elif isinstance(value, dict) and depth < _DEEPEST_ITEM:
+        if "contentType" in value and ("data" in value or "url" in value):
+            yield value
+        else:
+            for one in value.values():
+                yield from _attachments(one, depth + 1)
 
 
 def _sections(resource: Resource, depth: int) -> Iterator[str]:
@@ -534,7 +646,7 @@ def _sections(resource: Resource, depth: int) -> Iterator[str]:
             yield from _sections(section, depth + 1)
 
 
-def attachment_text(attachment: Resource, binary: Attachment) -> tuple[str, str]:
+def attachment_text(attachment: Resource, binary: Target) -> tuple[str, str]:
     """Text of an Attachment, or "" and the reason why it has none that can be read."""
     data, kind = attachment.get("data"), clean(attachment.get("contentType"))
     if not data and attachment.get("url"):
@@ -574,7 +686,8 @@ def _content_of(
     has_end: bool,
     until: Sequence[str],
     medicine: str,
-    attached: Sequence[str],
+    added: Sequence[str],
+    stated_codes: Sequence[str],
     narrative: str | None = None,
 ) -> tuple[Status, tuple[str, str, str, str, str, bool]]:
     """The status of a resource; kind, code, name, text (why it was retracted, where it was) and
@@ -582,12 +695,13 @@ def _content_of(
 
     ``text``: the JSON array of the values of ``elements``. ``has_end``: whether another entry says
     when it ended; ``until``: what says so in this one. ``medicine``: the name of a medicine that is
-    another resource. ``attached``: texts of attachments. ``narrative``: text to be added.
+    another resource. ``added``: texts of attachments, answers and extensions. ``stated_codes``: of
+    its status, in extensions. ``narrative``: text to be added.
     """
     resource = JsonObject.of_array(text, elements)
     kind = resource["resourceType"]
     form, shape = _FORMS[kind], _shape(elements, kind)
-    status, words = status_of(resource)
+    status, words = status_of(resource, stated_codes)
     if status is Status.RETRACTED:
         return status, (form.kind, "", "", words, "", False)
     code, named = _named(resource, shape)
@@ -608,9 +722,9 @@ def _content_of(
         parts = [measured, *_components(resource), *parts]
     elif kind in _DETAILS:
         parts += _DETAILS[kind](resource)
-    parts += [*until, *_others(resource, shape), *attached]
+    parts += [*until, *_others(resource, shape), *added]
     parts += map(annotation, items(resource.get("note")))
-    parts = [part for part in parts if part and part != named]
+    parts = [part for part in dict.fromkeys(parts) if part and part != named]
     is_silent = not (named or _says_more(resource, parts))
     if narrative is not None:
         parts.append(narrative)
@@ -719,7 +833,7 @@ def _measured(resource: Resource) -> tuple[str, str]:
     if name == "valueQuantity" and isinstance(value, dict) and not extra:
         return quantity(value)
     absent = shown(resource.get("dataAbsentReason"))
-    text = shown(value) if name else f"no value {absent}" if absent else ""
+    text = shown(value) or (f"no value, {absent}" if absent else "")
     return f"{text} ({extra})" if text and extra else text or extra, ""
 
 
@@ -758,24 +872,6 @@ def _activities(resource: Resource) -> Iterator[str]:
         yield f"activities {', '.join(current)}"
 
 
-def _answers(resource: Resource, depth: int = 0) -> Iterator[str]:
-    """``question: answer`` of each answered item of a questionnaire."""
-    for item in objects(resource.get("item")):
-        answers = list(objects(item.get("answer")))
-        texts = [
-            shown(value)
-            for answer in answers
-            for name, value in answer.items()
-            if name.startswith("value")
-        ]
-        question = clean(item.get("text")) or clean(item.get("linkId"))
-        if any(texts):
-            yield f"{question}: {', '.join(filter(None, texts))}"
-        if depth < 10:
-            for inside in (item, *answers):
-                yield from _answers(inside, depth + 1)
-
-
 def _relatives(resource: Resource) -> Iterator[str]:
     """The conditions of a relative."""
     yield from map(shown, items(resource.get("condition")))
@@ -784,7 +880,6 @@ def _relatives(resource: Resource) -> Iterator[str]:
 _DETAILS: dict[str, Callable[[Resource], Iterator[str]]] = {
     "CarePlan": _activities,
     "FamilyMemberHistory": _relatives,
-    "QuestionnaireResponse": _answers,
 }
 """What a type states in a structure that only it has."""
 _ENDS = {

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,7 +24,7 @@ import numpy as np
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
-from midchart.core.fhir.events import READ
+from midchart.core.fhir.events import READ, contains_read
 from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
 from midchart.core.fhir.json_objects import (
     JsonObject,
@@ -37,8 +37,8 @@ from midchart.core.fhir.values import (
     Resource,
     clean,
     codes,
-    concept,
     first_object,
+    medicine,
     objects,
     reference,
 )
@@ -61,10 +61,12 @@ NOT_CLINICAL = {
 DRAWN_ON = {
     "Medication": "named by the resources that refer to it",
     "Binary": "shown by the documents that refer to it",
+    "Substance": "named by the medicines that contain it",
+    "Questionnaire": "names the items of its responses",
 }
 """Types that make no entry and that records draw on."""
 _DOCUMENTS = frozenset(("DocumentReference", "Composition"))
-_REFERRED = _DOCUMENTS | {"Patient", "Medication", "Binary", "Practitioner"}
+_REFERRED = _DOCUMENTS | {"Patient", "Practitioner", *DRAWN_ON}
 """Types that references are resolved to."""
 _IDENTIFIED = _DOCUMENTS | {"Patient", "Practitioner"}
 """Those that may be named by an identifier alone."""
@@ -155,7 +157,7 @@ EXPORT, BUNDLE = "folder:", "bundle:"
 _DELETED = -1
 """Slot of a resource that was deleted."""
 _PATIENT = -1
-_KINDS = {-2: "Medication", -3: "Binary"}
+_KINDS = dict(enumerate(DRAWN_ON, -1 - len(DRAWN_ON)))
 """Owners of slots of resources that are about nobody."""
 _WIDTH = 6
 """Numbers of a slot: those of its place, and of its owner."""
@@ -182,13 +184,15 @@ class ResourceIndex:
         """Authority → ``Type/id`` → slot."""
         self._urls: dict[str, Key | None] = {}
         self._identifiers: dict[str, Key | None] = {}
+        self._canonical: dict[str, Key | None] = {}
+        """Canonical URL of a questionnaire → its key."""
         self._loose: dict[str, list[str]] = {}
         """``Type/id`` → the authorities of loose scopes that have it."""
         self._patients: dict[Key, list[_PatientStatement]] = {}
         self._links: list[tuple[int, int, str, str]] = []
         self._replaced: list[tuple[int, int, str, str]] = []
         self._dropped: dict[int, tuple[Reasons, str]] = {}
-        self._names: dict[Key, str] = {}
+        self._names: dict[Key, Callable[[], str]] = {}
         self._stated: list[tuple[int, str, str]] = []
         self._current: set[int] = set()
         """Slots of the Patient resources that count."""
@@ -264,7 +268,8 @@ class ResourceIndex:
                     _enter_once(one.identifiers, name, key)
                 _enter_once(self._identifiers, name, key)
         # Kinds, modifiers and patients without an id that are not read.
-        if kind not in READ and kind != "Patient" and kind not in DRAWN_ON:
+        is_read = kind in READ or contains_read(resource)
+        if not is_read and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return
         modifier = unknown_modifier(resource, True) if extended else head.modifier
@@ -277,8 +282,8 @@ class ResourceIndex:
             return
         # Its place in the index, and its patient.
         slot = len(self._slots) // _WIDTH
-        owner = _PATIENT if kind == "Patient" else -2 if kind == "Medication" else -3
-        if kind in READ:
+        owner = next((n for n, drawn_on in _KINDS.items() if drawn_on == kind), _PATIENT)
+        if is_read:
             if not head.subject:
                 reason = f"{kind} names no patient — fill in its subject"
                 self.skipped.add(file, place.line, reason)
@@ -293,7 +298,7 @@ class ResourceIndex:
         elif key is not None and not self._is_newest(slot, key, resource, member.history):
             return
         # Whether its content holds, and what it replaces.
-        if kind in READ:
+        if is_read:
             if head.status is Status.RETRACTED:
                 self._drop(slot, f"{kind} {head.words}")
             elif kind in _DOCUMENTS:
@@ -334,6 +339,8 @@ class ResourceIndex:
             _enter_once(self._urls, url, key)
         if kind in _DOCUMENTS:
             return
+        if kind == "Questionnaire" and resource.get("url"):
+            _enter_once(self._canonical, clean(resource["url"]), key)
         if kind == "Patient":
             for one in scope.chain():
                 one.has_patient = one.has_patient or not (
@@ -343,10 +350,11 @@ class ResourceIndex:
             authorities = self._loose.setdefault(number, [])
             if key[0] not in authorities:
                 authorities.append(key[0])
-        if kind == "Medication":
-            self._names[key] = concept(resource.get("code"))[1]
+        if kind in ("Medication", "Substance"):
+            base = key[0] if key[0].startswith("http") else ""
+            self._names[key] = partial(medicine, resource, partial(self.display, scope, base))
         elif kind == "Practitioner":
-            self._names[key] = _name(resource)[1]
+            self._names[key] = partial(_full_name, resource)
 
     def _owner(self, scope: Scope, base: str, link: str) -> int:
         stated = (self._scope_numbers[scope.authority], base, link)
@@ -697,19 +705,22 @@ class ResourceIndex:
 
     def display(self, scope: Scope, base: str, link: str) -> str:
         """The text of the Medication or Practitioner that a reference names, or ""."""
-        for kind in ("Medication", "Practitioner"):
+        for kind in ("Medication", "Substance", "Practitioner"):
             key = self.resolve(scope, base, link, kind)
             if key is not None and key in self._names:
-                return self._names[key]
+                return self._names[key]()
         return ""
 
-    def binary(self, scope: Scope, base: str, link: str) -> Resource | None:
-        """The Binary that an attachment's URL names."""
-        key = self.resolve(scope, base, link, "Binary")
-        slot = None if key is None else self._known.get(key[0], {}).get(key[1])
-        if slot is None or slot in self._dropped:
-            return None
-        return self.files.reading()(self.place(slot))
+    def target(self, scope: Scope, base: str, link: str) -> Resource | None:
+        """The Binary that an attachment's URL names, or the Questionnaire of a response's."""
+        for kind in ("Binary", "Questionnaire"):
+            key = self._canonical.get(link.partition("|")[0]) or self.resolve(
+                scope, base, link, kind
+            )
+            slot = None if key is None else self._known.get(key[0], {}).get(key[1])
+            if slot is not None and slot not in self._dropped:
+                return self.files.reading()(self.place(slot))
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -786,6 +797,10 @@ def _identifiers(kind: str, resource: Resource) -> Iterator[str]:
             yield f"{kind}?identifier=|{value}"
             if system:
                 yield f"{kind}?identifier={system}|{value}"
+
+
+def _full_name(resource: Resource) -> str:
+    return _name(resource)[1]
 
 
 _PAST = frozenset(("old", "maiden", "temp", "nickname", "anonymous"))

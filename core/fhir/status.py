@@ -6,13 +6,24 @@ perform" makes an order a ban. A resource with one that is unknown must not be r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
 from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
-from midchart.core.fhir.values import Resource, clean, codes
+from midchart.core.fhir.values import (
+    ABSENT,
+    Resource,
+    clean,
+    codes,
+    ending_of,
+    extension_value,
+    extensions,
+    objects,
+)
 
 FIELDS = (
     *("status", "docStatus", "intent", "lifecycleStatus", "verificationStatus", "actuality"),
@@ -37,11 +48,14 @@ _PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
 """Types that are plans by nature: the intents plan and order say nothing of them."""
 
 
-def status_of(resource: Resource) -> tuple[Status, str]:
+def status_of(resource: Resource, more: Sequence[str] = ()) -> tuple[Status, str]:
     """Whether a resource holds, is planned, negated or retracted, and in which words.
 
-    A current one may have been changed after it was final, which is stated too.
+    ``more``: codes that its extensions state (:func:`extension_codes`). A current one may have been
+    changed after it was final, which is stated too.
     """
+    if more:
+        return max(classify(more), status_of(resource), key=lambda one: one[0].strength)
     kind = resource.get("resourceType")
     is_plan = isinstance(kind, str) and kind in _PLANS
     if not isinstance(resource, JsonObject):
@@ -87,6 +101,38 @@ def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
             yield from codes(value)
 
 
+_SAYS_STATUS = re.compile(
+    r"certain|sicherheit|verification|probab|suspic|presen|absen|polarity|negat|refut|rule|exclu"
+    r"|notdone|donot|notperformed|notgiven",
+    re.IGNORECASE,
+)
+"""Names of extensions that say whether what they extend holds."""
+_GERMAN_CERTAINTY = {"a": "excluded", "v": "suspected", "z": "status-post", "g": "confirmed"}
+"""Codes of "Diagnosesicherheit" (KBV): ausgeschlossen, Verdacht auf, Zustand nach, gesichert."""
+
+
+def extension_codes(resource: Resource) -> Iterator[str]:
+    """Codes of the status of a resource that extensions anywhere in it state."""
+    for _, one in extensions("", resource):
+        if ending_of(one) != ABSENT and _SAYS_STATUS.search(ending_of(one)):
+            yield from _stated_by(one)
+
+
+def _stated_by(extension: Resource) -> Iterator[str]:
+    value = extension_value(extension)
+    if value is True:
+        yield "negated"
+    for text in codes(value):
+        yield _GERMAN_CERTAINTY.get(text.lower(), text)
+
+
+def _is_known(extension: Resource) -> bool:
+    """Whether it is known what an extension means for the status of what it modifies."""
+    says = _SAYS_STATUS.search(ending_of(extension)) is not None
+    value = extension_value(extension)
+    return says and (isinstance(value, bool) or classify(_stated_by(extension))[1] != "")
+
+
 def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     """The reason why a resource must not be read, or "".
 
@@ -94,12 +140,18 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     """
     if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
-    if resource.get("modifierExtension") or (anywhere and _extended(dict(resource))):
+    stated = resource.get("modifierExtension")
+    modifiers = chain(objects(stated), _modifiers(dict(resource)) if anywhere else ())
+    if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list)):
         return "has a modifier extension, which may change its meaning"
     return ""
 
 
-def _extended(value: Any) -> bool:
+def _modifiers(value: Any) -> Iterator[Resource]:
     if isinstance(value, dict):
-        return bool(value.get("modifierExtension")) or any(map(_extended, value.values()))
-    return isinstance(value, list) and any(map(_extended, value))
+        yield from objects(value.get("modifierExtension"))
+        for one in value.values():
+            yield from _modifiers(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _modifiers(one)

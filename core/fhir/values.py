@@ -8,7 +8,7 @@ in local time.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -32,6 +32,7 @@ _VOCABULARIES = {
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PARTIAL_DATE = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
+_WORD = re.compile(r"\w+")
 _WORD_CODE = re.compile(r"[A-Za-z][A-Za-z -]*\Z")
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CHOICE = re.compile(
@@ -39,6 +40,9 @@ _CHOICE = re.compile(
 )
 _DEEPEST = 6
 """Levels of nested elements of one field that are put into words."""
+_DEEPEST_EXTENDED = 40
+"""Levels of elements whose extensions are looked at."""
+_WORD_MARKS = re.compile(r"[-_]+")
 _NO_TEXT = frozenset(("id", "extension", "modifierExtension", "identifier", "resourceType"))
 """Parts of an element that name it or refer to others, and say nothing of the patient."""
 _PLAIN_PARTS = frozenset(("code", "summary", "detail", "description", "text", "item", "concept"))
@@ -115,8 +119,8 @@ def concept(value: Any) -> tuple[str, str]:
     """Code (``VOCABULARY/code``) and text of a CodeableConcept, a Coding or a code; the first one
     of several.
 
-    The text is that of the concept, else the first display of its codings, else the code, with its
-    vocabulary unless it is a word ("active").
+    The text is that of the concept with the displays of its codings that say more (a brand's name,
+    a generic name), else the code, with its vocabulary unless it is a word ("active").
     """
     value = next(iter(items(value)), None)
     if not isinstance(value, dict):
@@ -125,13 +129,23 @@ def concept(value: Any) -> tuple[str, str]:
         return concept(value["concept"])
     codings = list(objects(value.get("coding"))) or [value]
     code = next(filter(None, map(_coded, codings)), "")
-    text = clean(value.get("text")) or next(
-        filter(None, (clean(coding.get("display")) for coding in codings)), ""
-    )
+    text = _distinct((clean(value.get("text")), *(clean(one.get("display")) for one in codings)))
     if not text and code:
         bare = clean(next(c for c in codings if clean(c.get("code"))).get("code"))
         text = bare if _WORD_CODE.match(bare) else code
     return code, text
+
+
+def _distinct(texts: Iterable[str]) -> str:
+    """The first text, and in brackets the others that have a word more than those before."""
+    said: list[str] = []
+    words: set[str] = set()
+    for text in texts:
+        of_text = set(_WORD.findall(text.casefold()))
+        if text and not (said and of_text <= words):
+            said.append(text)
+            words |= of_text
+    return f"{said[0]} ({'; '.join(said[1:])})" if len(said) > 1 else "".join(said)
 
 
 def codes(value: Any) -> Iterator[str]:
@@ -180,7 +194,7 @@ def shown(value: Any, depth: int = 0) -> str:
         return f"{shown(value['numerator'])} / {shown(value.get('denominator'))}"
     if "start" in value or "end" in value:
         return f"{shown(value.get('start'))} to {shown(value.get('end'))}"
-    if isinstance(value.get("value"), int | float | str):
+    if isinstance(value.get("value"), int | float | str) or "_value" in value:
         return " ".join(filter(None, quantity(value)))
     if isinstance(value.get("data"), str):  # SampledData, Attachment
         return "" if "contentType" in value else clean(value["data"])
@@ -217,9 +231,12 @@ def _range(value: Resource, depth: int) -> str:
 
 
 def quantity(value: Resource) -> tuple[str, str]:
-    """Value (with its comparator) and unit of a Quantity."""
+    """Value (with its comparator) and unit of a Quantity; "no value" where it has only a unit."""
     number = clean(value.get("comparator")) + clean(value.get("value"))
-    return number, clean(value.get("unit")) or clean(value.get("code"))
+    unit = clean(value.get("unit")) or clean(value.get("code"))
+    if number or not (unit or "_value" in value):
+        return number, unit
+    return next(extension_texts("value", value.get("_value")), "no value"), ""
 
 
 def annotation(note: Any) -> str:
@@ -298,3 +315,82 @@ def dosage(dose: Any) -> str:
     parts = (structured, *limits, *advice)
     added = [part for part in parts if part and part not in text]
     return ", ".join(dict.fromkeys(filter(None, (text, *added))))
+
+
+def medicine(resource: Resource, named_by: Callable[[str], str] = lambda link: "") -> str:
+    """The name of a Medication or Substance with its form and ingredients, or these alone.
+
+    ``named_by``: a reference → the name of the medicine or substance that it names.
+    """
+    named = concept(resource.get("code"))[1]
+    ingredients: list[str] = []
+    for one in objects(resource.get("ingredient")):
+        item = next((v for name, v in one.items() if name.startswith(("item", "substance"))), None)
+        text = concept(item)[1] or named_by(reference(first_object(item).get("reference") or item))
+        strength = shown(one.get("strength") or one.get("quantity"))
+        ingredients.append(f"{text} {strength}".strip())
+    form = shown(resource.get("form") or resource.get("doseForm"))
+    more = [part for part in (form, *ingredients) if part and part.lower() not in named.lower()]
+    if not named and ingredients:
+        named, more = " + ".join(filter(None, ingredients)), [form] * bool(form)
+    return f"{named} ({', '.join(more)})" if more else named
+
+
+# Extensions: what a profile adds to any element (HL7 FHIR R4, 2.5).
+
+ABSENT = "data-absent-reason"
+_UNSAID = frozenset((
+    *("ordinalValue", "itemWeight", "narrativeLink", "originalText", "geolocation", "timezone"),
+    *("instance-name", "instance-description", "rendered-value", "questionnaire-displayCategory"),
+    *("workflow-episodeOfCare", "data-absent-reason-text", "resource-lastReviewDate"),
+))  # fmt: skip
+"""Extensions, by the end of their URL, that say nothing of a patient."""
+
+
+def ending_of(extension: Resource) -> str:
+    """The last part of the URL of an extension, which names it."""
+    return re.split(r"[/:#]", clean(extension.get("url")).rstrip("/"))[-1]
+
+
+def extension_value(extension: Resource) -> Any:
+    """The value of an extension; None where it has none."""
+    stated = (v for name, v in extension.items() if name.startswith("value"))
+    return next(stated, None)
+
+
+def extensions(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Resource]]:
+    """Every extension in an element and below, with the name of the element that it extends; those
+    of contained resources left out."""
+    if isinstance(value, list):
+        for one in value:
+            yield from extensions(name, one, depth)
+    elif isinstance(value, dict) and depth < _DEEPEST_EXTENDED:
+        for inside, part in value.items():
+            if inside in ("extension", "modifierExtension"):
+                yield from ((name, one) for one in objects(part))
+            elif inside != "contained":
+                element = inside if inside == "_value" else inside.lstrip("_")
+                yield from extensions(element, part, depth + 1)
+
+
+def extension_texts(name: str, value: Any) -> Iterator[str]:
+    """What the extensions of an element and below say: that a value is absent and why, or their
+    name and value."""
+    for extended, one in extensions(name, value):
+        text = _extension_text(one)
+        if ending_of(one) == ABSENT and extended == "_value":
+            continue  # :func:`quantity` says so in its place
+        if ending_of(one) == ABSENT:
+            what = f"{label(extended) or 'value'}{' date' * extended.endswith('DateTime')}"
+            yield f"no {what}, {text or 'reason not stated'}"
+        elif text and ending_of(one) not in _UNSAID:
+            yield f"{_WORD_MARKS.sub(' ', label(ending_of(one)))}: {text}"
+
+
+def _extension_text(extension: Resource, depth: int = 0) -> str:
+    inner = [
+        f"{_WORD_MARKS.sub(' ', label(ending_of(one)))} {text}".strip()
+        for one in (objects(extension.get("extension")) if depth < _DEEPEST else ())
+        if (text := _extension_text(one, depth + 1))
+    ]
+    return ", ".join(filter(None, (shown(extension_value(extension)), *inner)))

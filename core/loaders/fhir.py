@@ -108,7 +108,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
         if reader is None:
             context = index.context(owner)
             reader = readers[owner] = ResourceReader(
-                partial(index.display, *context), partial(index.binary, *context)
+                partial(index.display, *context), partial(index.target, *context)
             )
         try:
             entries = reader.entries(resource, place.line if file.by_line else None)
