@@ -56,7 +56,13 @@ from midchart.core.runs.schemas import (
 )
 from midchart.core.runs.semantic import ABOUT, score_semantic
 from midchart.core.stats.intervals import cluster_totals, clustered_intervals, ratio
-from midchart.core.stats.paired import paired_floor, reported_interval, share_floor, share_interval
+from midchart.core.stats.paired import (
+    correlation_of,
+    paired_floor,
+    reported_interval,
+    share_floor,
+    share_interval,
+)
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text.prompt import limited, limits
 from midchart.core.types import Cohort, Instruction, Selection
@@ -118,7 +124,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     those of them whose hit was lost by that; ``cut_at_least`` and ``cut_at_most`` are the lengths
     of the shortest and the longest of the cut prompts, in tokens.
     """
-    # Rows by arm, criterion and band.
+    # Rows by arm, criterion and band; how alike a patient's questions are, pooled over arms.
     criteria = (*facts.prompts, *facts.criteria)
     groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
     for row in facts.rows:
@@ -126,6 +132,15 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
             if row[criterion.column] is not None:
                 for band in bands_of(row):
                     groups[row["label"], c, band].append(row)
+
+    alike = {
+        column: correlation_of(
+            ([bool(row[column]) for row in rows], [row["record"] for row in rows])
+            for rows in (groups[entry.label, c, "overall"] for entry in plan.arms)
+        )
+        for c, criterion in enumerate(criteria)
+        for column in (criterion.column, f"{criterion.column}_picked")
+    }
     table: Table = []
     for entry, (c, criterion), band in product(plan.arms, enumerate(criteria), ALL_BANDS):
         rows = groups[entry.label, c, band]
@@ -138,6 +153,10 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
         prompted = bool(criterion.selected)
         cut = [row[f"{column}_tokens"] for row in rows if prompted and row[f"{column}_cut"]]
         lost = sum(bool(row[criterion.selected]) and not row[column] for row in rows if prompted)
+        kept_ends, picked_ends = (
+            share_interval(of, records, correlation=alike[name])
+            for of, name in ((hits, column), (picked, f"{column}_picked"))
+        )
         # Semantic hits have no chance.
         chance, picked_chance = (_mean(row.get(f"{column}_{of}") for row in rows) for of in CHANCES)
         any_piece = criterion.any_piece
@@ -151,7 +170,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                 "hits": sum(hits),
                 "recall": drawn.pop("share"),
                 "patients": len(set(records)),
-                **ends("patient_", share_interval(hits, records)),
+                **ends("patient_", kept_ends),
                 **drawn,
                 "chance": chance,
                 "any_piece": _mean(row[any_piece] for row in rows) if any_piece else None,
@@ -163,7 +182,7 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
                 ),
                 "picked_hits": sum(picked),
                 "picked_recall": sum(picked) / n if n else None,
-                **ends("picked_", share_interval(picked, records)),
+                **ends("picked_", picked_ends),
                 "picked_chance": picked_chance,
                 "unmatched": _mean(row["unmatched"] for row in rows),
                 "kept_but_cut": lost if prompted else None,

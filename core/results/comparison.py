@@ -1,8 +1,8 @@
 """Paired comparisons of arms and readers within a run, and of runs.
 
 A difference has McNemar's exact p with Holm's adjustment in its family, Newcombe's interval
-(questions independent), a patient-level bootstrap interval, and bounds over all outcomes that the
-unscored answers could have had.
+(questions independent) and the one by patient, both simultaneous over the family, and bounds over
+all outcomes that the unscored answers could have had.
 """
 
 from __future__ import annotations
@@ -22,21 +22,19 @@ from midchart.core.errors import InputError, UnknownName
 from midchart.core.results.primary import with_primary
 from midchart.core.results.report import changed_rows, counted_store, part_of, withdraw
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import entry_columns, facts, generator
+from midchart.core.results.tables import entry_columns, facts
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
-from midchart.core.stats.intervals import cluster_totals, ratio
 from midchart.core.stats.paired import (
     benjamini_hochberg,
     cochran_q,
     holm_adjust,
     mcnemar_exact,
     newcombe_paired,
-    paired_floor,
-    reported_interval,
+    simultaneous,
     smallest_difference,
 )
 from midchart.core.storage.rows import Ask, literal
@@ -54,45 +52,58 @@ DIFFERENCE = (
 )  # fmt: skip
 
 
-def difference(
-    cells: Floats, draws: Floats, pairs: int, bounds: tuple[int, int, int, int]
-) -> dict[str, Any]:
-    """Columns of a paired difference of shares, the first minus the second.
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The pairs of one comparison, the first minus the second.
 
     ``cells`` [patients, 4]: scored pairs of each patient (at least one in all) that both, only the
-    first, only the second or neither got right; ``draws`` [resamples]: the difference on resampled
-    patients; ``pairs``: their number with unscored ones; ``bounds``: the four counts of
-    :data:`BOUNDS`. ``p_bound`` is McNemar's p of the bound on the other side of the difference,
-    and 1 where that bound is 0 or of the other sign.
+    first, only the second or neither got right; ``pairs``: their number with unscored ones;
+    ``bounds``: the four counts of :data:`BOUNDS`. ``same``: every pair is of the same words
+    with the same verdict, so the difference is 0 whoever is asked.
     """
-    counts = [int(total) for total in cells.sum(axis=0)]
-    interval = newcombe_paired(*counts)
-    ends = reported_interval(draws, len(cells), paired_floor(cells))
-    low, high = (bounds[0] - bounds[1]) / pairs, (bounds[2] - bounds[3]) / pairs
-    gain = counts[1] > counts[2]
-    against = bounds[:2] if gain else bounds[2:]
-    holds = low > 0 if gain else high < 0
-    values = (
-        interval.estimate, interval.low, interval.high, *(ends or (None, None)), low, high,
-        mcnemar_exact(counts[1], counts[2]), mcnemar_exact(*against) if holds else 1.0,
-    )  # fmt: skip
-    columns: dict[str, Any] = dict(zip(DIFFERENCE, values, strict=True))
-    return columns | {"n": sum(counts), "unscored": pairs - sum(counts)}
+
+    cells: Floats
+    pairs: int
+    bounds: tuple[int, int, int, int]
+    same: bool = False
+
+
+def family_differences(family: Sequence[Pairing]) -> list[dict[str, Any]]:
+    """Columns of the differences of a family of comparisons, whose intervals hold at once
+    (:func:`midchart.core.stats.paired.simultaneous`); those of the same words have none.
+
+    ``p_bound`` is McNemar's p of the bound on the other side of the difference, and 1 where that
+    bound is 0 or of the other sign.
+    """
+    tested = [one for one in family if not one.same]
+    by_patient = iter(simultaneous([one.cells for one in tested]))
+    level = 1 - ALPHA / max(len(tested), 1)
+    rows: list[dict[str, Any]] = []
+    for one in family:
+        counts = [int(total) for total in one.cells.sum(axis=0)]
+        bounds, pairs, n = one.bounds, one.pairs, sum(counts)
+        low, high = (bounds[0] - bounds[1]) / pairs, (bounds[2] - bounds[3]) / pairs
+        gain = counts[1] > counts[2]
+        against = bounds[:2] if gain else bounds[2:]
+        holds = low > 0 if gain else high < 0
+        plain = None if one.same else newcombe_paired(*counts, level)
+        ends = None if one.same else next(by_patient)
+        values = (
+            (counts[1] - counts[2]) / n, *((plain.low, plain.high) if plain else (None, None)),
+            *(ends or (None, None)), low, high,
+            mcnemar_exact(counts[1], counts[2]), mcnemar_exact(*against) if holds else 1.0,
+        )  # fmt: skip
+        columns: dict[str, Any] = dict(zip(DIFFERENCE, values, strict=True))
+        rows.append(columns | {"n": n, "unscored": pairs - n, "same": one.same})
+    return rows
 
 
 def no_pair(unscored: int = 0) -> dict[str, Any]:
-    """The columns of :func:`difference` without a scored pair."""
-    return {**dict.fromkeys(DIFFERENCE), "n": 0, "unscored": unscored}
+    """The columns of :func:`family_differences` without a scored pair."""
+    return {**dict.fromkeys(DIFFERENCE), "n": 0, "unscored": unscored, "same": False}
 
 
-def resampled(totals: Floats, plan: Plan, *name: object) -> Floats:
-    """Differences on resampled patients [resamples, m]: ``totals`` [patients, 2 m] holds pairs won
-    less pairs lost and pairs of each of m comparisons; all share the draws of patients."""
-    drawn = cluster_totals(totals, plan.protocol.resamples, generator(plan, *name))
-    return ratio(drawn[:, ::2], drawn[:, 1::2])
-
-
-def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
+def _pairs(ask: Ask, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
     """Columns of each comparison by (label, reader, judge).
 
     ``baseline`` and ``others`` are SQL conditions on ``judged``; ``same``: the columns that make
@@ -102,9 +113,11 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
     rows = ask(
         f"""
         WITH base AS (
-            SELECT {using}, correct AS base FROM judged WHERE {baseline} AND NOT unjudgeable
+            SELECT {using}, correct AS base, card AS base_card
+            FROM judged WHERE {baseline} AND NOT unjudgeable
         ), pairs AS (
             SELECT label, reader, judge, patient,
+                bool_and(card = base_card AND correct IS NOT DISTINCT FROM base) AS same,
                 count(*) FILTER (correct AND base) AS both_right,
                 count(*) FILTER (correct AND NOT base) AS only_this,
                 count(*) FILTER (base AND NOT correct) AS only_baseline,
@@ -120,41 +133,40 @@ def _pairs(ask: Ask, plan: Plan, baseline: str, others: str, same: Sequence[str]
         )
         SELECT label, reader, judge,
             {", ".join(f"sum({name})::BIGINT AS {name}" for name in ("all_pairs", *BOUNDS))},
-            list(patient ORDER BY patient) FILTER (n > 0) AS patients,
+            bool_and(same) AS same,
             list([both_right, only_this, only_baseline, n - both_right - only_this - only_baseline]
                 ORDER BY patient) FILTER (n > 0) AS cells
         FROM pairs GROUP BY ALL HAVING sum(n) > 0 ORDER BY label, reader, judge
         """
     )
-    if not rows:
-        return {}
-    everyone = sorted({patient for row in rows for patient in row["patients"]})
-    totals = np.zeros((len(everyone), 2 * len(rows)))
-    tables = [np.array(row["cells"], dtype=np.float64) for row in rows]
-    for i, (row, cells) in enumerate(zip(rows, tables, strict=True)):
-        at = np.searchsorted(everyone, row["patients"])
-        totals[at, 2 * i] = cells[:, 1] - cells[:, 2]
-        totals[at, 2 * i + 1] = cells.sum(axis=1)
-    draws = resampled(totals, plan, "paired", baseline)
+    families: dict[Key, dict[Key, Pairing]] = defaultdict(dict)
+    for row in rows:
+        cells = np.array(row["cells"], dtype=np.float64)
+        bounds = row["low_this"], row["low_base"], row["high_this"], row["high_base"]
+        one = Pairing(cells, row["all_pairs"], bounds, bool(row["same"]))
+        families[row["reader"], row["judge"]][row["label"], row["reader"], row["judge"]] = one
     return {
-        (row["label"], row["reader"], row["judge"]): {
-            "only_this": int(cells[:, 1].sum()),
-            "only_baseline": int(cells[:, 2].sum()),
-            **difference(
-                cells, draws[:, i], row["all_pairs"],
-                (row["low_this"], row["low_base"], row["high_this"], row["high_base"]),
-            ),
+        key: {
+            "only_this": int(one.cells[:, 1].sum()),
+            "only_baseline": int(one.cells[:, 2].sum()),
+            **columns,
         }
-        for i, (row, cells) in enumerate(zip(rows, tables, strict=True))
-    }  # fmt: skip
+        for family in families.values()
+        for (key, one), columns in zip(
+            family.items(), family_differences([*family.values()]), strict=True
+        )
+    }
 
 
 def conclusion(row: Mapping[str, Any]) -> str | None:
-    """What a comparison shows at .05 after Holm: "better", "worse", "no difference shown", or "not
-    claimed: …" where the interval by patient includes 0 (McNemar's test takes items of a patient as
-    independent) or the unscored answers could reverse it; None without a pair."""
+    """What a comparison shows at .05 after Holm: "better", "worse", "no difference shown",
+    "the same answers", or "not claimed: …" where the interval by patient includes 0 (McNemar's test
+    takes items of a patient as independent) or the unscored answers could reverse it; None without
+    a pair."""
     if row["p_holm"] is None:
         return None
+    if row.get("same"):
+        return "the same answers"
     if row["p_holm"] > ALPHA:
         return "no difference shown"
     if row["patient_low"] is not None and row["patient_low"] <= 0 <= row["patient_high"]:
@@ -240,7 +252,7 @@ def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
     if baseline not in labels:
         raise UnknownName("arm of the run", baseline, labels)
     base = f"label = {literal(baseline)}"
-    differences = _pairs(ask, plan, base, f"NOT ({base})", ("reader", "judge"))
+    differences = _pairs(ask, base, f"NOT ({base})", ("reader", "judge"))
     arms = [entry for entry in plan.arms if entry.label != baseline]
     return _families(plan, baseline, differences, plan.readers, arms)
 
@@ -254,7 +266,7 @@ def readers(ask: Ask, plan: Plan) -> Table:
     if not others:
         return []
     base = f"reader = {literal(first)}"
-    differences = _pairs(ask, plan, base, f"NOT ({base})", ("label", "judge"))
+    differences = _pairs(ask, base, f"NOT ({base})", ("label", "judge"))
     return _families(plan, first, differences, others, plan.arms)
 
 
@@ -559,18 +571,20 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     difference (the run minus the baseline) with its intervals, bounds, p values and verdict."""
     rows: list[Row] = []
     measure = _measure(base, run)
+    families: dict[str, list[tuple[Row, Pairing | None]]] = defaultdict(list)
     for base_cell, run_cell, common in _run_pairs(base, run):
         first, second = base.cells[measure][base_cell], run.cells[measure][run_cell]
-        row = {
-            **_names(run, base_cell, run_cell, measure),
-            **_difference(base, [(*first[i], second[i][1]) for i in common], base_cell),
-        }
+        named = _names(run, base_cell, run_cell, measure)
+        counts, pairing = _paired([(*first[i], second[i][1]) for i in common])
+        row = named | counts
         rows.append(row)
-    families: dict[str, list[Row]] = defaultdict(list)
-    for row in rows:
-        families[row["judge"]].append(row)
+        families[row["judge"]].append((row, pairing))
     for family in families.values():
-        adjust(family)
+        known = [(row, pairing) for row, pairing in family if pairing is not None]
+        computed = family_differences([pairing for _, pairing in known])
+        for (row, _), columns in zip(known, computed, strict=True):
+            row |= columns
+        adjust([row for row, _ in family])
     if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
         withdraw({"results": rows})
     return rows
@@ -583,29 +597,28 @@ def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
     return {"run": run.folder.id, **named, "measure": measure}
 
 
-def _difference(base: Outcomes, pairs: Pairs, cell: Cell) -> Row:
-    """Counts, shares, difference, intervals and bounds of pairs."""
+def _paired(pairs: Pairs) -> tuple[Row, Pairing | None]:
+    """Counts and shares of pairs, and what their difference is made of; None without a scored
+    pair, of which the row then has the columns."""
     scored = [(record, a, b) for record, a, b in pairs if a is not None and b is not None]
     records = sorted({record for record, _, _ in scored})
     row: Row = {"patients": len(records), "only_run": 0, "only_baseline": 0}
     if not scored:
         shares = dict.fromkeys(("baseline_share", "run_share"))
-        return row | shares | no_pair(len(pairs))
+        return row | shares | no_pair(len(pairs)), None
     place = {record: i for i, record in enumerate(records)}
     cells = np.zeros((len(records), 4))
     for record, a, b in scored:
         cells[place[record], 2 * (not b) + (not a)] += 1
-    totals = np.stack([cells[:, 1] - cells[:, 2], cells.sum(axis=1)], axis=1)
     both, only_run, only_base, _ = (int(total) for total in cells.sum(axis=0))
     bounds = (*_unscored(pairs, False), *_unscored(pairs, True))
-    draws = resampled(totals, base.plan, "runs", *cell)[:, 0]
-    return row | {
+    shares = {
         "baseline_share": (both + only_base) / len(scored),
         "run_share": (both + only_run) / len(scored),
         "only_run": only_run,
         "only_baseline": only_base,
-        **difference(cells, draws, len(pairs), bounds),
     }
+    return row | shares, Pairing(cells, len(pairs), bounds)
 
 
 def _unscored(pairs: Pairs, favoured: bool) -> tuple[int, int]:

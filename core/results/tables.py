@@ -27,9 +27,11 @@ from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION
 from midchart.core.stats.intervals import (
+    ClusterSums,
     Interval,
     bootstrap_proportion,
     clustered_wilson,
+    pooled_correlation,
     wilson_interval,
 )
 from midchart.core.stats.paired import reported_interval, widened
@@ -422,8 +424,9 @@ _OUTCOMES = """
     count(*) FILTER (ended IN ('length', 'empty')) AS cut_off,
     count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (unjudgeable) AS unjudgeable
 """
+SUMS = ("patients", "squares", "cross", "sizes")
 SUMMED = ("n", "correct", "refusals", "unparsed", "cut_off", "failed", "unjudgeable")
-NOTHING: Counts = dict.fromkeys((*SUMMED, "patients", "squares", "cross", "sizes"), 0)
+NOTHING: Counts = dict.fromkeys((*SUMMED, *SUMS, "correlation"), 0)
 
 
 def tally(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
@@ -444,7 +447,8 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     """:func:`tally` with what a clustered interval needs of the patients.
 
     ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
-    c·n and n², for patients' numbers right c and judged n (:mod:`midchart.core.stats.intervals`).
+    c·n and n², for patients' numbers right c and judged n; ``correlation`` of a patient's answers,
+    pooled over the arms and strata of a reader and judge (:mod:`midchart.core.stats.intervals`).
     """
     return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
@@ -456,16 +460,20 @@ def share_ends(
 
     All three are SQL; a cell with fewer than 5 patients has None.
     """
+    return {cell: by_patient(count) for cell, count in shares_of(ask, of, where, stratum).items()}
+
+
+def shares_of(ask: Ask, of: str, where: str, stratum: str = "''") -> dict[Cell, Counts]:
+    """The counts of :func:`share_ends`: ``correct`` those that are ``of``, of ``n``."""
     counts = f"count(*) FILTER ({of}) AS correct, count(*) AS n"
-    cells = _clustered(ask, counts, ("n", "correct"), where, stratum)
-    return {cell: _by_patient(count) for cell, count in cells.items()}
+    return _clustered(ask, counts, ("n", "correct"), where, stratum)
 
 
 def _clustered(
     ask: Ask, counts: str, names: Sequence[str], where: str, stratum: str
 ) -> dict[Cell, Counts]:
     """Sums over patients of ``counts`` (SQL, of columns ``names``) by cell."""
-    return _by_cell(
+    cells = _by_cell(
         ask(
             f"""
             WITH patient_cells AS (
@@ -480,11 +488,25 @@ def _clustered(
             """
         )
     )
+    families: dict[tuple[str, str], list[ClusterSums]] = defaultdict(list)
+    for (_, reader, judge, _), count in cells.items():
+        if count["n"]:
+            share = count["correct"] / count["n"]
+            families[reader, judge].append(ClusterSums(*_sums(count), share * (1 - share)))
+    pooled = {family: pooled_correlation(samples) for family, samples in families.items()}
+    return {
+        cell: {**count, "correlation": pooled.get(cell[1:3], 1.0)} for cell, count in cells.items()
+    }
 
 
-def _by_patient(count: Counts) -> tuple[float, float] | None:
-    sums = (count[name] for name in ("correct", "n", "patients", "squares", "cross", "sizes"))
-    return reported_interval(None, count["patients"], clustered_wilson(*sums))
+def _sums(count: Counts) -> tuple[Any, ...]:
+    return tuple(count[name] for name in ("correct", "n", *SUMS))
+
+
+def by_patient(count: Counts) -> tuple[float, float] | None:
+    """The interval by patient of a share, null for fewer than 5 patients."""
+    interval = clustered_wilson(*_sums(count), correlation=count["correlation"])
+    return reported_interval(None, count["patients"], interval)
 
 
 def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
@@ -499,8 +521,8 @@ def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals; null where nothing was judged.
 
     ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers, null for fewer than 5 patients. ``bound_low`` and ``bound_high``: the accuracy were all
-    unparsed and failed ones wrong, or all right.
+    answers by the pooled correlation, null for fewer than 5 patients. ``bound_low`` and
+    ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right.
     """
     n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
     row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
@@ -511,7 +533,7 @@ def share(count: Counts) -> dict[str, Any]:
     if n == 0:
         return row | {"accuracy": None} | ends("wilson_", None) | ends("patient_", None)
     plain = wilson_interval(correct, n)
-    intervals = ends("wilson_", plain) | ends("patient_", _by_patient(count))
+    intervals = ends("wilson_", plain) | ends("patient_", by_patient(count))
     return row | {"accuracy": plain.estimate} | intervals
 
 

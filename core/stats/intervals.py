@@ -8,10 +8,11 @@ Experiment 1) and of any statistic of totals, and Wilson's interval at the effec
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -277,13 +278,15 @@ def clustered_wilson(
     cross: float,
     sizes: float,
     level: float = 0.95,
+    correlation: float | None = None,
 ) -> Interval:
     """Wilson interval of a share whose rows come in clusters, through the effective sample size.
 
     Of each cluster's number right c and rows n (their sums are ``correct`` and ``n``), the sums
     over clusters of c² (``squares``), c·n (``cross``) and n² (``sizes``) give the effective size
-    (:func:`effective_size`). One cluster gives [0, 1]. Raises ValueError unless the sums can be
-    those of clusters.
+    (:func:`effective_size`); with a pooled ``correlation`` (:func:`pooled_correlation`) the sizes
+    alone do (:func:`size_at`), and of the same clusters more rows right give a higher interval. One
+    cluster gives [0, 1]. Raises ValueError unless the sums can be those of clusters.
     Source: Korn and Graubard, Surv Methodol 24 (1998) 193–201 (effective size); Dean and Pagano,
     J Surv Stat Methodol 3 (2015) 484–503 (with Wilson).
     """
@@ -294,9 +297,59 @@ def clustered_wilson(
     share = min(1.0, correct / n)
     if clusters == 1:
         return Interval(share, 0.0, 1.0, level)
-    independent = share * (1 - share)
-    size = effective_size(share, independent, n, clusters, squares, cross, sizes, level)
+    if correlation is None:
+        independent = share * (1 - share)
+        size = effective_size(share, independent, n, clusters, squares, cross, sizes, level)
+    else:
+        size = size_at(correlation, n, clusters, sizes, level)
     return wilson_of_share(share, size, level)
+
+
+class ClusterSums(NamedTuple):
+    """Sums over clusters of their totals c and rows n: of c, n and 1, of c², c·n and n², and the
+    variance of a single row."""
+
+    total: float
+    n: float
+    clusters: int
+    squares: float
+    cross: float
+    sizes: float
+    variance: float
+
+
+def pooled_correlation(samples: Iterable[ClusterSums]) -> float:
+    """Intraclass correlation of rows in clusters, in [0, 1], pooled over samples of the same
+    clusters, such as the arms of a run.
+
+    A cluster's total has the variance v (n + ρ (n² − n)) around n times the mean of its sample; the
+    squares are added up over clusters and samples, and solved for ρ. Where no row differs from its
+    sample, nothing says that rows of a cluster are not alike: ρ is 1. Source: Rao and Scott,
+    Biometrics 48 (1992) 577–585 (pooled design effects); Kish, Survey Sampling (1965), section 5.4.
+    """
+    above = pairs = varied = 0.0
+    for one in samples:
+        if one.clusters < 2 or not one.n > 0:
+            continue
+        mean = one.total / one.n
+        square = one.squares - 2 * mean * one.cross + mean * mean * one.sizes
+        above += max(0.0, square) * one.clusters / (one.clusters - 1) - one.n * one.variance
+        pairs += one.variance * (one.sizes - one.n)
+        varied += one.variance
+    if pairs > 1e-12:
+        return min(1.0, max(0.0, above / pairs))
+    return 0.0 if varied > 1e-12 else 1.0
+
+
+def size_at(correlation: float, n: float, clusters: int, sizes: float, level: float) -> float:
+    """Effective number of ``n`` rows in two clusters or more at an intraclass correlation: n
+    divided by Kish's design effect, and by the excess of Student's t over the normal.
+
+    Raises ValueError for fewer clusters or no row.
+    """
+    if clusters < 2 or not n > 0:
+        raise ValueError(f"an effective size takes two clusters with rows, not {clusters} with {n}")
+    return n / (1.0 + correlation * (sizes / n - 1.0)) * t_shrinkage(clusters, level)
 
 
 def effective_size(

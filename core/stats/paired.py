@@ -11,6 +11,7 @@ to hold the score interval of the same counts, as a bootstrap of equal rows has 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, inf, sqrt
@@ -21,12 +22,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from midchart.core.stats.intervals import (
     ROUNDING,
+    ClusterSums,
     Interval,
     checked_level,
     cluster_members,
     clustered_intervals,
     clustered_wilson,
     effective_size,
+    pooled_correlation,
+    size_at,
     square_and_add,
     wilson_of_share,
 )
@@ -313,65 +317,120 @@ def widened(low: float, high: float, floor: Interval | None) -> tuple[float, flo
     return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None
 
 
-def share_floor(right: ArrayLike, sizes: ArrayLike, level: float = 0.95) -> Interval:
+def share_floor(
+    right: ArrayLike, sizes: ArrayLike, level: float = 0.95, correlation: float | None = None
+) -> Interval:
     """Clustered Wilson interval of a share from what each cluster holds.
 
     ``right`` and ``sizes`` float [clusters]: rows right and rows of each cluster; clusters without
-    a row are left out. Raises ValueError where no cluster has a row, or for NaN.
-    Source: :func:`midchart.core.stats.intervals.clustered_wilson`.
+    a row are left out. Raises ValueError where no cluster has a row, or for NaN. ``correlation``:
+    as of :func:`midchart.core.stats.intervals.clustered_wilson`, which is the source.
     """
+    sums = share_sums(right, sizes)
+    return clustered_wilson(*sums[:-1], level, correlation)
+
+
+def share_sums(right: ArrayLike, sizes: ArrayLike) -> ClusterSums:
+    """The sums of rows of 0 and 1 (or shares) in clusters, ``right`` and ``sizes`` as of
+    :func:`share_floor`; raises as it does for NaN."""
     c, n = (np.asarray(of, dtype=np.float64) for of in (right, sizes))
     if np.isnan(n).any():
         raise ValueError("sizes of clusters are numbers, not NaN")
     c, n = c[n > 0], n[n > 0]
-    return clustered_wilson(
-        float(c.sum()), float(n.sum()), len(n), float(c @ c), float(c @ n), float(n @ n), level
-    )
+    share = float(c.sum() / n.sum()) if n.size else 0.0
+    sums = float(c.sum()), float(n.sum()), len(n), float(c @ c), float(c @ n), float(n @ n)
+    return ClusterSums(*sums, share * (1 - share))
 
 
 def share_interval(
-    right: ArrayLike, clusters: ArrayLike, draws: ArrayLike | None = None, level: float = 0.95
+    right: ArrayLike,
+    clusters: ArrayLike,
+    level: float = 0.95,
+    correlation: float | None = None,
 ) -> tuple[float, float] | None:
-    """:func:`reported_interval` of the share of rows that are right.
+    """:func:`reported_interval` of the share of rows that are right, by its score interval.
 
-    ``right`` [rows] of 0 and 1 (or shares), ``clusters`` [rows] labels that sort, ``draws`` as
-    there. None for no row.
+    ``right`` [rows] of 0 and 1 (or shares), ``clusters`` [rows] labels that sort; ``correlation``
+    as of :func:`share_floor`. None for no row.
     """
     values = np.asarray(right, dtype=np.float64)
     if not values.size:
         return None
-    _, member = cluster_members(clusters)
-    sizes = np.bincount(member).astype(np.float64)
-    floor = share_floor(np.bincount(member, weights=values), sizes, level)
-    return reported_interval(draws, len(sizes), floor, level)
+    totals = cluster_counts(values, clusters)
+    return reported_interval(None, len(totals[1]), share_floor(*totals, level, correlation), level)
 
 
-def paired_floor(cells: ArrayLike, level: float = 0.95) -> Interval:
-    """Newcombe's paired interval of a difference whose pairs come in clusters.
+def correlation_of(samples: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
+    """:func:`midchart.core.stats.intervals.pooled_correlation` of samples, each as ``right`` and
+    ``clusters`` of :func:`share_interval`."""
+    return pooled_correlation(share_sums(*cluster_counts(*one)) for one in samples)
 
-    ``cells`` float [clusters, 4]: both right, only the first, only the second, neither; clusters
-    without a pair are left out. The counts of pairs are scaled to their effective number
-    (:func:`midchart.core.stats.intervals.effective_size`). A lone cluster gives [−1, 1]. Raises
-    ValueError where no cluster has a pair or clusters have less than one. Source: Newcombe, Statist
-    Med 17 (1998) 2635–2650; effective size as in
-    :func:`midchart.core.stats.intervals.clustered_wilson`.
-    """
+
+def cluster_counts(right: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:
+    """Rows right and rows of each cluster, float64 [clusters] both."""
+    count, member = cluster_members(clusters)
+    sizes = np.bincount(member, minlength=count).astype(np.float64)
+    values = np.asarray(right, dtype=np.float64)
+    return np.bincount(member, weights=values, minlength=count), sizes
+
+
+def paired_sums(cells: ArrayLike) -> ClusterSums:
+    """The sums of the differences of pairs in clusters, ``cells`` as of :func:`paired_floor`;
+    raises ValueError where no cluster has a pair or clusters have less than one."""
     table = np.asarray(cells, dtype=np.float64)
     if np.isnan(table).any():
         raise ValueError("pairs are counts, not NaN")
     table = table[table.sum(axis=1) > 0]
     gains, pairs, totals = table[:, 1] - table[:, 2], table.sum(axis=1), table.sum(axis=0)
-    n, clusters = float(totals.sum()), len(table)
-    sums = float(gains @ gains), float(gains @ pairs), float(pairs @ pairs)
-    if not 1 <= clusters <= n + ROUNDING or sums[2] < n - ROUNDING:
+    n, clusters, sizes = float(totals.sum()), len(table), float(pairs @ pairs)
+    if not 1 <= clusters <= n + ROUNDING or sizes < n - ROUNDING:
         raise ValueError(f"{clusters} clusters cannot have {n} pairs")
     difference = float(totals[1] - totals[2]) / n
-    if clusters == 1:
+    variance = float(totals[1] + totals[2]) / n - difference**2
+    sums = float(gains.sum()), n, clusters, float(gains @ gains), float(gains @ pairs), sizes
+    return ClusterSums(*sums, variance)
+
+
+def paired_floor(
+    cells: ArrayLike, level: float = 0.95, correlation: float | None = None
+) -> Interval:
+    """Newcombe's paired interval of a difference whose pairs come in clusters.
+
+    ``cells`` float [clusters, 4]: both right, only the first, only the second, neither; clusters
+    without a pair are left out. The counts of pairs are scaled to their effective number
+    (:func:`midchart.core.stats.intervals.effective_size`, or at a pooled ``correlation``
+    :func:`midchart.core.stats.intervals.size_at`). A lone cluster gives [−1, 1]. Raises
+    ValueError as :func:`paired_sums`. Source: Newcombe, Statist
+    Med 17 (1998) 2635–2650; effective size as in
+    :func:`midchart.core.stats.intervals.clustered_wilson`.
+    """
+    sums = paired_sums(cells)
+    difference = sums.total / sums.n
+    if sums.clusters == 1:
         return Interval(difference, -1.0, 1.0, level)
-    independent = float(totals[1] + totals[2]) / n - difference**2
-    size = effective_size(difference, independent, n, clusters, *sums, level)
-    both, first, second, neither = (size / n * np.maximum(totals, 0.0)).tolist()
+    if correlation is None:
+        size = effective_size(difference, sums.variance, *sums[1:-1], level)
+    else:
+        size = size_at(correlation, sums.n, sums.clusters, sums.sizes, level)
+    totals = np.maximum(np.asarray(cells, dtype=np.float64).sum(axis=0), 0.0)
+    both, first, second, neither = (size / sums.n * totals).tolist()
     return newcombe_paired(both, first, second, neither, level)
+
+
+def simultaneous(tables: Sequence[Floats], level: float = 0.95) -> list[tuple[float, float] | None]:
+    """Intervals of the differences of a family of paired comparisons that all hold at once.
+
+    ``tables``: of each comparison the cells of :func:`paired_floor`; the correlation of a cluster's
+    pairs is pooled over the family (:func:`midchart.core.stats.intervals.pooled_correlation`). None
+    for fewer than :data:`FEWEST_CLUSTERS` clusters. Source: Dunn, JASA 56 (1961) 52–64
+    (Bonferroni).
+    """
+    correlation = pooled_correlation(map(paired_sums, tables))
+    one = 1 - (1 - level) / max(len(tables), 1)
+    return [
+        reported_interval(None, len(cells), paired_floor(cells, one, correlation), one)
+        for cells in tables
+    ]
 
 
 def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interval]:

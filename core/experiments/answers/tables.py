@@ -29,6 +29,7 @@ from midchart.core.results.tables import (
     WIDE_BANDS,
     Cell,
     Counts,
+    by_patient,
     cells,
     counted,
     ends,
@@ -41,6 +42,7 @@ from midchart.core.results.tables import (
     pick,
     share,
     share_ends,
+    shares_of,
     swept_by_k,
     tally,
 )
@@ -175,37 +177,23 @@ def abstention(ask: Ask, plan: Plan) -> Table:
     One row each arm entry × reader × judge × ``evidence`` ("present": all pieces, "part": some,
     "absent": none), of judged answers.
     ``abstained``: it declined, or was silent; ``wrong``: it answered, judged incorrect.
-    Both as counts and shares, with intervals by a bootstrap of patients, null for fewer than 5.
+    Both as counts and shares, with intervals by patient, null for fewer than 5.
     """
-    groups: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in ask(
-        "SELECT label, reader, judge, patient, "
-        f"{IN_PROMPT} AS evidence, "
-        "count(*)::DOUBLE AS n, count(*) FILTER (silent)::DOUBLE AS abstained, "
-        "count(*) FILTER (NOT silent AND NOT correct)::DOUBLE AS wrong "
-        "FROM (SELECT *, refusal OR coalesce(failure_kind = 'empty', false) AS silent FROM judged) "
-        "WHERE correct IS NOT NULL AND evidence_in_prompt IS NOT NULL GROUP BY ALL ORDER BY ALL"
-    ):
-        groups[row["label"], row["reader"], row["judge"], row["evidence"]].append(row)
+    where = "correct IS NOT NULL AND evidence_in_prompt IS NOT NULL"
+    silent = "(refusal OR coalesce(failure_kind = 'empty', false))"
+    of = {"abstained": silent, "wrong": f"NOT {silent} AND NOT correct"}
+    counts = {name: shares_of(ask, sql, where, IN_PROMPT) for name, sql in of.items()}
     rows: Table = []
     for (columns, cell), evidence in product(cells(plan), PRESENCE):
-        patients = groups.get((*cell, evidence))
-        if not patients:
+        known = {name: by_cell.get((*cell, evidence)) for name, by_cell in counts.items()}
+        if None in known.values():
             continue
-        totals = np.array([[row[name] for name in ("n", "abstained", "wrong")] for row in patients])
-        rng = generator(plan, "abstention", *cell, evidence)
-        drawn = cluster_totals(totals, plan.protocol.resamples, rng)
-        n = totals[:, 0]
-        table_row = {**columns, "evidence": evidence, "n": int(n.sum()), "patients": len(n)}
-        for i, name in ((1, "abstained"), (2, "wrong")):
-            floor = share_floor(totals[:, i], n)
-            interval = reported_interval(drawn[:, i] / drawn[:, 0], len(n), floor)
-            table_row |= {
-                name: int(totals[:, i].sum()),
-                f"{name}_share": float(totals[:, i].sum() / n.sum()),
-                **ends(f"{name}_", interval),
-            }
-        rows.append(table_row)
+        row = {**columns, "evidence": evidence}
+        for name, count in known.items():
+            row |= {"n": int(count["n"]), "patients": int(count["patients"])}
+            row |= {name: int(count["correct"]), f"{name}_share": count["correct"] / count["n"]}
+            row |= ends(f"{name}_", by_patient(count))
+        rows.append(row)
     return rows
 
 

@@ -28,7 +28,8 @@ PRECISION = Measure(
 PAIRED = Measure(
     "difference", "points above (right) or below (left) the baseline", "points",
     "Questions judged for both arms; p by McNemar's exact test, Holm-adjusted over all comparisons "
-    "of a reader and judge. Where the interval by patient includes 0, nothing is claimed.",
+    "of a reader and judge, over which the intervals hold at once. Where the one by patient "
+    "includes 0, nothing is claimed; of the same answers there is none.",
     DIFFERENCE, p="p_holm", better="more",
 )  # fmt: skip
 KEPT_MORE = Measure(

@@ -25,12 +25,13 @@ from midchart.core.results.tables import ends, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.stats.intervals import (
     clustered_intervals,
+    pooled_correlation,
     ratio,
     square_and_add,
     wilson_of_share,
 )
 from midchart.core.stats.paired import FEWEST_CLUSTERS as FEWEST_REPORTED
-from midchart.core.stats.paired import holm_adjust, reported_interval, share_floor
+from midchart.core.stats.paired import holm_adjust, reported_interval, share_floor, share_sums
 from midchart.core.stats.positions import (
     Cells,
     LogisticFit,
@@ -281,9 +282,14 @@ def _widened(
 
     right, n = by_cluster(cut.bins)
     ends = np.full((2, n.shape[1]), np.nan)
-    for b in np.flatnonzero(n.sum(axis=0)):
-        floor = share_floor(right[:, b], n[:, b])
-        interval = reported_interval(drawn.means[:, b], int((n[:, b] > 0).sum()), floor)
+    # Of shares the score interval at one correlation of a question's answers; of means, whose
+    # spread is not theirs, the draws as well.
+    counts, known = bool((right == np.rint(right)).all()), np.flatnonzero(n.sum(axis=0))
+    alike = pooled_correlation(share_sums(right[:, b], n[:, b]) for b in known) if counts else None
+    for b in known:
+        floor = share_floor(right[:, b], n[:, b], correlation=alike)
+        draws = None if counts else drawn.means[:, b]
+        interval = reported_interval(draws, int((n[:, b] > 0).sum()), floor)
         ends[:, b] = interval or (NAN, NAN)
     difference = None
     right, n = by_cluster(cut.zones)

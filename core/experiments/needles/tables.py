@@ -32,7 +32,7 @@ from midchart.core.runs.job import Row
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ANSWERS, VERDICTS
 from midchart.core.stats.intervals import clustered_bootstrap, wilson_interval
-from midchart.core.stats.paired import FEWEST_CLUSTERS, share_interval
+from midchart.core.stats.paired import FEWEST_CLUSTERS, correlation_of, share_interval
 from midchart.core.stats.positions import bins_of
 from midchart.core.stats.within import WithinContrast, within_contrast
 from midchart.core.storage.rows import RowStore, Schema, literal, snapshot
@@ -147,7 +147,7 @@ def needle_tables(
 ) -> dict[str, Table]:
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
-    rows = needle_rows(store, plan.judges, reviews)
+    rows = _with_correlation(needle_rows(store, plan.judges, reviews))
     pairs = contrasts(rows, plan)
     contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options
@@ -224,12 +224,25 @@ def _counted(rows: Sequence[Row]) -> Row:
     }
 
 
-def _patient_interval(
-    judged: Sequence[Row], draws: NDArray[np.float64] | None = None
-) -> tuple[float, float] | None:
+def _patient_interval(judged: Sequence[Row]) -> tuple[float, float] | None:
     """The reported interval of judged rows, patients being the clusters."""
-    correct, patients = [row["correct"] for row in judged], [row["record"] for row in judged]
-    return share_interval(correct, patients, draws)
+    alike = judged[0].get("alike") if judged else None
+    return share_interval(*_by_patient(judged), correlation=alike)
+
+
+def _by_patient(judged: Sequence[Row]) -> tuple[list[bool], list[str]]:
+    return [row["correct"] for row in judged], [row["record"] for row in judged]
+
+
+def _with_correlation(rows: Sequence[Row]) -> list[Row]:
+    """The rows with ``alike``: the correlation of a patient's answers, pooled over the arms of a
+    reader and judge."""
+    pooled: dict[tuple[Any, ...], float] = {}
+    judged = [row for row in rows if row["correct"] is not None]
+    for family, of_family in _grouped(judged, "reader", "judge").items():
+        arms = _grouped(of_family, "label").values()
+        pooled[family] = correlation_of(map(_by_patient, arms))
+    return [row | {"alike": pooled.get((row["reader"], row["judge"]))} for row in rows]
 
 
 def _accuracy(rows: Sequence[Row], plan: Plan, *names: str) -> Table:
@@ -297,7 +310,7 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
                 reported: tuple[float | None, float | None] | None = None
                 if drawn and plan.protocol.intervals == "widened":
                     scored = [row for row in at_value if row["correct"] is not None]
-                    reported = _patient_interval(scored, drawn.means[:, index[value]])
+                    reported = _patient_interval(scored)
                 elif drawn:
                     reported = finite(drawn.low[index[value]]), finite(drawn.high[index[value]])
                 table.append(
@@ -382,7 +395,8 @@ def _contrast(rows: Sequence[Row], plan: Plan, *name: str) -> tuple[Row, WithinC
     def contrast(filled: NDArray[np.float64]) -> WithinContrast | None:
         rng = generator(plan, "contrast", *name)
         patients = [key[0] for key in series]
-        return within_contrast(filled, patients, inside, plan.protocol.resamples, rng)
+        level = 1 - ALPHA / (len(plan.arms) * len(plan.readers))  # of all contrasts of a judge
+        return within_contrast(filled, patients, inside, plan.protocol.resamples, rng, level)
 
     # The contrast, and its bounds with unscored answers counted either way.
     columns = (

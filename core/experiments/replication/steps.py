@@ -350,7 +350,8 @@ def _effect(
     for pair in differences(outcomes_before, outcomes_after):
         if (pair["arm"], pair["judge"]) == (label, judge):
             row |= pick(pair, ("n", "difference", "unscored", "bound_low", "bound_high", "p"))
-            row |= {"low": pair["patient_low"], "high": pair["patient_high"]}
+            ends = (pair["patient_low"], pair["patient_high"]) if row["acted"] else (None, None)
+            row |= dict(zip(("low", "high"), ends, strict=True))
             row |= {"right_here": pair["only_run"], "right_there": pair["only_baseline"]}
             row["changed"] = pair["only_run"] + pair["only_baseline"]
     return row

@@ -14,17 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.stats.agreement import ac1_of, kappa_of
-from midchart.core.stats.intervals import cluster_totals, clustered_intervals
+from midchart.core.stats.intervals import (
+    cluster_totals,
+    clustered_intervals,
+    pooled_correlation,
+)
 from midchart.core.stats.paired import (
     agreement_floors,
-    paired_floor,
     reported_interval,
     share_floor,
+    share_sums,
+    simultaneous,
 )
 
 Floats = NDArray[np.float64]
 PATIENTS = (2, 4, 5, 10, 22, 40)
 QUESTIONS, LIKENESS, RESAMPLES = 4, 0.3, 500
+SHARES = (0.5, 0.8, 0.95)
 AGREEING = (0.75, 0.05, 0.05, 0.15)
 
 
@@ -52,14 +58,20 @@ def _rates(share: float, patients: int, rng: np.random.Generator) -> Floats:
     return rng.beta(spread * share, spread * (1 - share), patients)
 
 
-def _share(share: float, patients: int, trials: int, rng: np.random.Generator) -> _Coverage:
-    coverage, n = _Coverage(), np.full(patients, float(QUESTIONS))
+def _shares(patients: int, trials: int, rng: np.random.Generator) -> list[_Coverage]:
+    """Of the shares of a run's arms on the same patients, at their pooled correlation."""
+    coverages, n = [_Coverage() for _ in SHARES], np.full(patients, float(QUESTIONS))
     for _ in range(trials):
-        right = rng.binomial(QUESTIONS, _rates(share, patients, rng)).astype(np.float64)
-        totals = cluster_totals(np.stack([right, n], 1), RESAMPLES, rng)
-        draws = totals[:, 0] / totals[:, 1]
-        coverage.add(share, reported_interval(draws, patients, share_floor(right, n)), draws)
-    return coverage
+        arms = [
+            rng.binomial(QUESTIONS, _rates(share, patients, rng)).astype(np.float64)
+            for share in SHARES
+        ]
+        alike = pooled_correlation(share_sums(right, n) for right in arms)
+        for share, right, coverage in zip(SHARES, arms, coverages, strict=True):
+            totals = cluster_totals(np.stack([right, n], 1), RESAMPLES, rng)
+            ends = reported_interval(None, patients, share_floor(right, n, correlation=alike))
+            coverage.add(share, ends, totals[:, 0] / totals[:, 1])
+    return coverages
 
 
 def _difference(first: float, second: float, patients: int, trials: int, seed: int) -> _Coverage:
@@ -73,7 +85,7 @@ def _difference(first: float, second: float, patients: int, trials: int, seed: i
         cells = np.stack(counts, axis=1).astype(np.float64)
         totals = cluster_totals(cells, RESAMPLES, rng)
         draws = (totals[:, 1] - totals[:, 2]) / totals.sum(axis=1)
-        coverage.add(first - second, reported_interval(draws, patients, paired_floor(cells)), draws)
+        coverage.add(first - second, simultaneous([cells])[0], draws)
     return coverage
 
 
@@ -96,7 +108,7 @@ def main(trials: int) -> None:
     print("|" + "---|" * (1 + 2 * len(named)))
     for patients in PATIENTS:
         rng = np.random.default_rng(patients)
-        rows = [_share(p, patients, trials, rng) for p in (0.5, 0.8, 0.95)]
+        rows = _shares(patients, trials, rng)
         rows.append(_difference(0.8, 0.5, patients, trials, patients))
         rows += [_agreement(of, patients, trials, rng) for of in ("kappa", "ac1")]
         print(f"| {patients} | " + " | ".join(one.cells() for one in rows) + " |", flush=True)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from midchart.core.experiments.answers.tables import stage2
-from midchart.core.results.comparison import adjust, difference, resampled
+from midchart.core.results.comparison import Pairing, adjust, family_differences
 from midchart.core.runs.schemas import SEMANTIC, blank
-from midchart.core.stats.paired import mcnemar_exact, share_interval
+from midchart.core.stats.paired import mcnemar_exact
 from midchart.core.storage.rows import RowStore
 from tests.support.stage2_rows import ARMS, QUESTIONS, made_rows, plan, store_of
 
@@ -84,14 +84,23 @@ def test_refusals_are_counted_separately(tables, rows):
         assert row["answered_correct"] == sum(
             v["outcome"] == "correct" for v in seen if not v["refusal"]
         )
-        patients = [v["record"] for v in seen]
-        expected = share_interval([v["refusal"] for v in seen], patients)
-        assert (row["refused_low"], row["refused_high"]) == pytest.approx(expected)
-        answered = [v for v in seen if not v["refusal"]]
-        expected = share_interval(
-            [v["outcome"] == "correct" for v in answered], [v["record"] for v in answered]
-        )
-        assert (row["answered_low"], row["answered_high"]) == pytest.approx(expected)
+        assert row["refused_low"] <= row["refused_share"] <= row["refused_high"]
+        assert row["answered_low"] <= row["answered_accuracy"] <= row["answered_high"]
+
+
+def test_ends_of_intervals_rise_with_the_hits_under_arms_on_the_same_questions(tables):
+    """None right of as many questions gives no wider an interval than a few right."""
+    families: dict[tuple, list[dict]] = {}
+    for row in tables["accuracy"]:
+        key = (row["reader"], row["judge"], row["band"], row["n"], row["patients"])
+        families.setdefault(key, []).append(row)
+    several = [family for family in families.values() if len(family) > 1]
+    assert several
+    for family in several:
+        family.sort(key=lambda row: row["correct"])
+        for end in ("patient_low", "patient_high"):
+            ends = [row[end] for row in family]
+            assert ends == sorted(ends)
 
 
 def test_accuracy_by_hit_and_its_effect_for_each_criterion(tables, rows):
@@ -219,17 +228,37 @@ def test_unscored_answers_bound_every_accuracy_and_every_claim(tmp_path, rows):
 def test_a_difference_that_rests_on_one_patient_is_not_claimed():
     """Twenty gains of one patient of six are significant if questions are independent."""
     cells = np.array([[0.0, 20.0, 0.0, 0.0], *[[4.0, 0.0, 0.0, 4.0]] * 5])
-    totals = np.stack([cells[:, 1] - cells[:, 2], cells.sum(axis=1)], axis=1)
-    draws = resampled(totals, plan(), "test")[:, 0]
-    row = difference(cells, draws, 60, (20, 0, 20, 0))
+    (row,) = family_differences([Pairing(cells, 60, (20, 0, 20, 0))])
     adjust([row])
     assert row["p_holm"] < 1e-5 and row["patient_low"] <= 0 < row["patient_high"]
     assert row["verdict"] == "not claimed: its interval by patient includes 0"
-    spread = np.array([[3.0, 4.0, 0.0, 3.0]] * 6)
-    totals = np.stack([spread[:, 1] - spread[:, 2], spread.sum(axis=1)], axis=1)
-    row = difference(spread, resampled(totals, plan(), "test")[:, 0], 60, (24, 0, 24, 0))
+    spread = Pairing(np.array([[3.0, 4.0, 0.0, 3.0]] * 6), 60, (24, 0, 24, 0))
+    (row,) = family_differences([spread])
     adjust([row])
     assert row["patient_low"] > 0 and row["verdict"] == "better"
+    several = family_differences([spread] * 4)
+    assert several[0]["patient_low"] < row["patient_low"], "intervals of a family hold at once"
+
+
+def test_the_same_words_differ_by_0_without_an_interval(tmp_path, rows):
+    """Two arms that give the same words to every question are not compared by chance."""
+    answers, verdicts = ([dict(row) for row in table] for table in rows)
+    outcome = {
+        (v["instruction"], v["reader"], v["judge"]): v["outcome"]
+        for v in verdicts
+        if v["label"] == "bm25"
+    }
+    for v in verdicts:
+        if v["label"] in ("bm25", "dense"):
+            v["prompt_hash"] = f"{v['instruction']}/{v['reader']}"
+            v["outcome"] = outcome[v["instruction"], v["reader"], v["judge"]]
+    paired = stage2(store_of(tmp_path / "items", answers, verdicts), plan())["paired"]
+    for row in paired:
+        ends = {row[f"{name}_low"] for name in ("patient", "difference")}
+        if row["label"] == "dense":
+            assert (row["difference"], ends, row["verdict"]) == (0.0, {None}, "the same answers")
+        else:
+            assert None not in ends
 
 
 def test_agreement_of_judges_equals_a_plain_loop(tables, rows):

@@ -21,7 +21,7 @@ from midchart.core.results.tables import ANY_PIECE, Stage1Facts
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.process import status
 from midchart.core.runs.spec import parse_spec
-from midchart.core.stats.paired import share_interval
+from midchart.core.stats.intervals import wilson_of_share
 from midchart.core.text import sentences
 from tests.reference import pairs as plain
 from tests.support import pair_models, run_members, stage2_rows
@@ -382,10 +382,11 @@ def test_recall_has_an_interval_by_patient_from_five_patients_on():
 
     row = of(12)
     assert row["unmatched"] == 0.5, "of each patient's two questions one kept one such unit"
-    hits = [p % 3 > 0 for p in range(12) for _ in range(2)]
-    patients = [p for p in range(12) for _ in range(2)]
     assert (row["n"], row["patients"], row["recall"]) == (24, 12, pytest.approx(2 / 3))
-    assert (row["patient_low"], row["patient_high"]) == share_interval(hits, patients)
+    # Twelve rows in place of 24, at Student's t of eleven degrees for the normal.
+    twelve = wilson_of_share(2 / 3, 12 * (1.959964 / 2.200985) ** 2)
+    ends = (row["patient_low"], row["patient_high"])
+    assert ends == pytest.approx((twelve.low, twelve.high), abs=1e-6)
     assert row["patient_low"] < row["wilson_low"] < row["recall"] < row["patient_high"]
     assert row["picked_low"] < row["picked_recall"] == 8 / 24 < row["picked_high"]
     few = of(4)

@@ -259,6 +259,14 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
         ANY,
     ),
     "intervals.clustered_wilson": (lambda d: intervals.clustered_wilson(*wilson_sums(d)), ANY),
+    "intervals.pooled_correlation": (
+        lambda d: intervals.pooled_correlation([paired.share_sums(d.right, d.sizes)]),
+        ANY,
+    ),
+    "intervals.size_at": (
+        lambda d: intervals.size_at(0.5, *(wilson_sums(d)[i] for i in (1, 2, 5)), level=0.95),
+        ANY,
+    ),
     "intervals.effective_size": (
         lambda d: intervals.effective_size(0.5, 0.25, *wilson_sums(d)[1:], level=0.95),
         ANY,
@@ -289,6 +297,11 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
     "paired.widened": (lambda d: paired.widened(*intervals.percentiles(draws(d), 0.9), None), ENDS),
     "paired.share_floor": (lambda d: paired.share_floor(d.right, d.sizes), ANY),
     "paired.share_interval": (lambda d: paired.share_interval(d.first, d.clusters), ENDS),
+    "paired.share_sums": (lambda d: paired.share_sums(d.right, d.sizes), ANY),
+    "paired.cluster_counts": (lambda d: paired.cluster_counts(d.first, d.clusters), ANY),
+    "paired.correlation_of": (lambda d: paired.correlation_of([(d.first, d.clusters)]), ANY),
+    "paired.paired_sums": (lambda d: paired.paired_sums(d.cells), ANY),
+    "paired.simultaneous": (lambda d: paired.simultaneous([d.cells])[0], ENDS),
     "paired.paired_floor": (lambda d: paired.paired_floor(d.cells), ANY),
     "paired.agreement_floors": (lambda d: paired.agreement_floors(d.cells), ANY),
     "positions.bin_edges": (lambda d: positions.bin_edges(5), ANY),

@@ -41,6 +41,7 @@ from midchart.core.stats.intervals import (
     clustered_bootstrap,
     clustered_intervals,
     clustered_wilson,
+    pooled_correlation,
     square_and_add,
     wilson_interval,
 )
@@ -56,6 +57,7 @@ from midchart.core.stats.paired import (
     newcombe_paired,
     reported_interval,
     share_floor,
+    share_sums,
     smallest_difference,
 )
 from tests.support.stage2_rows import made_rows, plan, store_of
@@ -229,6 +231,36 @@ def test_clustered_wilson_interval_contains_its_proportion(pairs):
         return
     interval = clustered_wilson(*_sums(*zip(*rows, strict=True)))
     assert 0 <= interval.low <= interval.estimate <= interval.high <= 1
+
+
+@given(st.lists(st.integers(1, 5), min_size=2, max_size=12), st.floats(0, 1), st.data())
+def test_at_one_correlation_more_rows_right_give_a_higher_interval(sizes, correlation, data):
+    more = [data.draw(st.integers(0, n)) for n in sizes]
+    fewer = [data.draw(st.integers(0, c)) for c in more]
+    low, high = (
+        clustered_wilson(*_sums(right, sizes), correlation=correlation) for right in (fewer, more)
+    )
+    assert low.low <= high.low + 1e-12 and low.high <= high.high + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("samples", "expected"),
+    [
+        # Twenty patients with ten equal answers each are alike; nothing varies: nothing is known.
+        ([([10] * 10 + [0] * 10, [10] * 20)], 1.0),
+        ([([0] * 5, [3] * 5)], 1.0),
+        # Answers that each patient has half right are less alike than independent ones.
+        ([([2] * 8, [4] * 8)], 0.0),
+        # A patient each: a correlation has no rows to show in.
+        ([([1, 0, 1, 0, 1, 0], [1] * 6)], 0.0),
+        # By hand: totals 2, 0, 1, 1 of pairs; squares 2, times 4/3, less 8 · 1/4; over 1/4 · 8.
+        ([([2, 0, 1, 1], [2] * 4)], (2 * 4 / 3 - 2) / 2),
+        # A sample without variation adds its rows to neither side.
+        ([([2, 0, 1, 1], [2] * 4), ([0] * 4, [2] * 4)], (2 * 4 / 3 - 2) / 2),
+    ],
+)  # fmt: skip
+def test_pooled_correlation_by_hand(samples, expected):
+    assert pooled_correlation(share_sums(*one) for one in samples) == pytest.approx(expected)
 
 
 def test_cluster_totals_equal_the_clustered_bootstrap():
