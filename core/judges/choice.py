@@ -13,11 +13,12 @@ import re
 from typing import Any, Literal
 
 from midchart.core.judges import JUDGES
-from midchart.core.judges.rules import is_refusal, no_answer
+from midchart.core.judges.rules import no_answer
 from midchart.core.options import Configurable, Options
 from midchart.core.protocol import Protocol
 from midchart.core.text.choices import chosen_option, correct_option
 from midchart.core.text.prompt import LETTERS
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 _AUTHORS = re.compile(r"The correct answer is (\w):")

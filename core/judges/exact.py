@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 
 from midchart.core.judges import JUDGES
-from midchart.core.judges.rules import OfflineJudge, is_refusal
+from midchart.core.judges.rules import OfflineJudge
 from midchart.core.judges.values import Day, Quantity, quantities, take_dates
 from midchart.core.text import words
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Outcome
 
 IN_ORDER = "words in order"

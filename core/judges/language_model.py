@@ -27,10 +27,12 @@ from midchart.core.judges.model_options import (
     ServedJudgeOptions,
     estimate_call,
 )
-from midchart.core.judges.rules import is_refusal, no_answer
+from midchart.core.judges.rules import no_answer
 from midchart.core.options import Configurable
 from midchart.core.protocol import Protocol
 from midchart.core.text import for_prompt, words
+from midchart.core.text.reasoning import split_reasoning
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Outcome, Usage, Verdict
 
 # An on-site model, behind any OpenAI-compatible server.
@@ -172,16 +174,36 @@ def template(sighted: bool, prompt: str, one_word: bool = False) -> str:
     return text + (f"\n\n{_ONE_WORD}" if one_word else "")
 
 
-def read_yes_no(text: str) -> Outcome:
+_LABEL = (
+    r"\b(?:answer|verdict|response|judge?ment|decision|conclusion|evaluation|result|correct)\b"
+    r"[\"'*_ ]*(?:is\b|[:=])"
+)
+_STATED = re.compile(
+    rf"(?:\A|\n|[.!?]\s|(?i:{_LABEL})|\\boxed\{{)[\W_]*(?P<word>(?i:yes|no))\b(?=[\W_]*(?:\Z|\n)"
+    r"|[*_\"']*\s*[.,;:!)}(–—-]|\s+(?i:because|since|as|the|it|this|yes|no)\b)"
+    r"|(?<![A-Za-z])(?P<capital>YES|NO)(?![A-Za-z])"
+)
+_DENIED = re.compile(r"\bnot[\W_]+(?:yes|no)\b", re.IGNORECASE)
+
+
+def read_yes_no(text: str, strict: bool = False) -> Outcome:
     """The verdict in a reply: "correct" for YES, "incorrect" for NO, else "unparsed".
 
-    Strict: one word, in any case, with nothing but white space, quotes, emphasis or a full stop
-    around it. "YES, because …" is unparsed; reports count unparsed verdicts separately.
+    After any reasoning, the word stands alone, opens a line or its explanation ("YES, because …"),
+    follows a label ("Verdict: **Yes**"), or is in capitals; both words are a contradiction and
+    unparsed. ``strict``: one word with nothing but white space, quotes, emphasis or a full stop
+    around it, as the paper asks for. Reports count unparsed verdicts separately.
     """
-    match = _WORD.fullmatch(text)
-    if match is None:
+    if strict:
+        match = _WORD.fullmatch(text)
+        verdicts = {match[1].lower()} if match else set[str]()
+    else:
+        answer = split_reasoning(text)[1]
+        stated = () if _DENIED.search(answer) else _STATED.finditer(answer)
+        verdicts = {(match["word"] or match["capital"]).lower() for match in stated}
+    if len(verdicts) != 1:
         return "unparsed"
-    return "correct" if match[1].lower() == "yes" else "incorrect"
+    return "correct" if verdicts == {"yes"} else "incorrect"
 
 
 _Item = tuple[Instruction, Gold, Answer]
@@ -219,6 +241,8 @@ class LanguageJudge(Configurable):
         self.egress, self.watch = egress, watch
         self.engine = self.make_engine()
         self.group, self.streams = self.engine.group, self.engine.streams
+        rule, published = self.options.rule, protocol.preset == "published"
+        self.strict = rule == "strict" or (rule == "protocol" and published)
         one_word = getattr(self.options, "one_word", False)
         text = template(self.sighted, protocol.judge_prompt, one_word)
         self._start, self._rest = text.split("{response}")
@@ -292,4 +316,4 @@ class LanguageJudge(Configurable):
                 "the judge a larger 'max_tokens' (a model that thinks first needs a few thousand)"
             )
             return Verdict("failed", refusal, reason=reason, usage=reply.usage)
-        return Verdict(read_yes_no(reply.text), refusal, reply.text, usage=reply.usage)
+        return Verdict(read_yes_no(reply.text, self.strict), refusal, reply.text, usage=reply.usage)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -22,6 +22,9 @@ class JudgeOptions(ServiceOptions):
     """Most tokens of a verdict: one word, and a few more to see what was written instead."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
     """Verdicts per answer."""
+    rule: Literal["protocol", "any_form", "strict"] = "protocol"
+    """How a verdict is read: in "any_form" in which models write yes and no, or "strict", as one
+    word; "protocol": strict under the preset "published", else any_form."""
 
     @property
     def address(self) -> str:

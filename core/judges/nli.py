@@ -14,9 +14,10 @@ from pydantic import Field
 
 from midchart.core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
 from midchart.core.judges import JUDGES
-from midchart.core.judges.rules import is_refusal, texts_of
+from midchart.core.judges.rules import texts_of
 from midchart.core.options import Configurable, Options
 from midchart.core.protocol import Protocol
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 

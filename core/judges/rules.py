@@ -1,4 +1,4 @@
-"""Rules of words about answers: refusal, hedging, kind of failure; base class of rule-based judges.
+"""Rules of words about answers: hedging, kind of failure; base class of rule-based judges.
 
 A judge that is a rule is a subclass of :class:`OfflineJudge` with one method, ``compare``. A
 question without reference answer and evidence is a failed verdict (docs/methods.md, Stage 2:
@@ -15,63 +15,8 @@ from typing import ClassVar
 from midchart.core.protocol import Protocol
 from midchart.core.text import one_line, words
 from midchart.core.text.prompt import LINE_DATE, undated
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
-
-_LACKING = (
-    r"(?:mentioned|documented|specified|stated|indicated|provided|available|recorded|reported"
-    r"|given|included|found|listed|noted)"
-)
-_SOURCE = r"(?:patient(?:'s)? |medical |provided |given |available |clinical |health )*" + (
-    r"(?:records?|charts?|notes?|text|context|information|documents?|documentation|ehr|excerpts?)"
-)
-_UNABLE = r"(?:cannot|can not|can't|could not|couldn't|unable to|not able to)"
-
-_ANYWHERE = re.compile(
-    "|".join(
-        (
-            r"\bno (?:relevant |specific |further |such |additional |available )*information\b",
-            r"\bno (?:relevant |specific |explicit |direct )*mention\b",
-            rf"\b(?:insufficient|inadequate|not enough|lack of) (?:{_SOURCE}|data|details?)\b",
-            rf"\bnot (?:\w+ )?{_LACKING} (?:\w+ ){{0,2}}(?:in|by|within|from) (?:\w+ )?{_SOURCE}\b",
-            rf"\b(?:it|this|that|answer|{_SOURCE}) (?:is|was|are) not (?:\w+ )?{_LACKING}\b",
-            rf"\b{_SOURCE} (?:does|do|did) not (?:\w+ )?"
-            r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
-            rf"\b{_SOURCE} (?:doesn't|don't|didn't) (?:\w+ )?"
-            r"(?:mention|contain|provide|specify|state|include|indicate|say|document|give|show)\b",
-            rf"\b{_UNABLE} (?:be )?(?:\w+ )?"
-            r"(?:determined?|answer(?:ed)?|conclude|infer(?:red)?)\b",
-            rf"\bi (?:am |was )?{_UNABLE} (?:\w+ )?"
-            r"(?:tell|say|find|identify|provide|confirm|ascertain|assess|locate|see)\b",
-            r"\bi (?:do not|don't) (?:know|have (?:enough|access|any|the|sufficient))\b",
-        )
-    )
-)
-_WHOLE = re.compile(
-    rf"(?:not (?:\w+ )?{_LACKING}|unknown|n/?a|none (?:mentioned|documented|available)|unclear"
-    r"|not applicable|no answer)[.! ]*"
-)
-
-
-def is_refusal(text: str) -> bool:
-    """Whether ``text`` declines to answer; blank text does not.
-
-    Every table separates refusals from wrong answers (docs/methods.md, Stage 2: judging). The rule
-    is a list of phrases, on lower-cased text with folded white space and straight apostrophes:
-
-    - the record or the context lacks it: "no information", "no mention of", "not mentioned /
-      documented / specified / stated / indicated / provided / available / recorded / reported" with
-      the record, chart, notes, text, context, information, "it" or "this" as subject, or as the
-      complete answer; "does not mention / contain / provide / specify / state / include /
-      indicate";
-    - the answerer is unable: "cannot determine", "can't be determined", "unable to answer", "I
-      cannot find / confirm / tell / say / identify / provide", "I don't know", "insufficient
-      information", "not enough information"; "unknown" or "n/a" as the complete answer.
-
-    "No record of" and "no evidence of" are clinical answers, not refusals.
-    """
-    text = one_line(text.lower().replace("’", "'"))
-    return bool(_ANYWHERE.search(text) or _WHOLE.fullmatch(text))
-
 
 _OPENING = re.compile(
     r"(?:(?:yes|no|well|so)\b[,;: ]*)?(?:"

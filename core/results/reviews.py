@@ -26,7 +26,6 @@ from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError, NotPermitted, UnknownName
 from midchart.core.identity import ROLES, Person, account, person
-from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options
 from midchart.core.provenance import digest, now
@@ -40,6 +39,7 @@ from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import RowStore
 from midchart.core.text import one_line
+from midchart.core.text.refusals import is_refusal
 
 # A card: one question of one patient and one distinct answer to it, the unit that is judged.
 

@@ -31,7 +31,6 @@ from midchart.core.cohorts.kept_questions import question_sets as sets_in
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.format import sheet_cell, write_sheet
 from midchart.core.identity import person
-from midchart.core.judges.rules import is_refusal
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
@@ -46,6 +45,7 @@ from midchart.core.storage.rows import RowStore, literal
 from midchart.core.text import event_text, sentences
 from midchart.core.text.evidence import gold_sentence_ids
 from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Cohort, Span
 
 

@@ -18,7 +18,6 @@ from pydantic import Field
 from midchart.core.arms.hits import Question, question_of
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.interfaces import read_each
-from midchart.core.judges.rules import is_refusal
 from midchart.core.options import Count, Options, ReceivedPath
 from midchart.core.provenance import digest, now
 from midchart.core.readers.extractive import bare
@@ -33,6 +32,7 @@ from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import count_tokens
 from midchart.core.text.evidence import LEAST_SHOWN, band_of, contained, covered, locate
 from midchart.core.text.prompt import build_prompt, frame_of
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Budget, Cohort, Gold, Instruction, Span, Verdict
 from midchart.extras.audit import cards, changes, tables
 from midchart.extras.audit.alignment import Passage, aligned, shown

@@ -15,7 +15,6 @@ from pydantic import AfterValidator, Field
 
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.judges.exact_else_overlap import ExactElseOverlap
-from midchart.core.judges.rules import is_refusal
 from midchart.core.options import Different, Known, Options, Several, Whole, different
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
@@ -30,6 +29,7 @@ from midchart.core.runs.schemas import ANSWERS, VERDICTS, blank, item_of
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.text import words
 from midchart.core.text.choices import chosen_option
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Cohort, Instruction
 from midchart.extras.audit.order_and_filler import views
 from midchart.extras.audit.order_and_filler.conditions import (

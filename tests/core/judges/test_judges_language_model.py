@@ -119,24 +119,47 @@ def test_an_answer_without_text_or_reference_is_not_sent(server):
 
 
 @pytest.mark.parametrize(
-    ("response", "outcome"),
+    ("response", "outcome", "strictly"),
     [
-        ("YES", "correct"), ("NO", "incorrect"), ("yes", "correct"), ("No.", "incorrect"),
-        (" YES\n", "correct"), ("**NO**", "incorrect"), ('"YES"', "correct"),
-        ("YES, it does", "unparsed"), ("Yes NO", "unparsed"), ("YESNO", "unparsed"),
-        ("", "unparsed"), ("maybe", "unparsed"), ("NOT", "unparsed"), ("N", "unparsed"),
-        ("Answer: YES", "unparsed"), ("YES\n\nThe response says so", "unparsed"),
-        ("ＹＥＳ", "unparsed"), ("да", "unparsed"),
+        ("YES", "correct", "same"), ("NO", "incorrect", "same"), ("yes", "correct", "same"),
+        ("No.", "incorrect", "same"), (" YES\n", "correct", "same"), ('"YES"', "correct", "same"),
+        ("**NO**", "incorrect", "same"), ("YESNO", "unparsed", "same"), ("", "unparsed", "same"),
+        ("maybe", "unparsed", "same"), ("NOT", "unparsed", "same"), ("N", "unparsed", "same"),
+        ("ＹＥＳ", "unparsed", "same"), ("да", "unparsed", "same"),
+        ("YES, it does", "correct", "unparsed"), ("Answer: Yes", "correct", "unparsed"),
+        ("Verdict: **Yes**", "correct", "unparsed"), ("**Verdict:** No", "incorrect", "unparsed"),
+        ("YES\n\nThere is no conflict.", "correct", "unparsed"),
+        ("<think>NO? The dose is the same.</think>yes", "correct", "unparsed"),
+        ("<think>YES", "unparsed", "same"), ("The answer is NO.", "incorrect", "unparsed"),
+        ('{"verdict": "NO"}', "incorrect", "unparsed"),
+        ("# Verdict\n\nNo", "incorrect", "unparsed"),
+        ("Answer: no — it contradicts the evidence", "incorrect", "unparsed"),
+        ("Yes - the dose matches", "correct", "unparsed"),
+        ("Yes NO", "unparsed", "same"), ("Yes. No.", "unparsed", "same"),
+        ("YES or NO", "unparsed", "same"), ("It is not YES", "unparsed", "same"),
+        ("Answer: yes\n\nFinal answer: no", "unparsed", "same"),
+        ("No information is given", "unparsed", "same"),
     ],
 )  # fmt: skip
-def test_only_a_leading_yes_or_no_is_a_verdict(response, outcome):
+def test_a_verdict_is_read_in_any_form_or_strictly(response, outcome, strictly):
     assert read_yes_no(response) == outcome
+    assert read_yes_no(response, strict=True) == (outcome if strictly == "same" else strictly)
+
+
+def test_the_paper_s_protocol_reads_verdicts_strictly(server):
+    server.says = lambda prompt: "Verdict: **Yes**"
+    published = PRESETS["published"]
+    for protocol, rule, outcome in (
+        (Protocol(), "protocol", "correct"), (published, "protocol", "unparsed"),
+        (published, "any_form", "correct"), (Protocol(), "strict", "unparsed"),
+    ):  # fmt: skip
+        assert claude(server, protocol, rule=rule).judge(*items()[0]).outcome == outcome
 
 
 def test_an_unparsed_verdict_stores_the_response(server):
-    server.says = lambda prompt: "YES, because it says so"
+    server.says = lambda prompt: "YES or NO, who knows"
     verdict = claude(server, Protocol(judge_prompt="plain")).judge(*items()[0])
-    assert (verdict.outcome, verdict.raw) == ("unparsed", "YES, because it says so")
+    assert (verdict.outcome, verdict.raw) == ("unparsed", "YES or NO, who knows")
     server.says, server.stop_reason = lambda prompt: "", "refusal"
     assert claude(server).judge(*items()[0]).raw == "(the model's service declined)"
     server.stop_reason = "max_tokens"

@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.judges import JUDGES
-from midchart.core.judges.rules import FAILURE_KINDS, OfflineJudge, failure_kind, is_refusal
+from midchart.core.judges.rules import FAILURE_KINDS, OfflineJudge, failure_kind
 from midchart.core.judges.values import Day, take_dates
 from midchart.core.protocol import Protocol
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, Gold, Instruction, Verdict
 
 ASKED = Instruction("i1", "p1", "?")
@@ -198,7 +199,18 @@ def test_dates_in_any_format_are_equal(day, data):
         "Not mentioned.", "I cannot determine the dose", "It can't be determined from the notes",
         "Unable to answer the question", "I don’t know", "Unknown", "N/A",
         "not available in the provided record", "Insufficient information",
-        "The context doesn't provide this.", "I am unable to find the date",
+        "The context doesn't provide this.", "I am unable to find the date", "it isn't mentioned",
+        "No documentation of an allergy", "No A1c result was found.", "No potassium is documented.",
+        "There is no record of a hemoglobin A1c.", "The chart is silent on this.",
+        "There is nothing in the chart about smoking.", "I do not see an A1c in the chart",
+        "I'm sorry, but the notes do not say when.", "The reason is not documented.",
+        "Based on the record, there is no information about smoking. The patient is 56 years old.",
+        "Nicht dokumentiert.", "Die Akte enthält dazu keine Angaben.", "Keine Angabe",
+        "Das geht aus den Unterlagen nicht hervor.", "Es wurde kein Wert dokumentiert.",
+        "Non documenté.", "Le dossier ne mentionne pas la dose.", "Aucune information disponible",
+        "Cette information n'est pas précisée dans le dossier.", "Je ne sais pas.",
+        "No se menciona en la historia clínica.", "No hay información al respecto.", "sin datos",
+        "El motivo no está documentado.", "No consta en la historia.",
     ],
 )  # fmt: skip
 def test_refusals(text):
@@ -208,9 +220,18 @@ def test_refusals(text):
 @pytest.mark.parametrize(
     "text",
     [
-        "", "No", "No evidence of disease", "No record of surgery", "The patient denies pain",
+        "", "No", "No evidence of disease", "The patient denies pain", "No known drug allergies",
         "The patient was not able to walk", "Patient unable to provide history",
         "The cause could not be identified", "Hemoglobin was not checked", "unknown etiology fever",
+        "Metformin was stopped; the reason is not documented.", "10 mg, frequency not specified",
+        "The dose was 20 mg, though the start date is not mentioned.", "never smoker",
+        "Penicillin (reaction not documented)", "No fever was documented, BP 120/80.",
+        "Not documented in the notes, but he reported 10 mg.", "No fracture was found on CT.",
+        "The EGFR mutation was not detected.", "The note says the patient did not report pain.",
+        "Der Patient raucht nicht.", "Keine Allergien bekannt", "Keine Hinweise auf Pneumonie.",
+        "Abgesetzt, der Grund ist nicht dokumentiert.", "Pas d'allergie connue.",
+        "Aucun signe de pneumonie.", "Sin alergias conocidas.", "El paciente niega dolor.",
+        "Se suspendió la metformina; no se indica el motivo.",
     ],
 )  # fmt: skip
 def test_answers_that_are_no_refusals(text):

@@ -9,11 +9,11 @@ import pytest
 
 from midchart.core.arms import ARMS
 from midchart.core.embedding.embedder import Embedder
-from midchart.core.judges.rules import is_refusal
 from midchart.core.protocol import Protocol, parse
 from midchart.core.readers import READERS
 from midchart.core.readers.abstaining import coverage
 from midchart.core.text.prompt import build_prompt
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
 
 RECORD = Record(

@@ -11,12 +11,12 @@ import pytest
 
 from midchart.core import weights
 from midchart.core.errors import MissingModel
-from midchart.core.judges.rules import is_refusal
 from midchart.core.protocol import Protocol
 from midchart.core.readers import small
 from midchart.core.readers.small import REFUSAL, Small, answerable
 from midchart.core.text import words
 from midchart.core.text.prompt import HEAD, NOT_DOCUMENTED, TAIL, quoted, without_date
+from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Answer, ContextLine, Prompt
 from tests.support.shipped import made_with
 
