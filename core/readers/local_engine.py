@@ -29,7 +29,7 @@ import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from midchart.core.errors import WorkFailed
-from midchart.core.readers.local_batches import Ids, Tree, most_probable, plan, rest
+from midchart.core.readers.local_batches import Ids, Tree, most_probable, plan, repeated, rest
 from midchart.core.text import one_line
 from midchart.core.weights import no_progress_bar
 
@@ -132,12 +132,13 @@ _Prefix = tuple[_FramedCache, int]
 
 @dataclass(slots=True)
 class Generated:
-    """Tokens of an answer, without the one that ended it, seconds until it was finished, and
-    whether it was cut off at the largest number of tokens."""
+    """Tokens of an answer, without the one that ended it, seconds until it was finished, whether it
+    was cut off at the largest number of tokens, and whether it was ended as it repeated a line."""
 
     ids: list[int] = field(default_factory=list[int])
     seconds: float = 0.0
     cut: bool = False
+    looped: bool = False
 
 
 @torch.inference_mode()
@@ -182,12 +183,14 @@ def answer_batch(
     slice_tokens: int,
     prefix: _Prefix | None = None,
     allowed: Sequence[Tree | None] = (),
+    stop_loops: bool = False,
 ) -> list[Generated]:
     """Answers of up to ``new`` tokens, in the order of ``prompts`` (longest first).
 
     ``stop`` are the ids that end an answer. ``slice_tokens`` bounds the tokens of one pass while
     reading; a longer prompt is read alone. ``prefix``: the cache of the prompts' common prefix and
-    its length. ``allowed``: the texts of which each answer must be one, if any.
+    its length. ``allowed``: the texts of which each answer must be one, if any. ``stop_loops``:
+    end an answer that repeats its line, after the first of them.
     """
     start = time.perf_counter()
     lengths = [len(ids) for ids in prompts]
@@ -201,7 +204,7 @@ def answer_batch(
         for rows in _slices(lengths, shared, slice_tokens)
     ]
     trees = allowed or [None] * len(prompts)
-    return _decode(model, cache, torch.cat(logits), lengths, new, stop, start, trees)
+    return _decode(model, cache, torch.cat(logits), lengths, new, stop, start, trees, stop_loops)
 
 
 def _slices(lengths: Sequence[int], shared: int, most: int) -> list[slice]:
@@ -267,6 +270,7 @@ def _decode(
     stop: frozenset[int],
     start: float,
     allowed: Sequence[Tree | None],
+    stop_loops: bool,
 ) -> list[Generated]:
     generated = [Generated() for _ in lengths]
     trees = list(allowed)
@@ -294,6 +298,9 @@ def _decode(
             ended = token in stop or step == new - 1
             if tree is not None and not ended:
                 trees[row], ended = _advance(generated[row], tree[token], new, stop)
+            if stop_loops and not ended and (more := repeated(generated[row].ids)):
+                del generated[row].ids[-more:]
+                generated[row].looped = ended = True
             if ended:
                 generated[row].seconds = time.perf_counter() - start
                 done.add(row)
@@ -331,7 +338,7 @@ _MEMORY_SHARE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class EngineReply:
-    """An answer's token ids and whether it was cut off, or why there is none; costs as in
+    """An answer's token ids and whether it was cut off or looped, or why there is none; costs as in
     :class:`core.types.Answer`."""
 
     ids: tuple[int, ...]
@@ -340,6 +347,7 @@ class EngineReply:
     reused: int = 0
     peak_mb: float = 0.0
     cut: bool = False
+    looped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +357,7 @@ class GenerationConfig:
     ``new``: most tokens of an answer. ``stop``: ids that end one. ``stretched``: with YaRN.
     ``batch_tokens``: padded tokens of a batch, 0 for what memory allows. ``share``: read a common
     prefix once. ``allowed``: of some prompts, by number, the texts of which the answer must be one.
+    ``stop_loops``: as of :func:`answer_batch`.
     """
 
     new: int
@@ -357,6 +366,7 @@ class GenerationConfig:
     batch_tokens: int = 0
     share: bool = True
     allowed: Mapping[int, Tree] = field(default_factory=dict[int, Tree])
+    stop_loops: bool = False
 
 
 class Engine:
@@ -451,13 +461,14 @@ class Engine:
             most = _GPU_SLICE if self.gpu else _CPU_SLICE
             allowed = [config.allowed.get(index) for index in indices]
             generated = answer_batch(
-                self.model, prompts, config.new, config.stop, most, prefix, allowed
-            )
+                self.model, prompts, config.new, config.stop, most, prefix, allowed,
+                config.stop_loops,
+            )  # fmt: skip
             peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         shared = prefix[1] if prefix is not None else 0
         reused = [0 if first and at == 0 else shared for at in range(len(indices))]
         return [
-            (i, EngineReply(tuple(one.ids), "", one.seconds, known, peak, one.cut))
+            (i, EngineReply(tuple(one.ids), "", one.seconds, known, peak, one.cut, one.looped))
             for i, known, one in zip(indices, reused, generated, strict=True)
         ]
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -39,7 +39,10 @@ from midchart.core.text.chat_template import (
 )
 from midchart.core.text.prompt import CHATML, LETTERS, Frame, option_text
 from midchart.core.text.reasoning import split_reasoning
-from midchart.core.types import Answer, Prompt
+from midchart.core.types import Answer, Ended, Prompt
+
+if TYPE_CHECKING:
+    from midchart.core.readers.local_engine import EngineReply
 
 _DEFAULT = "Qwen2.5-7B-Instruct"
 _TRAINED_LENGTH_ONLY = frozenset(f"Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B"))
@@ -251,6 +254,7 @@ class Qwen(Configurable):
                 options.batch_tokens,
                 options.share,
                 {at: self._tree(texts) for at, (_, _, texts) in enumerate(group) if texts},
+                self.protocol.preset != "published",
             )
             engine = shared_engine(self.folder, options.dtype)
             for at, reply in engine.read([ids for _, ids, _ in group], config):
@@ -262,7 +266,7 @@ class Qwen(Configurable):
                     reasoning, text = split_reasoning(written, opened and not texts)
                     answer = Answer(
                         text,
-                        ended="length" if reply.cut else "stop" if text else "empty",
+                        ended=_ended(reply, text),
                         reasoning=reasoning,
                         reasoning_tokens=self._length(reasoning),
                         prompt_tokens=len(ids),
@@ -288,6 +292,13 @@ class Qwen(Configurable):
             f"is longer than the reader's window of {self._longest:,}"
         )
         return Answer("", "failed", reason if tokens else "the prompt is empty")
+
+
+def _ended(reply: EngineReply, text: str) -> Ended:
+    """How an answer of this text ended."""
+    if reply.looped:
+        return "loop"
+    return "length" if reply.cut else "stop" if text else "empty"
 
 
 def _config(folder: Path) -> dict[str, Any]:

