@@ -7,8 +7,8 @@ question. The plain version is ``tests/reference/bm25.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,24 +70,19 @@ class BM25Index:
             )
             self.parts = weights[term_of] * saturation
 
-    def columns(self) -> dict[str, Any]:
-        """Everything that the index holds, by which :meth:`from_columns` makes it again."""
-        return {
-            "size": [self.size],
-            "terms": list(self.terms),
-            "starts": self.starts,
-            "documents": self.documents.astype(np.int32),
-            "parts": self.parts,
-        }
-
     @classmethod
-    def from_columns(cls, columns: Mapping[str, Any]) -> BM25Index:
-        """The index that gave these :meth:`columns`."""
+    def stored(
+        cls,
+        size: int,
+        terms: Sequence[str],
+        starts: NDArray[np.int64],
+        documents: NDArray[np.int32],
+        parts: NDArray[np.float64],
+    ) -> BM25Index:
+        """The index with these attributes."""
         index = cls.__new__(cls)
-        index.size = int(columns["size"][0])
-        index.terms = {term: row for row, term in enumerate(columns["terms"])}
-        index.starts, index.documents = columns["starts"], columns["documents"]
-        index.parts = columns["parts"]
+        index.size, index.terms = size, {term: row for row, term in enumerate(terms)}
+        index.starts, index.documents, index.parts = starts, documents, parts
         return index
 
     def scores(self, query: Sequence[str]) -> NDArray[np.float64]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
 """Texts by which an event only says that an interval (a drug, a visit) begins or ends."""
@@ -41,14 +41,33 @@ class Event:
     author: str = ""
 
 
+class Analysed(Protocol):
+    """What was computed of a record when its cohort was converted (:mod:`midchart.core.charts`).
+
+    Each method gives None where it was computed by another rule: then it is computed when it is
+    asked for.
+    """
+
+    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
+        """The sentences of :func:`midchart.core.text.sentences`."""
+        ...
+
+    def bm25(self, rule: tuple[str, ...]) -> Any:
+        """The index of :func:`midchart.core.arms.base.index_of`."""
+        ...
+
+    def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Any:
+        """What :func:`midchart.core.text.evidence.locate` gives."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
     """A patient's events in time order.
 
     ``digest`` is a hash of all content (hex); caches key on it. ``facts`` holds demographics as
-    the source states them (birthdate, gender, ...), for display only. ``lasting``: it was read from
-    a cohort's files, so what is computed from it is stored for other processes
-    (:mod:`midchart.core.storage.derived`); a record that a run makes up is not.
+    the source states them (birthdate, gender, ...), for display only. ``analysed``: what a chart
+    store holds of it; a record that a run makes has none.
     """
 
     id: str
@@ -56,7 +75,7 @@ class Record:
     digest: str
     facts: tuple[tuple[str, str], ...] = ()
     source: str = ""
-    lasting: bool = field(default=False, compare=False)
+    analysed: Analysed | None = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(self.digest)

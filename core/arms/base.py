@@ -26,13 +26,13 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.bm25 import BM25Index, Idf
+from midchart.core.bm25 import BM25Index
 from midchart.core.errors import UnknownName
 from midchart.core.protocol import Protocol
-from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.lru import LRU
-from midchart.core.text import allowed, sentences, word_spans, words
+from midchart.core.text import allowed, sentence_rule, sentences, word_spans, words
 from midchart.core.types import (
+    Analysed,
     Budget,
     Explanation,
     Instruction,
@@ -54,15 +54,14 @@ class Candidates:
     ``key`` names this very set by content, the record's digest first, for keeping what is derived
     from it. ``positions`` [n] is each sentence's place among all sentences the cutoff allows (0, 1,
     2, … unless an arm leaves some out). ``withheld`` counts sentences of the record after the
-    cutoff. ``lasting``: they are all sentences of a cohort's record, so what is computed from them
-    is stored for other processes.
+    cutoff. ``analysed``: what is stored of the record whose sentences they all are.
     """
 
     key: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     positions: Positions
     withheld: int = 0
-    lasting: bool = False
+    analysed: Analysed | None = None
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -98,8 +97,9 @@ def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> C
         withheld = len(everything) - len(before_cutoff)
         # A cutoff that excludes nothing shares the index of no cutoff.
         pool_key = key if withheld else (*key[:-1], "")
-        lasting = record.lasting and not withheld
-        return Candidates(pool_key, before_cutoff, np.arange(len(before_cutoff)), withheld, lasting)
+        positions = np.arange(len(before_cutoff))
+        analysed = None if withheld else record.analysed
+        return Candidates(pool_key, before_cutoff, positions, withheld, analysed)
 
     return _cache.get(key, make)
 
@@ -329,27 +329,18 @@ class ScoredArm(ABC):
 _NOTE = "The BM25 part of each word of the question that the sentence or its title holds; exact."
 
 _indexes: LRU[BM25Index] = LRU(32, lambda index: index.size)
-_STORED = Derived("bm25", ("bm25", "text", "types"))
-_LEAST_STORED = 200
-"""Candidates whose index takes longer to make than to read."""
 
 
-def index_of(pool: Candidates, idf: Idf) -> BM25Index:
+def index_of(pool: Candidates, protocol: Protocol) -> BM25Index:
     """The BM25 index of a set of candidates with their titles, cached between questions."""
+    idf = protocol.bm25_idf
 
-    def make() -> BM25Index:
-        return BM25Index([words(s.scored_text) for s in pool.sentences], idf)
+    def stored_or_made() -> BM25Index:
+        rule = (idf, *sentence_rule(protocol))
+        stored = pool.analysed.bm25(rule) if pool.analysed else None
+        return stored or BM25Index([words(s.scored_text) for s in pool.sentences], idf)
 
-    def columns(index: BM25Index) -> Columns | None:
-        return index.columns() if index.size >= _LEAST_STORED else None
-
-    def read_or_make() -> BM25Index:
-        if not pool.lasting:
-            return make()
-        digest, *parts = pool.key
-        return _STORED.get(digest, (idf, *parts), make, columns, BM25Index.from_columns)
-
-    return _indexes.get((idf, pool.key), read_or_make)
+    return _indexes.get((idf, pool.key), stored_or_made)
 
 
 class BM25Arm(ScoredArm):
@@ -357,7 +348,7 @@ class BM25Arm(ScoredArm):
 
     def index(self, pool: Candidates) -> BM25Index:
         """The index of the candidates under the protocol."""
-        return index_of(pool, self.protocol.bm25_idf)
+        return index_of(pool, self.protocol)
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         return self.index(pool).scores(words(instruction.question))

@@ -105,7 +105,7 @@ class RandomSentences:
     @cached_property
     def _lexical_hits(self) -> int:
         wanted = content_words(self.answer)
-        holds = index_of(self._pool, self.protocol.bm25_idf).holding(wanted)
+        holds = index_of(self._pool, self.protocol).holding(wanted)
         sentences = (self._pool.sentences[i] for i in np.flatnonzero(holds).tolist())
         # The index holds words of titles too, which are not shown.
         return sum(not s.title or not wanted.isdisjoint(words(s.text)) for s in sentences)

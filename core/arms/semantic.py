@@ -94,9 +94,9 @@ class LexicalArm(SemanticArm):
 
     def lexical(self, pool: Candidates, question: str) -> Scores:
         """BM25 of each candidate, float64 [n]."""
-        return index_of(pool, self.protocol.bm25_idf).scores(words(question))
+        return index_of(pool, self.protocol).scores(words(question))
 
     def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
-        index = index_of(pool, self.protocol.bm25_idf)
+        index = index_of(pool, self.protocol)
         shared_word = index.holding(words(instruction.question))
         return shared_word | super().reasons(pool, instruction)

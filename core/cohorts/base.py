@@ -17,9 +17,9 @@ from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
 from midchart.core.cohorts.manifest import read_manifest
 from midchart.core.cohorts.records import (
-    LazyRecords,
     PatientEntries,
     Questions,
+    ReadRecords,
     read_question_tables,
     tables_in,
 )
@@ -55,20 +55,21 @@ class CohortLoader(ABC):
         """The files outside of an accepted path that are read with it, where they are there."""
         return []
 
-    def _cohort(self, place: Path, log: LoadLog, **parts: Any) -> Cohort:
-        root = self.root(place)
+    def manifest(self, root: Path, log: LoadLog) -> Manifest:
+        """The data-use tag of the cohort in the folder ``root``."""
         default = Manifest(
             root.name,
             source=self.source,
             licence=self.licence,
             deidentified=self.deidentified,
         )
-        if isinstance(parts["records"], LazyRecords):
-            warn_of_twins(parts["records"], log)
+        return read_manifest(root, default, log)
+
+    def _cohort(self, place: Path, manifest: Manifest, log: LoadLog, **parts: Any) -> Cohort:
         return Cohort(
             path=str(place),
             format=self.name,
-            manifest=read_manifest(root, default, log),
+            manifest=manifest,
             skipped=log.skipped,
             warnings=log.warnings,
             accounts=log.accounts,
@@ -122,7 +123,7 @@ class RecordLoader(CohortLoader):
         """
         raise NotImplementedError
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records and questions at ``place``, a file or folder of the cohort's folder ``root``.
 
         Parts that cannot be read enter ``log``; raises DataError where no record can be read.
@@ -143,19 +144,27 @@ class RecordLoader(CohortLoader):
 
     def load(self, path: str) -> Cohort:
         """Open the cohort; raises DataError where no record can be read."""
-        place, log = Path(path), LoadLog()
-        root = self.root(place)
+        place = Path(path)
+        cohort = self.content(place)
+        self.manifest(self.root(place), LoadLog(cohort.skipped, cohort.warnings))
+        return cohort
+
+    def content(self, place: Path) -> Cohort:
+        """The cohort without what is wrong with its data-use tag; raises as :meth:`load`."""
+        root, log = self.root(place), LoadLog()
+        manifest = self.manifest(root, LoadLog())
         records, questions = self.read(place, root, log)
-        cohort = self._cohort(
+        warn_of_twins(records, log)
+        _account_files(place, root, self.title, log, named=not manifest.synthetic)
+        return self._cohort(
             place,
+            manifest,
             log,
             records=records,
             instructions=tuple(questions.instructions),
             gold=LazyGold(questions.gold, records, log, located=questions.located),
             responses=questions.responses,
         )
-        _account_files(place, root, self.title, log, named=not cohort.manifest.synthetic)
-        return cohort
 
 
 def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
@@ -209,4 +218,6 @@ class EventLoader(CohortLoader):
         """Open the cohort; its events are read when they are first needed. Raises DataError."""
         place, log = Path(path), LoadLog()
         data = LabelledData(self.open_files(place, log), log)
-        return self._cohort(place, log, records=StoredRecords(data), labels=LabelCounts(data))
+        manifest = self.manifest(self.root(place), log)
+        parts = {"records": StoredRecords(data), "labels": LabelCounts(data)}
+        return self._cohort(place, manifest, log, **parts)

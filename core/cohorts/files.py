@@ -107,7 +107,7 @@ class LoadLog:
         shows as unaccounted. A part that is read again replaces what was entered for it.
         """
         stated = tuple((reason, number) for reason, number in (reasons or {}).items() if number)
-        self.accounts[part, what] = Account(total, shown, stated)
+        self.accounts[part, what] = Account(int(total), int(shown), stated)
 
     @contextmanager
     def skipping(self, name: str) -> Generator[None]:

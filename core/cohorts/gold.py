@@ -1,7 +1,7 @@
 """Gold located on access, each answer once; errors of locating it.
 
 Locating the evidence of a cohort means reading all its records, so it is done when a judge, a score
-or a check asks. What a search gives is stored (:mod:`midchart.core.storage.derived`).
+or a check asks. What a search gives is in the chart store (:mod:`midchart.core.charts`).
 
 Where the source gives exact spans (``evidence_spans``) the truth is known. Whether the search
 refuses text that a record does not contain is measured on any cohort of two records or more, with
@@ -14,7 +14,7 @@ import dataclasses
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -76,13 +76,6 @@ class LazyGold(Mapping[str, Gold]):
     def __len__(self) -> int:
         return len(self._given) + len(self._sources)
 
-    def locate_as(self, located: Mapping[str, Gold], warnings: Iterable[str]) -> None:
-        """Take over what locating every answer gave in another process, with its warnings."""
-        with self._lock:
-            self._located = {**located, **self._located}
-        for warning in warnings:
-            self._log.warn(warning)
-
     def under(self, protocol: Protocol) -> LazyGold:
         """The same gold, located by a protocol's score and threshold."""
         if _rule(protocol) == _rule(self._protocol):
@@ -101,6 +94,11 @@ class LazyGold(Mapping[str, Gold]):
     def sources(self) -> Mapping[str, GoldSource]:
         """The answers in the cohort's files whose evidence is located here."""
         return self._sources
+
+    @property
+    def given(self) -> Mapping[str, Gold]:
+        """The gold whose place the format itself gives."""
+        return self._given
 
     def _locate(self, source: GoldSource) -> Gold:
         gold = Gold(source.instruction_id, source.answer, source.snippets)

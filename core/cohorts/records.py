@@ -1,7 +1,4 @@
-"""Records parsed on access, and questions with gold and responses from tables.
-
-A cohort of MedAlign's size does not fit in memory and is rarely read completely, so
-:class:`LazyRecords` holds ids and reads a record on access.
+"""Records as files state them, and questions with gold and responses from tables.
 
 An Instruction holds no answer; reference and evidence become a :class:`GoldSource`, which
 :mod:`midchart.core.cohorts.gold` locates on access. Several annotators of one question on one
@@ -12,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
+from abc import abstractmethod
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -35,40 +32,29 @@ from midchart.core.cohorts.tables import (
     table_kind,
 )
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.storage.lru import LRU
 from midchart.core.text import event_text
 from midchart.core.text.evidence import place_of
 from midchart.core.text.prompt import MOST
 from midchart.core.types import Event, Gold, Instruction, Record, Response, Span
 
-_CACHED = 32
-"""Most recently used records in memory."""
 ReadRecord = Callable[[], tuple[Record, list[str]]]
 """Reads a record and its warnings; raises DataError."""
 
 
-class LazyRecords(Mapping[str, Record]):
-    """Record id → Record, parsed on access; a record's other names are accepted as well.
+class NamedRecords(Mapping[str, Record]):
+    """Record id → Record; a record's other names are accepted as well.
 
-    ``readers``: id → function that reads it. ``aliases``: other name (a file's name or stem) → id,
-    or None for a file without a record of the cohort. An unknown name raises UnknownName. A record
-    that cannot be read raises its DataError every time and enters ``log.skipped`` once.
+    ``aliases``: other name (a file's name or stem) → id, or None for a file without a record of the
+    cohort. An unknown name raises UnknownName.
     """
 
-    def __init__(
-        self,
-        readers: Mapping[str, ReadRecord],
-        log: LoadLog,
-        aliases: Mapping[str, str | None] | None = None,
-    ) -> None:
-        self._readers, self._log, self._aliases = readers, log, aliases or {}
-        self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
-        self._failed: dict[str, DataError] = {}
-        self._lock = threading.RLock()
+    def __init__(self, ids: Iterable[str], aliases: Mapping[str, str | None] | None) -> None:
+        self._ids = {id: number for number, id in enumerate(ids)}
+        self.aliases = aliases or {}
 
     def id_of(self, name: str) -> str | None:
         """The record's id for its id or another of its names; None where there is none."""
-        return name if name in self._readers else self._aliases.get(name)
+        return name if name in self._ids else self.aliases.get(name)
 
     def of_file(self, filename: str) -> str | None:
         """The id of the record in a file, named with or without its folder and ending.
@@ -79,42 +65,62 @@ class LazyRecords(Mapping[str, Record]):
         name = PurePath(filename.replace("\\", "/")).name
         forms = (filename, name, PurePath(name).stem)
         for form in forms:
-            if form in self._aliases:
-                return self._aliases[form]
-        return next((form for form in forms if form in self._readers), None)
+            if form in self.aliases:
+                return self.aliases[form]
+        return next((form for form in forms if form in self._ids), None)
+
+    @abstractmethod
+    def _record(self, id: str) -> Record:
+        """The record of an id; raises DataError."""
 
     def __getitem__(self, name: str) -> Record:
         id = self.id_of(name)
         if id is None:
-            raise UnknownName("record", name, self._readers)
-        with self._lock:
-            return self._cache.get(id, lambda: self._read(id))
+            raise UnknownName("record", name, self._ids)
+        return self._record(id)
 
     def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The record, or ``default`` where no record has the name."""
         return self[name] if self.id_of(name) is not None else default
 
-    def _read(self, id: str) -> Record:
-        if id in self._failed:
-            raise self._failed[id].with_traceback(None)
-        try:
-            record, warnings = self._readers[id]()
-        except DataError as error:
-            self._failed[id] = error
-            self._log.skip_error(error)
-            raise
-        for warning in warnings:
-            self._log.warn(warning)
-        return record
-
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self.id_of(name) is not None
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
+        return iter(self._ids)
 
     def __len__(self) -> int:
-        return len(self._readers)
+        return len(self._ids)
+
+
+class ReadRecords(NamedRecords):
+    """The records that a loader reads from files; ``readers``: id → function that reads it.
+
+    A record is read each time that it is asked for; a chart store asks once. One that cannot be
+    read raises its DataError every time and enters ``log.skipped`` once.
+    """
+
+    def __init__(
+        self,
+        readers: Mapping[str, ReadRecord],
+        log: LoadLog,
+        aliases: Mapping[str, str | None] | None = None,
+    ) -> None:
+        super().__init__(readers, aliases)
+        self._readers, self._log = readers, log
+        self._failed = set[str]()
+
+    def _record(self, id: str) -> Record:
+        try:
+            record, warnings = self._readers[id]()
+        except DataError as error:
+            if id not in self._failed:
+                self._failed.add(id)
+                self._log.skip_error(error)
+            raise
+        for warning in warnings:
+            self._log.warn(warning)
+        return record
 
 
 Entry = tuple[datetime | None, str, str, str, str, str, str, str, int | None, str]
@@ -172,7 +178,7 @@ def build_record(
     ordered = [entries[i] for i in _time_order(entries)] if by_time else list(entries)
     stated = tuple(facts.items())
     events = tuple([Event(i, *one) for i, one in enumerate(ordered)])
-    return Record(id, events, digest_of(id, ordered, stated), stated, source, lasting=True)
+    return Record(id, events, digest_of(id, ordered, stated), stated, source)
 
 
 class PatientEntries:
@@ -215,7 +221,7 @@ class PatientEntries:
                 taken = self.aliases.setdefault(form, patient)
                 self.aliases[form] = patient if taken == patient else None
 
-    def records(self, by_time: bool = True) -> LazyRecords:
+    def records(self, by_time: bool = True) -> ReadRecords:
         """The records; one warning for each file with entries that have no readable time.
 
         ``by_time`` False: the format has no times, so entries stay in the order of the file.
@@ -232,7 +238,7 @@ class PatientEntries:
             return build_record(patient, self.entries[patient], facts, source, by_time), []
 
         aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
-        return LazyRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
+        return ReadRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
 
 
 QUESTION_COLUMNS = ("filename", "question", "evidence", "clinician_response")
@@ -348,7 +354,7 @@ class Questions:
         if gold is not None:
             self._stated[id] = gold
 
-    def locate(self, records: LazyRecords) -> None:
+    def locate(self, records: ReadRecords) -> None:
         """Make the gold of all questions that were entered by :meth:`ask`."""
         for id, (answer, spans, exact) in self._stated.items():
             record = records[self.records[id]]
@@ -394,13 +400,13 @@ def opaque_id(filename: str, question: str) -> str:
     return f"q-{digest.hexdigest()}"
 
 
-def _record_of(row: TableRow, records: LazyRecords) -> str | None:
+def _record_of(row: TableRow, records: ReadRecords) -> str | None:
     """The record a row is about, by its person_id or by its filename with or without an ending."""
     id = records.id_of(row.get("person_id"))
     return records.of_file(row.get("filename")) if id is None else id
 
 
-def read_questions(rows: Iterable[TableRow], records: LazyRecords, log: LoadLog) -> Questions:
+def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog) -> Questions:
     """Instructions and gold sources of question rows; bad rows are skipped."""
     questions = Questions()
     grouped: dict[str, list[TableRow]] = {}
@@ -437,7 +443,7 @@ def read_questions(rows: Iterable[TableRow], records: LazyRecords, log: LoadLog)
 
 
 def read_question_tables(
-    files: Iterable[Path], records: LazyRecords, log: LoadLog, delimiter: str = "\t"
+    files: Iterable[Path], records: ReadRecords, log: LoadLog, delimiter: str = "\t"
 ) -> Questions:
     """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
     rows: list[TableRow] = []
@@ -500,7 +506,7 @@ def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource |
 
 
 def read_responses(
-    rows: Iterable[TableRow], questions: Questions, records: LazyRecords, log: LoadLog
+    rows: Iterable[TableRow], questions: Questions, records: ReadRecords, log: LoadLog
 ) -> tuple[Response, ...]:
     """Model responses of review rows, each joined to its instruction by record and question.
 

@@ -32,7 +32,7 @@ def composed(id: str, source: Record, notes: Sequence[Event]) -> tuple[Record, d
     digest = blake2b(f"{source.digest} {id}".encode(), digest_size=16)
     for event in events:
         digest.update(f"\n{event.time} {event.kind} {event.name}\n{event.text}".encode())
-    return replace(source, id=id, events=events, digest=digest.hexdigest(), lasting=False), places
+    return replace(source, id=id, events=events, digest=digest.hexdigest(), analysed=None), places
 
 
 def moved(gold: Gold, id: str, record: Record, places: Mapping[int, int]) -> Gold:

@@ -21,9 +21,9 @@ from midchart.core.cohorts.files import LoadLog, entries_of, read_xml, shown, xm
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
-    LazyRecords,
     PatientEntries,
     Questions,
+    ReadRecords,
     entry,
     read_question_tables,
     tables_in,
@@ -295,7 +295,7 @@ class Ccda(RecordLoader):
         """Whether the root element at the head of a file is a clinical document."""
         return xml_kind(path) == "cda"
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records of the documents' patients, and the questions of tables in the folder."""
         documents: list[_CcdaDocument] = []
         for file in self.files(place):

@@ -24,8 +24,8 @@ from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
     Entry,
-    LazyRecords,
     Questions,
+    ReadRecords,
     build_record,
     entry,
     read_question_tables,
@@ -191,7 +191,7 @@ class Fhir(RecordLoader):
         """The files that name a resourceType, also those in sub-folders."""
         return [path for path in _files(place) if ending(path) in SUFFIXES and names_type(path)]
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
         files, tables = ResourceFiles(), tables_in(place)
         index = ResourceIndex(files, log)
@@ -212,7 +212,7 @@ class Fhir(RecordLoader):
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {name: partial(_record, index, name, held) for name, held in patients.items()}
-        records = LazyRecords(readers, log, _aliases(index, patients))
+        records = ReadRecords(readers, log, _aliases(index, patients))
         return records, read_question_tables(tables, records, log)
 
 

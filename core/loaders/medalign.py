@@ -32,9 +32,9 @@ from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,
     Entry,
-    LazyRecords,
     Questions,
     ReadRecord,
+    ReadRecords,
     build_record,
     read_questions,
     read_responses,
@@ -396,7 +396,7 @@ class MedAlign(RecordLoader):
         inner = (path / name for name in self.record_folders if (path / name).is_dir())
         return [p for p in entries_of(next(inner, path)) if p.suffix.lower() == ".xml"]
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """Records, instructions with gold, and the model responses that clinicians reviewed."""
         records = self._records(place, root, log)
         if place.is_file():
@@ -407,7 +407,7 @@ class MedAlign(RecordLoader):
         questions.responses = read_responses(reviewed, questions, records, log)
         return records, questions
 
-    def _records(self, place: Path, root: Path, log: LoadLog) -> LazyRecords:
+    def _records(self, place: Path, root: Path, log: LoadLog) -> ReadRecords:
         """One record a file; of two files with one person_id the first is read."""
         try:
             files = self.record_files(place)
@@ -444,7 +444,7 @@ class MedAlign(RecordLoader):
                     f"{shown(file, root)}: its name is the person_id of {other} — a table's "
                     "filename means the file, its person_id the record; check that they agree"
                 )
-        return LazyRecords(readers, log, aliases)
+        return ReadRecords(readers, log, aliases)
 
 
 def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:

@@ -47,9 +47,9 @@ from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
     Entry,
-    LazyRecords,
     Questions,
     ReadRecord,
+    ReadRecords,
     build_record,
     entry,
     read_question_tables,
@@ -901,7 +901,7 @@ class Omop(RecordLoader):
         """The log of a DuckDB file, with what is not written into it yet."""
         return [place.with_name(f"{place.name}.wal")] if place.suffix.lower() == ".duckdb" else []
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The persons of the tables."""
         try:
             return self._read(place, root, log)
@@ -909,7 +909,7 @@ class Omop(RecordLoader):
             remedy = "export the tables again"
             raise DataError(place.name, None, describe_error(error), remedy) from None
 
-    def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         base = _Database(connect(memory=MEMORY), column_settings(root, log), log)
         files = _table_files(place) if place.is_dir() else {}
         if files:
@@ -931,7 +931,7 @@ class Omop(RecordLoader):
         readers: dict[str, ReadRecord] = {
             id: partial(_record, base, id, place.name) for id in people
         }
-        records = LazyRecords(readers, log)
+        records = ReadRecords(readers, log)
         questions = [table for table in tables_in(place) if table_name(table) not in _NEEDED]
         return records, read_question_tables(questions, records, log)
 

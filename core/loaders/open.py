@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import inspect
 import os
 import re
 import stat
@@ -16,12 +17,15 @@ import threading
 from collections import OrderedDict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
-from midchart.core.cohorts.base import CohortLoader
+from midchart.core.charts.convert import analyse, charts_folder, convert
+from midchart.core.charts.store import open_charts
+from midchart.core.cohorts.base import CohortLoader, RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
@@ -29,6 +33,7 @@ from midchart.core.cohorts.files import (
     LoadLog,
     check_folder,
     data_error,
+    is_hidden,
     open_file,
     read_text,
     shown,
@@ -46,11 +51,10 @@ from midchart.core.cohorts.manifest import (
 )
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, DataUseError, InputError, UnknownName
-from midchart.core.fhir.json_objects import forget_texts
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_toml, user_path
-from midchart.core.provenance import add_hashed, file_hash
+from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
@@ -121,7 +125,7 @@ _lock = threading.RLock()
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
 OPEN_AT_ONCE = 4
-"""Cohorts kept open; their records are read on demand, so this bounds memory, not speed."""
+"""Cohorts kept open; their records are made on demand, so this bounds memory, not speed."""
 
 
 def open_cohort(path: str | Path) -> Cohort:
@@ -137,23 +141,86 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     place = user_path(path).resolve()
     with _lock:
         held = _open.pop(place, None)
-        if held is None or not held.current(place):
-            folder, (_, companions) = cohort_folder(place), _around(place)
-            files, evidence = _state(place, folder, companions), evidence_state()
-            cohort = read_cohort(place)
-            waiting = unconfirmed(folder, cohort.manifest)
-            held = _Opened(files, cohort, folder, companions, evidence, waiting)
+    if held is None or not held.current(place):
+        held = _read(place)
+    with _lock:
         _open[place] = held
         while len(_open) > OPEN_AT_ONCE:
             _open.popitem(last=False)
     return held.cohort, held.folder
 
 
+ANALYSED_AT_ONCE = 16_000_000
+"""Bytes of the files of a cohort whose records are analysed when it is converted."""
+
+
+def _read(place: Path) -> _Opened:
+    """The cohort at a path, of its chart store, which is made where it is not there."""
+    folder, (_, companions) = cohort_folder(place), _around(place)
+    files, evidence = _state(place, folder, companions), evidence_state()
+    loader = find_loader(place)
+    if isinstance(loader, RecordLoader):
+        cohort = _converted(loader, place, folder, files)
+        if _state(place, folder, companions) != files:
+            reason = "changed while it was read"
+            raise DataError(place.name, None, reason, "load it once it is complete")
+        if sum(size for *_, size in files) <= ANALYSED_AT_ONCE:
+            analyse(cohort)
+    else:
+        cohort = read_cohort(place)
+    waiting = unconfirmed(folder, cohort.manifest)
+    return _Opened(files, cohort, folder, companions, evidence, waiting)
+
+
+def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesState) -> Cohort:
+    """The cohort of the chart store of these files, as a loader reads them."""
+    base = place if place.is_dir() else place.parent
+    synthetic = loader.manifest(folder, LoadLog()).synthetic
+    state = (
+        *((os.path.relpath(name, base), *rest) for name, *rest in files if _is_content(name, base)),
+        *sorted(column_settings(folder, LoadLog()).items()),
+        (loader.name, synthetic, _code_of(type(loader))),
+    )
+    store = charts_folder(place, digest(repr(state)))
+
+    def from_store() -> Cohort | None:
+        return open_charts(store, str(place), partial(loader.manifest, folder))
+
+    try:
+        return convert(store, place, from_store, lambda: read_files(loader, place))
+    except OSError as error:
+        raise data_error(error, str(place)) from None
+
+
+def read_files(loader: RecordLoader, place: Path) -> Cohort:
+    """The cohort that a loader makes of the files at a path; raises DataError."""
+    left_out = check_folder(place) if place.is_dir() else []
+    cohort = loader.content(place)
+    cohort.skipped.extend(left_out)
+    return cohort
+
+
+def _is_content(file: str, base: Path) -> bool:
+    """Whether a file may decide what a cohort holds: it is not hidden, and not the tag."""
+    parts = Path(os.path.relpath(file, base)).parts
+    return parts[-1] != FILE and not any(is_hidden(part) and part != ".." for part in parts)
+
+
+def _code_of(loader: type[RecordLoader]) -> str:
+    """A hash of the code that converts: that of this package, and of a loader outside of it."""
+    code = code_digest(
+        "charts", "cohorts", "fhir", "loaders", "parsing", "storage", "text", "types"
+    )
+    module = Path(inspect.getfile(loader))
+    if loader.__module__.startswith("midchart.core."):
+        return code
+    return digest(code, *(file.read_text("utf-8") for file in sorted(module.parent.glob("*.py"))))
+
+
 def close_cohorts() -> None:
-    """Drop the records, and the parts of their sources, that are held in memory."""
+    """Drop the cohorts and records that are held in memory."""
     with _lock:
         _open.clear()
-    forget_texts()
 
 
 def _state(path: Path, folder: Path, companions: Sequence[Path]) -> FilesState:

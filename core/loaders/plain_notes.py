@@ -32,9 +32,9 @@ from midchart.core.cohorts.files import LoadLog, entries_of, shown, without_hidd
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
-    LazyRecords,
     PatientEntries,
     Questions,
+    ReadRecords,
     entry,
     read_question_tables,
     tables_in,
@@ -273,7 +273,7 @@ class PlainNotes(RecordLoader):
         inside = without_hidden(place, [*place.glob("*"), *place.glob("*/*")])
         return any(_is_note(f) or (f.parent == place and _is_table(f)) for f in inside)
 
-    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[LazyRecords, Questions]:
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All notes and questions."""
         reading = _NotesFolder(root, PatientEntries(log), People(log), column_settings(root, log))
         questions = [table for table in tables_in(place) if not _is_table(table)]

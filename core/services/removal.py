@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.charts.convert import sweep_charts
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError
 from midchart.core.loaders.open import close_cohorts
@@ -173,6 +174,7 @@ def recover() -> list[str]:
         with writing(settings.data_folder()):
             settle_reviews()
             problems += _sweep()
+            sweep_charts()
     except MidchartError as error:
         problems.append(f"what a killed process began is not ended: {error}")
     finally:

@@ -7,7 +7,6 @@ process (``python -m midchart.core.services.summary COHORT``), whose progress is
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import os
@@ -22,8 +21,9 @@ from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, needs
+from midchart.core.charts.convert import analyse
 from midchart.core.cohorts.files import write_atomic
-from midchart.core.cohorts.gold import LazyGold, evidence_locations
+from midchart.core.cohorts.gold import evidence_locations
 from midchart.core.cohorts.labelled import StoredRecords
 from midchart.core.errors import DataError, MidchartError
 from midchart.core.loaders.check import Counts, check_cohort, count_records, resolve_position
@@ -35,7 +35,7 @@ from midchart.core.results.tables import location_table
 from midchart.core.services.cohorts import cohort_key, cohort_size, find_cohort, open_data
 from midchart.core.storage.lock import Lock, is_locked
 from midchart.core.text.evidence import RelativePosition, place_of
-from midchart.core.types import Account, Cohort, Gold, Record, Skip, Span
+from midchart.core.types import Cohort, Record
 
 FOLDER = "summaries"
 AT_ONCE, QUESTIONS_AT_ONCE = 16_000_000, 1_000
@@ -69,7 +69,7 @@ class ReadingProgress:
 
 
 _known: dict[str, tuple[str, _CohortSummary]] = {}
-"""Path → key and summary of the cohorts whose evidence was located from a summary."""
+"""Path → key and summary."""
 _children: dict[str, subprocess.Popen[bytes]] = {}
 """Key → the process that makes the summary, or has ended without one."""
 _lock = threading.RLock()
@@ -190,26 +190,12 @@ def _summarise(
 
     counts = count_records(cohort, visit=visit)
     _, position = resolve_position(protocol, cohort)
-    gold = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
     return {
         "counts": counts,
-        "skipped": [dataclasses.astuple(skip) for skip in cohort.skipped],
-        "warnings": cohort.warnings,
-        "accounts": [(*key, *dataclasses.astuple(one)) for key, one in cohort.accounts.items()],
-        "gold": {id: _located(cohort.gold[id]) for id in gold},
         "places": places,
         "position": position,
         "locations": {position: location_table(of) for position, of in rows.items()},
     }
-
-
-_LOCATED = ("order", "time", "exact", "token", "score", "candidates", "unlocated")
-"""What locating an answer's evidence adds to it, with its spans."""
-
-
-def _located(gold: Gold) -> list[Any]:
-    spans = [dataclasses.astuple(span) for span in gold.spans]
-    return [spans, *(getattr(gold, name) for name in _LOCATED)]
 
 
 def _store(summary: Mapping[str, Any], key: str) -> None:
@@ -222,23 +208,7 @@ def _store(summary: Mapping[str, Any], key: str) -> None:
 
 
 def _use(cohort: Cohort, key: str, stored: Mapping[str, Any]) -> None:
-    """Enter a stored summary; the evidence of the open cohort is located by it."""
-    if isinstance(cohort.gold, LazyGold):
-        gold: dict[str, Gold] = {}
-        for id, source in cohort.gold.sources.items():
-            spans, *values = stored["gold"][id]
-            gold[id] = Gold(
-                id,
-                source.answer,
-                source.snippets,
-                tuple(Span(*span) for span in spans),
-                **dict(zip(_LOCATED, values, strict=True)),
-            )
-        cohort.gold.locate_as(gold, stored["warnings"])
-    known = set(cohort.skipped)
-    cohort.skipped.extend(skip for each in stored["skipped"] if (skip := Skip(*each)) not in known)
-    for part, what, total, shown, reasons in stored["accounts"]:
-        cohort.accounts[part, what] = Account(total, shown, tuple((r, n) for r, n in reasons))
+    """Enter a stored summary of the open cohort."""
     places = {
         id: tuple(RelativePosition(*one) for one in of) for id, of in stored["places"].items()
     }
@@ -266,6 +236,7 @@ def _make(path: str) -> None:
             write_atomic(report, json.dumps({"done": done, "planned": planned}))
 
     try:
+        analyse(cohort, progress)
         summary = _summarise(cohort, progress)
         if key != _key(cohort):
             raise DataError(path, None, "changed while it was read", "open the page again")

@@ -19,13 +19,10 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 
-import numpy as np
-
 from midchart.core.protocol import Protocol
-from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.lru import LRU
 from midchart.core.text.splitting import cells, pieces
 from midchart.core.types import INTERVAL_TEXTS, Event, Record, Sentence, Span
@@ -307,6 +304,12 @@ _recent: LRU[tuple[Sentence, ...]] = LRU(32, len)
 """Cached, so that all arms share one record's sentences."""
 
 
+def sentence_rule(protocol: Protocol) -> tuple[str, ...]:
+    """What of a protocol decides the sentences of a record."""
+    titled = protocol.scored_text == "titled"
+    return protocol.unit, str(protocol.sentence_tokens), protocol.interval_events, str(titled)
+
+
 def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     """All units of selection of a record under a protocol, in record order.
 
@@ -314,60 +317,19 @@ def sentences(record: Record, protocol: Protocol) -> tuple[Sentence, ...]:
     short events as they are, notes cut into sentences of at most ``protocol.sentence_tokens``
     tokens, wrapped lines joined (docs/methods.md, Units and positions).
     """
-    titled = protocol.scored_text == "titled"
-    parts = (protocol.unit, str(protocol.sentence_tokens), protocol.interval_events, str(titled))
-    named = protocol.interval_events == "named"
+    rule = sentence_rule(protocol)
+    titled, named = protocol.scored_text == "titled", protocol.interval_events == "named"
 
-    def cut() -> tuple[Sentence, ...]:
-        return tuple(
+    def stored_or_cut() -> tuple[Sentence, ...]:
+        stored = record.analysed.sentences(record, rule) if record.analysed else None
+        return stored or tuple(
             sentence
             for event in record.events
             if named or event.text.strip() not in INTERVAL_TEXTS
             for sentence in cut_event(event, protocol.unit, protocol.sentence_tokens, titled)
         )
 
-    def read_or_cut() -> tuple[Sentence, ...]:
-        if not record.lasting:
-            return cut()
-        return _STORED.get(record.digest, parts, cut, _columns, partial(_from_columns, record))
-
-    return _recent.get((record.digest, *parts), read_or_cut)
-
-
-_STORED = Derived("sentences", ("text", "types"))
-_LEAST_STORED = 200
-"""Sentences of a record that take longer to cut than a file of them to read."""
-
-
-def _columns(cut: Sequence[Sentence]) -> Columns | None:
-    """Of each sentence its event, characters, tokens and title, and whether it is a piece."""
-    if len(cut) < _LEAST_STORED:
-        return None
-    return {
-        "event": np.array([one.span.event for one in cut], dtype=np.int32),
-        "start": np.array([one.span.start for one in cut], dtype=np.int32),
-        "end": np.array([one.span.end for one in cut], dtype=np.int32),
-        "tokens": np.array([one.tokens for one in cut], dtype=np.int32),
-        "piece": np.array(["." in one.id for one in cut], dtype=np.int8),
-        "title": [one.title for one in cut],
-    }
-
-
-def _from_columns(record: Record, columns: Columns) -> tuple[Sentence, ...]:
-    """The sentences of :func:`_columns`; pieces of an event are numbered in order."""
-    numbers = ("event", "start", "end", "tokens", "piece")
-    rows = zip(*(columns[name].tolist() for name in numbers), columns["title"], strict=True)
-    cut: list[Sentence] = []
-    number, text, count = -1, "", 0
-    for event_number, start, end, tokens, piece, title in rows:
-        event = record.events[event_number]
-        if event_number != number:
-            number, text, count = event_number, event_text(event), 0
-        id = f"e{event.order}.{count}" if piece else f"e{event.order}"
-        span = Span(event_number, start, end)
-        cut.append(Sentence(id, span, event.time, event.kind, text[start:end], tokens, title))
-        count += 1
-    return tuple(cut)
+    return _recent.get((record.digest, *rule), stored_or_cut)
 
 
 def allowed(all_sentences: Sequence[Sentence], cutoff: datetime | None) -> list[Sentence]:

@@ -21,13 +21,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.protocol import Protocol
-from midchart.core.storage.derived import Columns, Derived
 from midchart.core.storage.lru import LRU
 from midchart.core.text import content_words, count_tokens, cut_note, event_text, words
 from midchart.core.types import BANDS, MIDDLE, ContextLine, Record, Sentence, Span
@@ -41,9 +40,6 @@ _NOT_QUOTED = 0.95
 """Factor of the score "window" where the snippet is not in the event verbatim."""
 _NUMBER_WEIGHT = 3
 """Weight of a number in the score "window": values distinguish similar sentences."""
-_STORED = Derived("evidence", ("text", "types"))
-_LEAST_STORED = 20_000
-"""Characters of a record in which a search takes longer than reading what it gave."""
 
 _TERM = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 _DIGIT = re.compile(r"\d")
@@ -93,6 +89,21 @@ class Located:
     def unlocated(self) -> int:
         """Snippets that no event matches well enough."""
         return sum(match is None for match in self.matches)
+
+    def stored(self) -> Any:
+        """What :meth:`of` makes it of again, as JSON."""
+        matches = [
+            m and (m.event, m.score, m.span.start, m.span.end, m.candidates) for m in self.matches
+        ]
+        return matches, self.place
+
+    @staticmethod
+    def of(stored: Any) -> Located:
+        """What gave this by :meth:`stored`."""
+        matches = tuple(
+            one and Match(one[0], one[1], Span(one[0], one[2], one[3]), one[4]) for one in stored[0]
+        )
+        return _located(matches, None if stored[1] is None else RelativePosition(*stored[1]))
 
 
 def positions(record: Record) -> tuple[NDArray[np.float64], list[float | None]]:
@@ -380,20 +391,13 @@ def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = 
     (docs/methods.md, Units and positions).
     """
     rule, pieces = protocol or Protocol(), tuple(snippets)
-    if not record.lasting or not pieces:
-        return _search(record, pieces, rule)
+    stored = record.analysed.located(locate_rule(rule), pieces) if record.analysed else None
+    return stored or _search(record, pieces, rule)
 
-    def columns(located: Located) -> Columns | None:
-        characters = sum(map(len, _index(record).places.texts))
-        return _columns(located) if characters >= _LEAST_STORED else None
 
-    return _STORED.get(
-        record.digest,
-        (rule.locate, str(rule.locate_threshold), *pieces),
-        lambda: _search(record, pieces, rule),
-        columns,
-        _from_columns,
-    )
+def locate_rule(protocol: Protocol) -> tuple[str, ...]:
+    """What of a protocol decides where evidence is located."""
+    return protocol.locate, str(protocol.locate_threshold)
 
 
 def _search(record: Record, snippets: Sequence[str], rule: Protocol) -> Located:
@@ -413,30 +417,6 @@ def _located(matches: tuple[Match | None, ...], place: RelativePosition | None) 
     located = [match for match in matches if match is not None]
     spans = {(m.span.event, m.span.start, m.span.end): m.span for m in located}
     return Located(matches, tuple(spans[key] for key in sorted(spans)), _best(matches), place)
-
-
-def _columns(located: Located) -> Columns:
-    """Of each snippet its match (event −1: none), and the place of the best."""
-    matches = located.matches
-    return {
-        "event": [-1 if m is None else m.event for m in matches],
-        "start": [0 if m is None else m.span.start for m in matches],
-        "end": [0 if m is None else m.span.end for m in matches],
-        "score": [0.0 if m is None else m.score for m in matches],
-        "candidates": [0 if m is None else m.candidates for m in matches],
-        "place": list(located.place or ()),
-    }
-
-
-def _from_columns(columns: Columns) -> Located:
-    names = ("event", "start", "end", "score", "candidates")
-    rows = zip(*(columns[name].tolist() for name in names), strict=True)
-    matches = tuple(
-        None if event < 0 else Match(event, score, Span(event, start, end), candidates)
-        for event, start, end, score, candidates in rows
-    )
-    place = [None if at is None else float(at) for at in columns["place"]]
-    return _located(matches, RelativePosition(*place) if place else None)
 
 
 def _match(search: _Windows | _Paper, snippet: str, rule: Protocol) -> Match | None:

@@ -160,7 +160,7 @@ def insert(
         digest.update(f"\n{number} {point.event} {point.at}\n".encode())
         digest.update("\n".join(statements[number]).encode())
     record = replace(
-        haystack.record, id=id, events=events, digest=digest.hexdigest(), lasting=False
+        haystack.record, id=id, events=events, digest=digest.hexdigest(), analysed=None
     )
     others = tuple(span for number, of in spans.items() if number != chosen for span in of)
     return NeedleRecord(record, spans[chosen][0], others, points[chosen].before / haystack.total)

@@ -7,5 +7,6 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
-    return tmp_path / "cache"
+    cache = tmp_path.with_name(f"{tmp_path.name}-cache")
+    monkeypatch.setenv("MIDCHART_CACHE", str(cache))
+    return cache

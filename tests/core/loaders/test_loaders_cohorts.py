@@ -12,8 +12,7 @@ import pytest
 
 from midchart.core.cohorts.manifest import write_manifest
 from midchart.core.cohorts.records import split_evidence, task_type_of, truth
-from midchart.core.loaders.open import close_cohorts, open_cohort
-from midchart.core.text import evidence
+from midchart.core.loaders.open import open_cohort
 from midchart.core.types import Manifest
 from tests.support.run_helpers import allow
 
@@ -49,23 +48,6 @@ def folder(tmp_path: Path) -> Path:
 
 def table(folder: Path, *rows: str, head: str = HEAD, name: str = QUESTIONS, end: str = "\n"):
     (folder / name).write_bytes(("\ufeff" + end.join([head, *rows]) + end).encode())
-
-
-def test_opening_parses_no_record(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    table(folder, "file1.xml\tIs he well?\tHe sleeps.\tYes\ti1\tAnnotator_1")
-    read: list[str] = []
-    real = evidence._search
-    monkeypatch.setattr(evidence, "_LEAST_STORED", 0)
-    monkeypatch.setattr(evidence, "_search", lambda r, *more: read.append(r.id) or real(r, *more))
-    cohort = open_cohort(folder)
-    assert len(cohort.gold) == 1 and "i1" in cohort.gold
-    assert read == []
-    assert cohort.gold["i1"].order == 0.0
-    assert cohort.gold["i1"] is cohort.gold["i1"]
-    assert read == ["p1"]
-    close_cohorts()
-    assert open_cohort(folder).gold["i1"] == cohort.gold["i1"]
-    assert read == ["p1"], "the second opening reads the cache on disk"
 
 
 def test_a_cell_longer_than_the_csv_modules_limit(folder: Path):

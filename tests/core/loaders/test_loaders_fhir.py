@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.errors import DataError, InputError
+from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader, html_text
 from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
@@ -43,13 +43,6 @@ def test_times_are_local_partial_dates_their_first_day_and_undated_entries_come_
     assert moment("2020") == datetime(2020, 1, 1)
     assert moment({"end": "2020-03"}) == datetime(2020, 3, 1)
     assert moment("soon") is None
-
-
-def test_file_that_changes_after_it_was_opened_is_refused(tmp_path: Path) -> None:
-    cohort = open_cohort(ndjson(tmp_path, PATIENT, of_patient("Procedure", code=coded("X"))))
-    ndjson(tmp_path, PATIENT, of_patient("Procedure", code=coded("Another one")))
-    with pytest.raises(DataError, match="open the cohort again"):
-        cohort.records["p1"]
 
 
 JSON = st.recursive(

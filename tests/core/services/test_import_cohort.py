@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api, config
+from midchart.core.cohorts.base import RecordLoader
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
-from midchart.core.loaders.open import read_cohort
+from midchart.core.loaders.open import read_files
 from midchart.core.types import Cohort
 from tests.support import patient_cohort
 
@@ -172,7 +173,9 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
         patient_cohort.make(folder / f"c{number}")
     opened: list[str] = []
     monkeypatch.setattr(
-        loading, "read_cohort", lambda path: opened.append(path.name) or read_cohort(path)
+        loading,
+        "read_files",
+        lambda loader, path: opened.append(path.name) or read_files(loader, path),
     )
     names = [card.name for card in api.cohorts()]
     assert opened == names == sorted(names)
@@ -189,12 +192,12 @@ def test_a_cohort_on_which_a_loader_fails_hides_no_other(
     for name in ("bad", "good"):
         patient_cohort.make(folder / name)
 
-    def read(path: Path) -> Cohort:
+    def read(loader: RecordLoader, path: Path) -> Cohort:
         if path.name == "bad":
             raise ValueError("chr() arg of Nell Quarrie")
-        return read_cohort(path)
+        return read_files(loader, path)
 
-    monkeypatch.setattr(loading, "read_cohort", read)
+    monkeypatch.setattr(loading, "read_files", read)
     problems = {card.name: card.problem for card in api.cohorts()}
     assert problems == {"bad": "bad: cannot be read (ValueError)", "good": ""}
 

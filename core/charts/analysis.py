@@ -1,0 +1,169 @@
+"""What is computed of a cohort's records once: sentences, BM25 indexes, where evidence is.
+
+It is that of the default protocol; by another one it is computed when it is asked for. An analysis
+is complete or not there, as the chart store that it belongs to, and is made again by other code.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from midchart.core.bm25 import BM25Index
+from midchart.core.charts.arrays import ENDING, TEXT, Table, TableWriter
+from midchart.core.protocol import Protocol
+from midchart.core.provenance import code_digest, digest
+from midchart.core.regular_files import read_regular
+from midchart.core.text import event_text, sentence_rule, sentences, words
+from midchart.core.text.evidence import Located, locate, locate_rule
+from midchart.core.types import Record, Sentence, Span
+
+_EVIDENCE = "evidence.json"
+_CODE = ("charts", "text", "bm25", "protocol", "types")
+_COLUMNS = {
+    "sentences": {**dict.fromkeys(("event", "start", "end", "tokens"), "int32"), "piece": "int8"}
+    | {"title": TEXT},
+    "terms": {"term": TEXT, "end": "int32"},
+    "postings": {"document": "int32", "part": "float64"},
+    "records": dict.fromkeys(("sentences", "terms", "postings"), "int64"),
+}
+"""Columns of each table. Those of a record: the number of the row after its last one; ``end`` of a
+term: the number of its record's postings up to its last one."""
+
+
+def analysis_folder(store: Path) -> Path:
+    """Where the analysis of a chart store is, or will be."""
+    return store.with_name(f"{store.name}-analysis-{code_digest(*_CODE)}")
+
+
+@dataclass(frozen=True)
+class RecordAnalysis:
+    """What an analysis holds of one record (:class:`midchart.core.types.Analysed`)."""
+
+    analysis: Analysis
+    number: int
+
+    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
+        """The sentences of the record; None under another rule."""
+        return self.analysis.sentences(record, self.number) if rule == _SENTENCES else None
+
+    def bm25(self, rule: tuple[str, ...]) -> BM25Index | None:
+        """The BM25 index of all sentences; None under another rule."""
+        return self.analysis.bm25(self.number) if rule == _BM25 else None
+
+    def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
+        """Where snippets are in the record; None for others than those of its questions."""
+        stored = self.analysis.evidence.get(_evidence_key(self.number, rule, snippets))
+        return None if stored is None else Located.of(stored)
+
+
+_SENTENCES = sentence_rule(Protocol())
+_BM25 = (Protocol().bm25_idf, *_SENTENCES)
+
+
+def _evidence_key(number: int, rule: Sequence[str], snippets: Sequence[str]) -> str:
+    return digest(str(number), *rule, *snippets)
+
+
+class Analysis:
+    """The analysis of a cohort's records, in their order."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tables = {name: Table(folder / f"{name}{ENDING}") for name in _COLUMNS}
+        records = self._tables["records"]
+        self._ends = {name: [0, *records.numbers(name).tolist()] for name in _COLUMNS["records"]}
+
+    @classmethod
+    def open(cls, folder: Path) -> Analysis | None:
+        """The analysis of a folder; None where there is none, or a damaged one."""
+        try:
+            return cls(folder) if (folder / _EVIDENCE).is_file() else None
+        except (OSError, ValueError):
+            return None
+
+    def of(self, number: int) -> RecordAnalysis:
+        """What it holds of a record, by the record's number in the cohort."""
+        return RecordAnalysis(self, number)
+
+    @cached_property
+    def evidence(self) -> dict[str, Any]:
+        """Located evidence by its key."""
+        return json.loads(read_regular(self._folder / _EVIDENCE))
+
+    def _rows(self, table: str, number: int) -> Table:
+        return self._tables[table].part(*self._ends[table][number : number + 2])
+
+    def sentences(self, record: Record, number: int) -> tuple[Sentence, ...]:
+        """The sentences of a record; pieces of an event are numbered in order."""
+        rows = self._rows("sentences", number)
+        names = ("event", "start", "end", "tokens", "piece")
+        cut: list[Sentence] = []
+        last, text, count = -1, "", 0
+        for order, start, end, tokens, piece, title in zip(
+            *(rows.numbers(name).tolist() for name in names), rows.texts("title"), strict=True
+        ):
+            if order != last:
+                last, text, count = order, event_text(record.events[order]), 0
+            event = record.events[order]
+            id = f"e{order}.{count}" if piece else f"e{order}"
+            span = Span(order, start, end)
+            cut.append(Sentence(id, span, event.time, event.kind, text[start:end], tokens, title))
+            count += 1
+        return tuple(cut)
+
+    def bm25(self, number: int) -> BM25Index:
+        """The BM25 index of a record's sentences."""
+        terms, postings = self._rows("terms", number), self._rows("postings", number)
+        first, last = self._ends["sentences"][number : number + 2]
+        starts = np.concatenate([[0], terms.numbers("end")])
+        return BM25Index.stored(
+            last - first,
+            terms.texts("term"),
+            starts,
+            postings.numbers("document"),
+            postings.numbers("part"),
+        )
+
+
+def write_analysis(
+    folder: Path, records: Iterable[tuple[Record, Sequence[tuple[str, ...]]]]
+) -> None:
+    """Write the analysis of records, each with the snippets of its questions, into a folder."""
+    rule, evidence = Protocol(), dict[str, Any]()
+    with ExitStack() as stack:
+        tables = {
+            name: stack.enter_context(TableWriter(folder / f"{name}{ENDING}", columns))
+            for name, columns in _COLUMNS.items()
+        }
+        for number, (record, asked) in enumerate(records):
+            _write_record(record, rule, tables)
+            for snippets in asked:
+                key = _evidence_key(number, locate_rule(rule), snippets)
+                evidence[key] = locate(record, snippets, rule).stored()
+    (folder / _EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
+
+
+def _write_record(record: Record, rule: Protocol, tables: dict[str, TableWriter]) -> None:
+    cut = sentences(record, rule)
+    tables["sentences"].add(
+        event=[one.span.event for one in cut],
+        start=[one.span.start for one in cut],
+        end=[one.span.end for one in cut],
+        tokens=[one.tokens for one in cut],
+        piece=["." in one.id for one in cut],
+        title=[one.title for one in cut],
+    )
+    index = BM25Index([words(one.scored_text) for one in cut], rule.bm25_idf)
+    tables["terms"].add(term=list(index.terms), end=index.starts[1:])
+    tables["postings"].add(document=index.documents, part=index.parts)
+    tables["records"].add(
+        **{name: [tables[name].rows] for name in ("sentences", "terms", "postings")}
+    )

@@ -1,0 +1,119 @@
+"""Tables of numbers and texts in Arrow files, which are mapped into memory when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[Any]
+_ROWS = 1 << 16
+"""Rows that are written at once."""
+TEXT = "text"
+ENDING = ".arrow"
+
+
+class TableWriter:
+    """Writes the rows of a table in the order in which they come.
+
+    ``columns``: name → a NumPy type, or :data:`TEXT`. A table of no rows is a table too.
+    """
+
+    def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
+        import pyarrow as arrow
+
+        self._columns = columns
+        types = {n: arrow.large_binary() if t == TEXT else t for n, t in columns.items()}
+        self._schema = arrow.schema(list(types.items()))
+        self._writer = arrow.ipc.new_file(str(path), self._schema)
+        self._waiting: dict[str, list[Any]] = {name: [] for name in columns}
+        self._rows = self.rows = 0
+
+    def add(self, **values: Sequence[Any] | Numbers) -> None:
+        """Add rows: a sequence of the same length for each column."""
+        lengths = {len(column) for column in values.values()}
+        if len(lengths) != 1 or values.keys() != self._columns.keys():
+            raise ValueError("every column needs as many values")
+        for name, column in values.items():
+            self._waiting[name].append(column)
+        self.rows += (added := lengths.pop())
+        self._rows += added
+        if self._rows >= _ROWS:
+            self._write()
+
+    def _write(self) -> None:
+        import pyarrow as arrow
+
+        arrays = [
+            arrow.array(
+                [text.encode("utf-8", "surrogatepass") for part in parts for text in part],
+                arrow.large_binary(),
+            )
+            if self._columns[name] == TEXT
+            else arrow.array(np.concatenate([np.asarray(p, self._columns[name]) for p in parts]))
+            for name, parts in self._waiting.items()
+        ]
+        self._writer.write_batch(arrow.record_batch(arrays, schema=self._schema))
+        self._waiting = {name: [] for name in self._columns}
+        self._rows = 0
+
+    def __enter__(self) -> TableWriter:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._rows and kind is None:
+            self._write()
+        self._writer.close()
+
+
+class Table:
+    """A table of a file, mapped into memory; raises OSError or ValueError where it is damaged."""
+
+    def __init__(self, path: Path) -> None:
+        import pyarrow as arrow
+
+        with arrow.memory_map(str(path)) as mapped:
+            self._table = arrow.ipc.open_file(mapped).read_all()
+
+    def __len__(self) -> int:
+        return self._table.num_rows
+
+    def part(self, start: int, end: int) -> Table:
+        """The rows from ``start`` to ``end``, without a copy."""
+        part = object.__new__(Table)
+        part._table = self._table.slice(start, end - start)
+        return part
+
+    def numbers(self, column: str) -> Numbers:
+        """The numbers of a column."""
+        chunks = [np.from_dlpack(chunk) for chunk in self._table.column(column).chunks]
+        if len(chunks) == 1:
+            return chunks[0]
+        return np.concatenate(chunks) if chunks else np.zeros(0, np.int64)
+
+    def texts(self, column: str) -> list[str]:
+        """The texts of a column."""
+        texts: list[str] = []
+        for chunk in self._table.column(column).chunks:
+            _, offsets, content = chunk.buffers()
+            places = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
+            first, last = int(places[0]), int(places[-1])
+            data = content.slice(first, last - first).to_pybytes() if last > first else b""
+            each = pairwise((places - first).tolist())
+            if data.isascii():  # then a character is a byte
+                text = data.decode()
+                texts += [text[start:end] for start, end in each]
+            else:
+                texts += [data[a:b].decode("utf-8", "surrogatepass") for a, b in each]
+        return texts
+

@@ -1,0 +1,132 @@
+"""Converting a cohort: its chart store and its analysis are made where they are not there yet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from midchart.core import config as settings
+from midchart.core.charts.analysis import analysis_folder, write_analysis
+from midchart.core.charts.store import ChartRecords, Progress, complete_folder, write_charts
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.provenance import digest
+from midchart.core.storage.files import writing
+from midchart.core.storage.lock import Lock, exclusive
+from midchart.core.types import Cohort, Record
+
+FOLDER = "charts"
+
+
+PATH = "path.txt"
+
+
+def charts_folder(place: Path, state: str) -> Path:
+    """The folder of the store of the cohort at a path; ``state``, in hex, names its files and the
+    code. A cohort that is renamed keeps its store."""
+    return settings.cache_folder() / FOLDER / f"{_name_of(place)}-{state}"
+
+
+def _name_of(place: Path) -> str:
+    now = place.stat()
+    return digest(str(now.st_dev), str(now.st_ino))[:16]
+
+
+def convert(
+    folder: Path,
+    place: Path,
+    opened: Callable[[], Cohort | None],
+    read: Callable[[], Cohort],
+    progress: Progress = lambda done, planned: None,
+) -> Cohort:
+    """The cohort of a store, converted by the first process that asks for it while others wait.
+
+    ``opened`` gives the cohort of the store, None without one; ``read`` that of the files at
+    ``place``. Stores of earlier states of the files are removed. Raises DataError as ``read`` does,
+    InputError where the cache cannot be written.
+    """
+    if (cohort := opened()) is not None:
+        return cohort
+    with writing(folder.parent), exclusive(_lock_of(folder)):
+        if (cohort := opened()) is None:
+            with complete_folder(folder) as fresh:
+                write_charts(read(), fresh, progress)
+                (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
+            _remove(folder, f"{folder.name.partition('-')[0]}-*", folder.name)
+            cohort = opened()
+    if cohort is None:
+        raise AssertionError("a store that was written is there")
+    return cohort
+
+
+def _lock_of(folder: Path) -> Path:
+    """The lock of who writes the stores of a cohort, or what is computed of them."""
+    return folder.with_name(f".{folder.name.partition('-')[0]}.lock")
+
+
+def sweep_charts() -> None:
+    """Remove the stores of cohorts that are no longer there, and what killed processes have left.
+
+    A store is a cohort's that has the path at which it was converted, or that was renamed into the
+    folder of the cohorts.
+    """
+    charts, cohorts = settings.cache_folder() / FOLDER, settings.cohorts_folder()
+    names = {_name_of(one) for one in cohorts.iterdir()} if cohorts.is_dir() else set[str]()
+    for folder in sorted(charts.iterdir()) if charts.is_dir() else ():
+        place = folder.name.removeprefix(".").partition("-")[0]
+        if not folder.is_dir() or (not folder.name.startswith(".") and place in names):
+            continue
+        store = folder.with_name(folder.name.partition("-analysis-")[0])
+        if not folder.name.startswith(".") and _is_there(store):
+            continue
+        lock = Lock.take(charts / f".{place}.lock", patience_s=0)
+        if lock is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+
+
+def _is_there(store: Path) -> bool:
+    """Whether the cohort of a store is still where it was when it was converted."""
+    try:
+        path = Path((store / PATH).read_text(encoding="utf-8", errors="surrogatepass"))
+        return _name_of(path) == store.name.partition("-")[0]
+    except OSError:
+        return False
+
+
+def analyse(cohort: Cohort, progress: Progress = lambda done, planned: None) -> None:
+    """Compute what is stored of a cohort's records, where it is not there yet.
+
+    A cohort that is in no chart store stays as it is. Raises InputError where the cache cannot be
+    written.
+    """
+    records = cohort.records
+    if not isinstance(records, ChartRecords) or records.analysis is not None:
+        return
+    folder = analysis_folder(records.folder)
+    with writing(folder.parent), exclusive(_lock_of(folder)):
+        if records.analysis is None:
+            with complete_folder(folder) as fresh:
+                write_analysis(fresh, _asked(cohort, records, progress))
+            _remove(folder, f"{records.folder.name}-analysis-*", folder.name)
+
+
+def _asked(
+    cohort: Cohort, records: ChartRecords, progress: Progress
+) -> Iterator[tuple[Record, Sequence[tuple[str, ...]]]]:
+    """Each record with the evidence of its questions."""
+    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
+    snippets: dict[str, list[tuple[str, ...]]] = {}
+    for source in sources.values():
+        if source.snippets:
+            snippets.setdefault(source.record_id, []).append(source.snippets)
+    for number, id in enumerate(records):
+        progress(number, len(records))
+        yield records[id], snippets.get(id, [])
+
+
+def _remove(folder: Path, pattern: str, current: str) -> None:
+    """Remove the folders of a pattern next to ``folder`` that are not of the current one."""
+    for other in folder.parent.glob(pattern):
+        if not other.name.startswith(current):
+            shutil.rmtree(other, ignore_errors=True)

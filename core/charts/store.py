@@ -1,0 +1,280 @@
+"""The chart store of a cohort: its records as tables of a folder, with its questions in JSON.
+
+A store is complete or not there, and never edited: it is written into a hidden folder, which is
+then renamed. Records are made of it when they are asked for; a record that could not be read is
+none of it, and is named among what was left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from midchart.core.charts.analysis import Analysis, analysis_folder
+from midchart.core.charts.arrays import ENDING, TEXT, Table, TableWriter
+from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.records import GoldSource, NamedRecords
+from midchart.core.errors import DataError
+from midchart.core.regular_files import read_regular
+from midchart.core.storage.files import sync_folder
+from midchart.core.storage.lru import LRU
+from midchart.core.text import count_tokens, event_text
+from midchart.core.types import (
+    Account,
+    Cohort,
+    Event,
+    Gold,
+    Instruction,
+    LabelCount,
+    Manifest,
+    Record,
+    Response,
+    Skip,
+    UnsettledColumn,
+)
+
+T = TypeVar("T")
+Progress = Callable[[int, int], None]
+"""Called with the records done and in all."""
+COHORT = "cohort.json"
+_CACHED = 32
+"""Most recently used records in memory."""
+_TEXTS = ("kind", "code", "name", "text", "unit", "note_id", "visit_id")
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "records": {"id": TEXT, "digest": TEXT, "source": TEXT}
+    | dict.fromkeys(("events", "facts", "tokens", "undated"), "int64"),
+    "facts": {"name": TEXT, "value": TEXT},
+    "events": {"time": "int64", "line": "int64", **dict.fromkeys((*_TEXTS, "author"), TEXT)},
+}
+"""Columns of each table. ``events`` and ``facts`` of a record: the number of the row after its
+last one."""
+_NO_TIME, _NO_LINE = np.iinfo(np.int64).min, -1
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass
+class _CohortParts:
+    """What a store holds of a cohort besides its records."""
+
+    format: str
+    sizes: dict[str, int] = field(default_factory=dict[str, int])
+    aliases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
+    instructions: list[Instruction] = field(default_factory=list[Instruction])
+    sources: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
+    given: dict[str, Gold] = field(default_factory=dict[str, Gold])
+    responses: list[Response] = field(default_factory=list[Response])
+    labels: dict[str, LabelCount] = field(default_factory=dict[str, LabelCount])
+    skipped: list[Skip] = field(default_factory=list[Skip])
+    warnings: list[str] = field(default_factory=list[str])
+    accounts: list[tuple[str, str, Account]] = field(default_factory=list[tuple[str, str, Account]])
+    unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
+    patient: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class ChartRecords(NamedRecords):
+    """Record id → Record, made of a store's tables on access.
+
+    ``counts``: events, tokens and undated events before the first dated one, by record.
+    """
+
+    def __init__(self, folder: Path, aliases: Mapping[str, str | None]) -> None:
+        self.folder = folder
+        self._tables = {name: Table(folder / f"{name}{ENDING}") for name in _COLUMNS}
+        records = self._tables["records"]
+        super().__init__(records.texts("id"), aliases)
+        self._digests, self._sources = records.texts("digest"), records.texts("source")
+        self._ends = {name: [0, *records.numbers(name).tolist()] for name in ("events", "facts")}
+        self.counts = {
+            "events": np.diff(self._ends["events"]),
+            **{name: records.numbers(name) for name in ("tokens", "undated")},
+        }
+        self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
+        self._analysis: Analysis | None = None
+
+    @property
+    def analysis(self) -> Analysis | None:
+        """What was computed of the records; None where nothing was yet."""
+        if self._analysis is None:
+            self._analysis = Analysis.open(analysis_folder(self.folder))
+        return self._analysis
+
+    def _rows(self, table: str, number: int) -> Table:
+        return self._tables[table].part(*self._ends[table][number : number + 2])
+
+    def _record(self, id: str) -> Record:
+        return self._cache.get((id, self.analysis is None), lambda: self._made(id))
+
+    def _made(self, id: str) -> Record:
+        number = self._ids[id]
+        facts, events = (self._rows(table, number) for table in ("facts", "events"))
+        rows = zip(
+            map(_moment, events.numbers("time").tolist()),
+            *map(events.texts, _TEXTS),
+            (None if line == _NO_LINE else line for line in events.numbers("line").tolist()),
+            events.texts("author"),
+            strict=True,
+        )
+        return Record(
+            id,
+            tuple([Event(order, *row) for order, row in enumerate(rows)]),
+            self._digests[number],
+            tuple(zip(facts.texts("name"), facts.texts("value"), strict=True)),
+            self._sources[number],
+            self.analysis.of(number) if self.analysis else None,
+        )
+
+
+def _moment(micros: int) -> datetime | None:
+    return None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
+
+
+def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> Cohort | None:
+    """The cohort of a store; None where there is none, or a damaged one.
+
+    ``tag`` reads the cohort's data-use tag as it is now; what is wrong with it enters the log.
+    """
+    try:
+        parts = msgspec.convert(json.loads(read_regular(folder / COHORT)), _CohortParts)
+        if any((folder / name).stat().st_size != size for name, size in parts.sizes.items()):
+            return None
+        records = ChartRecords(folder, parts.aliases)
+    except (OSError, ValueError):  # those of JSON, msgspec and Arrow are ValueErrors
+        return None
+    accounts = {(part, what): account for part, what, account in parts.accounts}
+    log = LoadLog(parts.skipped, accounts=accounts, unsettled=parts.unsettled)
+    for warning in parts.warnings:
+        log.warn(warning)
+    manifest = tag(log)
+    gold = LazyGold(parts.sources, records, log, located=parts.given)
+    return Cohort(
+        path,
+        parts.format,
+        manifest,
+        records,
+        tuple(parts.instructions),
+        gold,
+        tuple(parts.responses),
+        parts.labels,
+        log.skipped,
+        log.warnings,
+        log.accounts,
+        log.unsettled,
+        parts.patient,
+    )
+
+
+def write_charts(
+    cohort: Cohort, folder: Path, progress: Progress = lambda done, planned: None
+) -> None:
+    """Write the store of a cohort that a loader has opened; each record is read once.
+
+    Raises DataError where no record can be read, OSError where the store cannot be written.
+    """
+    failed: dict[str, DataError] = {}
+    with ExitStack() as stack:
+        tables = {
+            name: stack.enter_context(TableWriter(folder / f"{name}{ENDING}", columns))
+            for name, columns in _COLUMNS.items()
+        }
+        for number, id in enumerate(cohort.records):
+            progress(number, len(cohort.records))
+            try:
+                record = cohort.records[id]
+            except DataError as error:
+                failed[id] = error
+            else:
+                _write_record(record, tables)
+        written = tables["records"].rows
+    if failed and not written:
+        raise next(iter(failed.values()))
+    parts = _parts_of(cohort, failed)
+    parts.sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
+    (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")
+
+
+@contextmanager
+def complete_folder(folder: Path) -> Iterator[Path]:
+    """A hidden folder that becomes ``folder`` when the body has succeeded, and else is removed."""
+    fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        for file in fresh.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
+        fresh.rename(folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _write_record(record: Record, tables: Mapping[str, TableWriter]) -> None:
+    events = record.events
+    undated = next((i for i, event in enumerate(events) if event.time is not None), 0)
+    tables["events"].add(
+        time=[_NO_TIME if e.time is None else (e.time - _EPOCH) // _MICROSECOND for e in events],
+        line=[_NO_LINE if event.line is None else event.line for event in events],
+        **{name: [getattr(event, name) for event in events] for name in (*_TEXTS, "author")},
+    )
+    tables["facts"].add(
+        name=[name for name, _ in record.facts], value=[value for _, value in record.facts]
+    )
+    tables["records"].add(
+        id=[record.id],
+        digest=[record.digest],
+        source=[record.source],
+        events=[tables["events"].rows],
+        facts=[tables["facts"].rows],
+        tokens=[count_tokens("\n".join(map(event_text, events)))],
+        undated=[undated],
+    )
+
+
+def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
+    """What is stored of a cohort; questions about records that could not be read are left out."""
+    asked = Counter(one.record_id for one in cohort.instructions if one.record_id in failed)
+    for id, number in asked.items():
+        reason = f"questions about the record, which cannot be read, are left out ({number:,})"
+        cohort.skipped.append(Skip(failed[id].file, failed[id].line, reason))
+    instructions = [one for one in cohort.instructions if one.record_id not in failed]
+    known = {one.id for one in instructions}
+    lazy = cohort.gold if isinstance(cohort.gold, LazyGold) else None
+    return _CohortParts(
+        cohort.format,
+        aliases=_without(getattr(cohort.records, "aliases", {}), failed),
+        instructions=instructions,
+        sources=_only(lazy.sources if lazy else {}, known),
+        given=_only(lazy.given if lazy else cohort.gold, known),
+        responses=[one for one in cohort.responses if one.instruction_id in known],
+        labels=dict(cohort.labels),
+        skipped=cohort.skipped,
+        warnings=cohort.warnings,
+        accounts=[(*key, account) for key, account in cohort.accounts.items()],
+        unsettled=cohort.unsettled,
+        patient=dict(cohort.patient),
+    )
+
+
+def _only(values: Mapping[str, T], known: set[str]) -> dict[str, T]:
+    return {id: value for id, value in values.items() if id in known}
+
+
+def _without(
+    aliases: Mapping[str, str | None], failed: Mapping[str, DataError]
+) -> dict[str, str | None]:
+    return {name: None if id in failed else id for name, id in aliases.items()}

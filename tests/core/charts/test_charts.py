@@ -1,0 +1,219 @@
+"""A cohort of its chart store is the one of its files; what is stored equals what is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from midchart.core import api, config
+from midchart.core import text as texts
+from midchart.core.arms import base as arms
+from midchart.core.arms.base import candidates, index_of
+from midchart.core.charts.convert import FOLDER, sweep_charts
+from midchart.core.charts.store import COHORT, ChartRecords
+from midchart.core.errors import DataError
+from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
+from midchart.core.protocol import Protocol
+from midchart.core.text import evidence, sentences, words
+from midchart.core.types import Cohort, Record
+from tests.support.cases import CASES, EXPECTED, cases
+
+NOTES = """patient_id,time,text
+p,2020-03-01,"Chest pain since this morning. The troponin was 0.01 ng/ml, then 0.14.
+
+Plan: 1. Aspirin 81 mg. 2. Statin at night. İ is one letter; 𐍈 is another.
+Potassium    4.1    mmol/l"
+p,,No date.
+q,2020-07-01,No fever.
+"""
+QUESTIONS = """filename\tquestion\tevidence\tclinician_response
+p\tTroponin?\tThe troponin was 0.01 ng/ml|||nothing of the kind was ever written\t0.01
+p\tPotassium?\tnothing of the kind was ever written\t4.1
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path / "cache"))
+    forget()
+    return tmp_path / "cache" / FOLDER
+
+
+def forget() -> None:
+    """As in another process: files alone are left."""
+    close_cohorts()
+    for remembered in (texts._recent, arms._cache, arms._indexes, evidence._indexes):
+        remembered.clear()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "cohort").mkdir()
+    (tmp_path / "cohort" / "notes.csv").write_text(NOTES)
+    (tmp_path / "cohort" / "questions.tsv").write_text(QUESTIONS)
+    return tmp_path / "cohort"
+
+
+def stores(cache: Path) -> list[str]:
+    return sorted(one.name for one in cache.iterdir() if one.is_dir())
+
+
+def content(cohort: Cohort) -> dict[str, object]:
+    """Everything that a cohort holds; records that cannot be read and their questions left out."""
+    records: dict[str, Record] = {}
+    for id in cohort.records:
+        try:
+            records[id] = cohort.records[id]
+        except DataError:
+            continue
+    asked = [one for one in cohort.instructions if one.record_id in records]
+    return {
+        "records": {id: asdict(replace(one, analysed=None)) for id, one in records.items()},
+        "aliases": {n: i for n, i in cohort.records.aliases.items() if i in records},
+        "instructions": asked,
+        "gold": {one.id: cohort.gold.get(one.id) for one in asked},
+        "responses": [one for one in cohort.responses if one.instruction_id in {*map(_id, asked)}],
+        "accounts": cohort.accounts,
+        "unsettled": cohort.unsettled,
+        "warnings": sorted(cohort.warnings),
+        "skipped": sorted(map(str, cohort.skipped)),
+        "others": (cohort.path, cohort.format, cohort.manifest, cohort.patient, cohort.labels),
+    }
+
+
+def _id(one: object) -> str:
+    return getattr(one, "id", "")
+
+
+def opened_twice(place: Path) -> None:
+    """Hold a cohort, when it is converted and in another process, to what its files hold."""
+    expected = content(read_cohort(place))
+    for _ in range(2):
+        forget()
+        cohort = open_cohort(place)
+        assert isinstance(cohort.records, ChartRecords)
+        now = content(cohort)
+        lost = [one for one in now["skipped"] if "questions about the record" in one]
+        now["skipped"] = [one for one in now["skipped"] if one not in lost]
+        assert now == expected
+
+
+def places() -> list[Path]:
+    """The cohorts of the case folders, one of each format and kind of case."""
+    kinds: dict[str, Path] = {}
+    for case in cases():
+        if "error" not in (text := (case / EXPECTED).read_text("utf-8")) and '"open"' not in text:
+            kinds.setdefault(f"{case.parent.name}/{case.name.rstrip('-0123456789')}", case)
+    return [case / "input" for case in kinds.values()]
+
+
+@pytest.mark.parametrize("place", places(), ids=lambda place: place.parent.name)
+def test_a_case_read_from_its_store_is_the_one_of_its_files(place: Path) -> None:
+    if not isinstance(open_cohort(place).records, ChartRecords):
+        pytest.skip("events of an event store")
+    opened_twice(place)
+
+
+@pytest.mark.parametrize("kind", ["clinical", "letters"])
+def test_a_demo_read_from_its_store_is_the_one_of_its_files(kind: str, tmp_path: Path) -> None:
+    api.prepare_demo(tmp_path / "demo", kind=kind)
+    opened_twice(tmp_path / "demo")
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Protocol(),
+        Protocol(scored_text="plain", sentence_tokens=12),
+        Protocol(unit="event", bm25_idf="rank_bm25", interval_events="dropped"),
+    ],
+)
+def test_what_is_stored_of_a_record_equals_what_is_computed(
+    protocol: Protocol, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = replace(open_cohort(folder).records["p"], analysed=None)
+    asked = [("The troponin was 0.01 ng/ml", "nothing of the kind was ever written"), ("Statin",)]
+
+    def computed(record: Record) -> list[Any]:
+        index = index_of(candidates(record, None, protocol), protocol)
+        question = words("troponin, aspirin, absent and İ")
+        return [
+            sentences(record, protocol),
+            list(index.terms.items()),
+            index.scores(question).tobytes(),
+            np.flatnonzero(index.holding(question)).tolist(),
+            [evidence.locate(record, snippets, protocol) for snippets in asked],
+            len(candidates(record, datetime(2020, 6, 1), protocol)),
+        ]
+
+    forget()
+    expected = computed(plain)
+    asked.pop()  # of what no question quotes nothing is stored
+    forget()
+    if protocol == Protocol():
+        monkeypatch.setattr(texts, "cut_event", None)
+        monkeypatch.setattr(evidence, "_Windows", None)
+    again = computed(open_cohort(folder).records["p"])
+    assert again == [*expected[:4], expected[4][:1], *expected[5:]]
+
+
+def cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-8])
+
+
+@pytest.mark.parametrize("damage", [cut, Path.unlink, lambda file: file.write_bytes(b"")])
+@pytest.mark.parametrize("file", [COHORT, "events.arrow", "records.arrow"])
+def test_a_damaged_store_is_made_again(
+    file: str, damage: Callable[[Path], object], folder: Path, cache: Path
+) -> None:
+    expected = content(open_cohort(folder))
+    store, _ = stores(cache)
+    damage(cache / store / file)
+    forget()
+    assert content(open_cohort(folder)) == expected
+    assert stores(cache)[0] == store
+
+
+def test_a_changed_file_makes_another_store_and_a_renamed_cohort_none(
+    folder: Path, cache: Path
+) -> None:
+    open_cohort(folder)
+    before = stores(cache)
+    renamed = folder.rename(folder.with_name("renamed"))
+    assert list(open_cohort(renamed).records) == ["p", "q"]
+    assert stores(cache) == before
+    (renamed / "notes.csv").write_text(NOTES.replace("No fever", "Fever"))
+    assert open_cohort(renamed).records["q"].events[0].text == "Fever."
+    assert len(stores(cache)) == len(before) and stores(cache) != before
+
+
+def test_stores_of_cohorts_that_are_gone_and_unfinished_ones_are_removed(
+    folder: Path, cache: Path
+) -> None:
+    cohorts = config.cohorts_folder()
+    cohorts.mkdir(parents=True, exist_ok=True)
+    open_cohort(folder)
+    kept = stores(cache)
+    other = folder.with_name("other")
+    other.mkdir()
+    (other / "notes.csv").write_text(NOTES)
+    open_cohort(other)
+    assert len(stores(cache)) == 2 * len(kept)
+    other.rename(cohorts / "named-again")
+    (cache / f".{kept[0]}.0badcafe").mkdir()
+    sweep_charts()
+    assert len(stores(cache)) == 2 * len(kept)
+    (cohorts / "named-again" / "notes.csv").unlink()
+    (cohorts / "named-again").rmdir()
+    sweep_charts()
+    assert stores(cache) == kept
+
+
+def test_case_folders_are_there() -> None:
+    assert len(places()) > 100 and CASES.is_dir()
