@@ -116,4 +116,3 @@ class Table:
             else:
                 texts += [data[a:b].decode("utf-8", "surrogatepass") for a, b in each]
         return texts
-
