@@ -9,7 +9,6 @@ identifier, then in the export (HL7 FHIR R4, 2.36.4).
 from __future__ import annotations
 
 import re
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,19 +17,14 @@ from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-import msgspec
-import numpy as np
-
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ, contains_read
-from midchart.core.fhir.files import Member, Reasons, ResourceFiles, ResourcePlace, stem
+from midchart.core.fhir.files import Member, Reasons, ResourceFile, stem
 from midchart.core.fhir.json_objects import (
     JsonObject,
-    is_plain,
     once_a_text,
-    parse_element,
 )
 from midchart.core.fhir.status import FIELDS, status_of, unknown_modifier
 from midchart.core.fhir.values import (
@@ -121,37 +115,6 @@ class _PatientStatement:
 _HEAD = frozenset(
     ("resourceType", "subject", "patient", "implicitRules", "modifierExtension", *FIELDS)
 )
-_ABSENT = msgspec.Raw(b"null")
-_UNUSUAL = tuple(sorted(_HEAD - {"resourceType", "subject", "patient", "status", "intent",
-                                 "verificationStatus"}))  # fmt: skip
-
-
-class _Link(msgspec.Struct, gc=False):
-    """A Reference that states one."""
-
-    reference: str
-
-
-_USUAL_HEAD = msgspec.json.Decoder(
-    msgspec.defstruct(
-        "_UsualHead",
-        [
-            ("resourceType", str),
-            ("id", str, ""),
-            ("subject", _Link | None, None),
-            ("patient", _Link | None, None),
-            ("status", str | None, None),
-            ("intent", str | None, None),
-            ("verificationStatus", msgspec.Raw, _ABSENT),
-            *((name, msgspec.Raw, _ABSENT) for name in _UNUSUAL),
-        ],
-        gc=False,
-    )
-)
-"""Parses what a line's resource states first, and no more of it, where it has the usual types."""
-_NOTHING_UNUSUAL = [_ABSENT] * len(_UNUSUAL)
-_ENTRIES_ALONE = READ - _DOCUMENTS
-"""Types that make entries and that no other resource is resolved to."""
 EXPORT, BUNDLE = "folder:", "bundle:"
 """How the authority of an export and of a bundle begins; a folder or a file's name follows."""
 _DELETED = -1
@@ -159,23 +122,31 @@ _DELETED = -1
 _PATIENT = -1
 _KINDS = dict(enumerate(DRAWN_ON, -1 - len(DRAWN_ON)))
 """Owners of slots of resources that are about nobody."""
-_WIDTH = 6
-"""Numbers of a slot: those of its place, and of its owner."""
-_FEW = 16
-"""Slots that are looked up one by one in less time than as an array."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entered:
+    """A resource with its file, its line (or its number in a JSON file), and its owner: the number
+    of whom it is about."""
+
+    resource: JsonObject
+    file: ResourceFile
+    line: int
+    owner: int
 
 
 class ResourceIndex:
     """The resources of a cohort by patient; what is left out, with the reason."""
 
-    def __init__(self, files: ResourceFiles, log: LoadLog) -> None:
-        self.files, self.log = files, log
+    def __init__(self, log: LoadLog) -> None:
+        self.log = log
         self.skipped, self.left_out, self.named = Reasons(), Reasons(), Reasons()
         self.unread: Counter[tuple[str, str]] = Counter()
         """Resources by file and type that are not part of a record."""
         self.totals: Counter[str] = Counter()
         """Resources by file."""
-        self._slots = array("q")
+        self._entered: list[Entered] = []
+        """The resources by slot, their number."""
         self._owners: dict[tuple[int, str, str], int] = {}
         """Scope, server and link, as stated, of whom resources are about → number."""
         self._scopes: list[Scope] = []
@@ -207,45 +178,14 @@ class ResourceIndex:
             self._scopes.append(Scope(authority, around, loose))
         return self._scopes[number]
 
-    def enter_line(
-        self, scope: Scope, content: bytes, file: int, line: int, offset: int, length: int
-    ) -> bool:
-        """Enter the resource of a line of NDJSON by its first elements alone, as most can be.
-
-        False where :meth:`enter` must see all of it: its elements have other types, other resources
-        may refer to it, or one of its number was entered before.
-        """
-        if not is_plain(content):
-            return False
-        try:
-            head = _USUAL_HEAD.decode(content)
-        except (ValueError, RecursionError):
-            return False  # it is read as a document, which says what is wrong
-        kind, id, subject, patient, stated, intent, verified, *unusual = _fields(head)
-        link = (subject or patient or _Link("")).reference.strip()
-        if kind not in _ENTRIES_ALONE or unusual != _NOTHING_UNUSUAL or not link:
-            return False
-        slot, number = len(self._slots) // _WIDTH, id.strip()
-        if number:
-            known = self._known.get(scope.authority)
-            if known is None:
-                known = self._known[scope.authority] = {}
-            if known.setdefault(f"{kind}/{number}", slot) != slot:
-                return False
-        self.totals[self.files.files[file].name] += 1
-        self._slots.extend((file, line, offset, length, 0, self._owner(scope, "", link)))
-        verification = b"null" if verified is _ABSENT else bytes(verified)
-        status, words = _usual_status(verification, kind, stated, intent)
-        if status is Status.RETRACTED:
-            self._drop(slot, f"{kind} {words}")
-        return True
-
-    def enter(self, member: Member, scope: Scope, place: ResourcePlace, extended: bool) -> None:
+    def enter(
+        self, member: Member, scope: Scope, place: ResourceFile, line: int, extended: bool
+    ) -> None:
         """Enter one resource; one that cannot be used is counted with its reason.
 
         ``extended``: whether its file has modifier extensions.
         """
-        resource, file = member[0], self.files.files[place[0]].name
+        resource, file = member.resource, place.name
         if member.deleted:
             self._delete(member, scope, place)
             if resource is None:
@@ -255,7 +195,7 @@ class ResourceIndex:
         head = _head_of(resource) if isinstance(resource, JsonObject) else None
         if head is None or not isinstance(resource, JsonObject):
             reason = "is not a FHIR resource — it names no resourceType"
-            self.skipped.add(file, place.line, reason)
+            self.skipped.add(file, line, reason)
             return
         kind = head.kind
         id, url = clean(resource.get("id")), member.url
@@ -275,21 +215,21 @@ class ResourceIndex:
         modifier = unknown_modifier(resource, True) if extended else head.modifier
         if modifier:
             reason = f"{kind} {modifier} — it is not read"
-            self.skipped.add(file, place.line, reason)
+            self.skipped.add(file, line, reason)
             return
         if kind == "Patient" and key is None:
-            self.skipped.add(file, place.line, "Patient has no id — give it one")
+            self.skipped.add(file, line, "Patient has no id — give it one")
             return
         # Its place in the index, and its patient.
-        slot = len(self._slots) // _WIDTH
+        slot = len(self._entered)
         owner = next((n for n, drawn_on in _KINDS.items() if drawn_on == kind), _PATIENT)
         if is_read:
             if not head.subject:
                 reason = f"{kind} names no patient — fill in its subject"
-                self.skipped.add(file, place.line, reason)
+                self.skipped.add(file, line, reason)
                 return
             owner = self._owner(scope, base, head.subject)
-        self._slots.extend((*place, owner))
+        self._entered.append(Entered(resource, place, line, owner))
         if member.deleted:
             self._drop(slot, f"{kind} was deleted")
             return
@@ -399,13 +339,13 @@ class ResourceIndex:
         if earlier == _DELETED:
             self._drop(slot, f"{kind} was deleted")
             return False
-        before: JsonObject = self.files.reading()(self.place(earlier))
+        before = self._entered[earlier].resource
         if before == resource:
             self._drop(slot, f"{kind} is an exact duplicate of another one")
             return False
         order = _compare(before, resource, history)
         if order is None:
-            if self._slots[earlier * _WIDTH + 5] != self._slots[slot * _WIDTH + 5]:
+            if self._entered[earlier].owner != self._entered[slot].owner:
                 return True  # one number of two patients
             reason = (
                 f"{kind} with an id that is there already, and no version — the first one is read"
@@ -419,7 +359,7 @@ class ResourceIndex:
         self._drop(slot, f"{kind} is an older version of another one")
         return False
 
-    def _delete(self, member: Member, scope: Scope, place: ResourcePlace) -> None:
+    def _delete(self, member: Member, scope: Scope, place: ResourceFile) -> None:
         typed = _TYPED.search(member.deleted) or _TYPED.search(member.url)
         if typed is None:
             return
@@ -430,17 +370,13 @@ class ResourceIndex:
         known = self._known.setdefault(key[0], {})
         slot = known.get(key[1])
         if slot is not None and slot != _DELETED:
-            if member.history and self.place(slot).file == place.file:
+            if member.history and self._entered[slot].file is place:
                 return  # it was created again
             self._drop(slot, f"{kind} was deleted")
         known[key[1]] = _DELETED
 
     def _drop(self, slot: int, reason: str) -> None:
         self._dropped[slot] = self.left_out, reason
-
-    def place(self, slot: int) -> ResourcePlace:
-        """The place of a slot."""
-        return ResourcePlace(*self._slots[slot * _WIDTH : slot * _WIDTH + 5])
 
     # Records.
 
@@ -459,7 +395,10 @@ class ResourceIndex:
         self._name_linked(names)
         self._account(owned)
         return {
-            names[key]: PatientResources(patients[key][0] if key in patients else None, slots)
+            names[key]: PatientResources(
+                self._entered[patients[key][0]] if key in patients else None,
+                [self._entered[slot] for slot in slots],
+            )
             for key, slots in owned.items()
         }
 
@@ -478,15 +417,15 @@ class ResourceIndex:
         current: _PatientStatement | None = None
         histories: set[str] = set()
         for one in statements:
-            place = self.place(one.slot)
-            file = self.files.files[place.file].name
+            place = self._entered[one.slot]
+            file = place.file.name
             if one.slot in self._dropped:
                 continue
             if one.history and file in histories:
                 self._drop(one.slot, "Patient is an older version of another one")
                 continue
             histories |= {file} if one.history else set()
-            line = place.line if self.files.files[place.file].by_line else None
+            line = place.line if place.file.by_line else None
             if not people.same(key, one.person, file, line):
                 refused.add(file)
                 self._dropped[one.slot] = self.named, "Patient is another person"
@@ -501,8 +440,7 @@ class ResourceIndex:
 
     def _newer(self, current: _PatientStatement, other: _PatientStatement) -> _PatientStatement:
         """The statement of a patient that counts; the other one is dropped."""
-        read = self.files.reading()
-        before, after = read(self.place(current.slot)), read(self.place(other.slot))
+        before, after = (self._entered[one.slot].resource for one in (current, other))
         order = None if before == after else _compare(before, after, other.history)
         if order:
             self._drop(current.slot, "Patient is an older version of another one")
@@ -527,14 +465,12 @@ class ResourceIndex:
 
     def _by_patient(
         self, conflicts: Mapping[Key, frozenset[str]], patients: Mapping[Key, tuple[int, str]]
-    ) -> dict[Key, array[int]]:
+    ) -> dict[Key, list[int]]:
         """Key → slots of its resources; what names nobody is counted by reason."""
-        owned = {key: array("q") for key in patients}
+        owned: dict[Key, list[int]] = {key: [] for key in patients}
         keys = [self.resolve(self._scopes[scope], base, link) for scope, base, link in self._owners]
-        for slot in range(len(self._slots) // _WIDTH):
-            owner = self._slots[slot * _WIDTH + _WIDTH - 1]
-            file = self.files.files[self._slots[slot * _WIDTH]].name
-            line = self._slots[slot * _WIDTH + 1]
+        for slot, one in enumerate(self._entered):
+            owner, file, line = one.owner, one.file.name, one.line
             dropped = self._dropped.get(slot)
             if dropped is not None:
                 dropped[0].add(file, line, dropped[1])
@@ -550,7 +486,7 @@ class ResourceIndex:
             elif key in conflicts and file not in conflicts[key]:
                 self.skipped.add(file, line, _OTHER_PERSON)
             else:
-                owned.setdefault(key, array("q")).append(slot)
+                owned.setdefault(key, []).append(slot)
         if len(owned) > len(patients):
             self.log.warn(
                 f"{len(owned) - len(patients)} patients are only named in references — their "
@@ -559,7 +495,7 @@ class ResourceIndex:
         return owned
 
     def _record_names(
-        self, owned: Mapping[Key, array[int]], patients: Mapping[Key, tuple[int, str]]
+        self, owned: Mapping[Key, Sequence[int]], patients: Mapping[Key, tuple[int, str]]
     ) -> dict[Key, str]:
         """The name of each key's record: the Patient's id, with its authority where it is shared.
 
@@ -572,8 +508,7 @@ class ResourceIndex:
         labels: dict[Key, str] = {}
         for key in owned:
             if shared[numbers[key]] > 1:
-                place = self.place(patients[key][0]) if key in patients else None
-                file = self.files.files[place.file].name if place else ""
+                file = self._entered[patients[key][0]].file.name if key in patients else ""
                 labels[key] = key[0] or f"{BUNDLE}{file}"
         short = {key: _label(authority, False) for key, authority in labels.items()}
         long = {key: _label(authority, True) for key, authority in labels.items()}
@@ -606,7 +541,7 @@ class ResourceIndex:
                     "may be one person — they stay apart"
                 )
 
-    def _account(self, owned: Mapping[Key, array[int]]) -> None:
+    def _account(self, owned: Mapping[Key, Sequence[int]]) -> None:
         """Enter what became of each file's resources that are not part of a record."""
         reasons: dict[str, Counter[str]] = {}
         for left in (self.skipped, self.left_out, self.named):
@@ -616,28 +551,13 @@ class ResourceIndex:
             reasons.setdefault(file, Counter())[f"{kind}: {why_unread(kind)}"] += count
         in_records: Counter[str] = Counter()
         for slots in owned.values():
-            in_records.update(self.files.files[self._slots[s * _WIDTH]].name for s in slots)
-        for slot in self._current:
-            in_records[self.files.files[self._slots[slot * _WIDTH]].name] += 1
+            in_records.update(self._entered[slot].file.name for slot in slots)
+        in_records.update(self._entered[slot].file.name for slot in self._current)
         for file, total in self.totals.items():
             apart = total - in_records[file]
             if not apart and file not in reasons:
                 continue
             self.log.account(file, "resources", total=apart, shown=0, reasons=reasons.get(file))
-
-    def located(self, slots: array[int]) -> list[tuple[ResourcePlace, int]]:
-        """The places of slots, each with its owner: the number of whom the resource is about."""
-        if len(slots) < _FEW:
-            owners = [self._slots[slot * _WIDTH + _WIDTH - 1] for slot in slots]
-            return list(zip(map(self.place, slots), owners, strict=True))
-        rows = np.frombuffer(self._slots, np.int64).reshape(-1, _WIDTH)
-        chosen = rows[np.frombuffer(slots, np.int64)]
-        places = map(ResourcePlace._make, chosen[:, :-1].tolist())
-        return list(zip(places, chosen[:, -1].tolist(), strict=True))
-
-    def files_of(self, slots: Sequence[int]) -> set[int]:
-        """The numbers of the files in which slots are."""
-        return {self._slots[slot * _WIDTH] for slot in slots}
 
     def context(self, owner: int) -> tuple[Scope, str]:
         """The scope and server of the resources of an owner."""
@@ -719,16 +639,16 @@ class ResourceIndex:
             )
             slot = None if key is None else self._known.get(key[0], {}).get(key[1])
             if slot is not None and slot not in self._dropped:
-                return self.files.reading()(self.place(slot))
+                return self._entered[slot].resource
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class PatientResources:
-    """The slots of a patient's resources; that of the Patient, None where it is only named."""
+    """A patient's resources; that of the Patient is None where it is only named."""
 
-    patient: int | None
-    slots: array[int]
+    patient: Entered | None
+    resources: list[Entered]
 
 
 @dataclass(frozen=True, slots=True)
@@ -763,18 +683,6 @@ def _head(text: bytes, names: tuple[str, ...]) -> _ResourceHead | None:
         return None
     subject = reference(resource.get("subject") or resource.get("patient"))
     return _ResourceHead(kind, subject, *status_of(resource), unknown_modifier(resource, False))
-
-
-_fields = msgspec.structs.astuple
-
-
-@once_a_text
-def _usual_status(
-    text: bytes, kind: str, status: str | None, intent: str | None
-) -> tuple[Status, str]:
-    """The status of a resource; ``text``: that of its verificationStatus."""
-    stated = {"status": status, "intent": intent, "verificationStatus": parse_element(text)}
-    return status_of({"resourceType": kind, **stated})
 
 
 def why_unread(kind: str) -> str:

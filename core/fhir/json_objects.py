@@ -33,15 +33,6 @@ _OPENING = re.compile(rb"\s*([\[{])")
 _DIGITS = re.compile(rb"[0-9]{%d}" % (LONGEST_INTEGER + 1))
 
 
-_forget: list[Callable[[], None]] = []
-
-
-def forget_texts() -> None:
-    """Drop the texts of elements that are in memory, and what was computed of them."""
-    for forget in _forget:
-        forget()
-
-
 def once_a_text(
     function: Callable[Concatenate[bytes, P], T],
 ) -> Callable[Concatenate[bytes, P], T]:
@@ -50,7 +41,6 @@ def once_a_text(
     They are shared: nothing changes one.
     """
     remembered = lru_cache(maxsize=_CACHED)(function)
-    _forget.append(remembered.cache_clear)
 
     def call(text: bytes, *args: P.args, **more: P.kwargs) -> T:
         if len(text) <= _LONGEST_CACHED:

@@ -1,7 +1,7 @@
 """FHIR R4 and R4B: bundles, single resources and the NDJSON of a bulk export.
 
-Opening a cohort reads every resource once to find its patient; a patient's record is built from
-its resources on access. Every resource is read, or counted and named with the reason why it is
+Every resource is parsed once, to find its patient; then a patient's record is built from its
+resources. Every resource is read, or counted and named with the reason why it is
 not. Questions come from any ``.tsv`` in the same folder, in MedAlign's column names, ``filename``
 being the Patient's id, or the file of a bundle of one patient.
 """
@@ -38,8 +38,7 @@ from midchart.core.fhir.files import (
     SUFFIXES,
     Member,
     Reasons,
-    ResourceFiles,
-    ResourcePlace,
+    ResourceFile,
     ending,
     names_type,
     stem,
@@ -88,49 +87,43 @@ def _death(resource: Resource) -> list[Entry]:
 def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Record, list[str]]:
     """The record of one patient; the warnings name what of its resources was not read."""
     # The patient's resource, then the others, each by its own references.
-    files = index.files.files
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
     source = ""
     readers: dict[int, ResourceReader] = {}
-    read = index.files.reading()
     if held.patient is not None:
-        place = index.place(held.patient)
-        resource = read(place)
-        facts, source = _facts(resource), files[place.file].name
-        raw += _death(resource)
-    located = index.located(held.slots)
-    resources = read.each([place for place, _ in located])
-    for (place, owner), resource in zip(located, resources, strict=True):
-        file = files[place.file]
-        reader = readers.get(owner)
+        facts, source = _facts(held.patient.resource), held.patient.file.name
+        raw += _death(held.patient.resource)
+    for one in held.resources:
+        file, resource = one.file, one.resource
+        reader = readers.get(one.owner)
         if reader is None:
-            context = index.context(owner)
-            reader = readers[owner] = ResourceReader(
+            context = index.context(one.owner)
+            reader = readers[one.owner] = ResourceReader(
                 partial(index.display, *context), partial(index.target, *context)
             )
         try:
-            entries = reader.entries(resource, place.line if file.by_line else None)
+            entries = reader.entries(resource, one.line if file.by_line else None)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
             reason = f"{resource['resourceType']} does not follow FHIR R4 — export it again"
-            reasons.add(file.name, place.line, reason)
+            reasons.add(file.name, one.line, reason)
             reader.problems.clear()
             continue
         if reader.problems:
             for problem in reader.problems:
-                problems.add(file.name, place.line, f"{resource['resourceType']} {problem}")
+                problems.add(file.name, one.line, f"{resource['resourceType']} {problem}")
             reader.problems.clear()
         if not entries:
             reason = f"{resource['resourceType']} states nothing that is read"
-            reasons.add(file.name, place.line, reason)
+            reasons.add(file.name, one.line, reason)
         raw += entries
         source = source or file.name
     # The balance of the record.
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
         left_out[reason.partition(" — ")[0]] += count
-    total = len(held.slots) + (held.patient is not None)
+    total = len(held.resources) + (held.patient is not None)
     index.log.account(
         f"record {name}",
         "resources",
@@ -152,13 +145,10 @@ def _indexed(
     log = index.log
     for name, path in named:
         with log.skipping(name):
-            number = index.files.add(path, name)
-            folder = _folder(index, path, place)
-            by_line = partial(index.enter_line, folder)
-            for member, at, extended in index.files.resources(number, index.skipped, by_line):
-                scope = _scope(index, member, at, folder) if member.bundle else folder
-                index.enter(member, scope, at, extended)
-            index.files.files[number].check()
+            file, folder = ResourceFile.at(path, name), _folder(index, path, place)
+            for member, line, extended in file.resources(index.skipped):
+                scope = _scope(index, member, file, line, folder) if member.bundle else folder
+                index.enter(member, scope, file, line, extended)
     patients = index.finish()
     for skip in index.skipped.skips():
         log.skip(skip.file, skip.line, skip.reason)
@@ -193,8 +183,7 @@ class Fhir(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
-        files, tables = ResourceFiles(), tables_in(place)
-        index = ResourceIndex(files, log)
+        index, tables = ResourceIndex(log), tables_in(place)
         inside = _files(place)
         resources = self.files(place)
         log.opened.update(resources)
@@ -212,7 +201,7 @@ class Fhir(RecordLoader):
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {name: partial(_record, index, name, held) for name, held in patients.items()}
-        records = ReadRecords(readers, log, _aliases(index, patients))
+        records = ReadRecords(readers, log, _aliases(patients))
         return records, read_question_tables(tables, records, log)
 
 
@@ -250,26 +239,24 @@ def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
     return scope
 
 
-def _scope(index: ResourceIndex, member: Member, at: ResourcePlace, folder: Scope) -> Scope:
+def _scope(
+    index: ResourceIndex, member: Member, file: ResourceFile, line: int, folder: Scope
+) -> Scope:
     """The scope of a resource: the innermost bundle that holds it, or its folder."""
-    file = index.files.files[at.file]
     scope = folder
     for depth in range(len(member.bundle)):
-        numbers = (*((at.line,) if file.by_line else ()), *member.bundle[1 : depth + 1])
+        numbers = (*((line,) if file.by_line else ()), *member.bundle[1 : depth + 1])
         number = "#" + ".".join(map(str, numbers)) if numbers else ""
         scope = index.scope(f"{BUNDLE}{file.name}{number}", scope, member.in_array)
     return scope
 
 
-def _aliases(
-    index: ResourceIndex, patients: Mapping[str, PatientResources]
-) -> dict[str, str | None]:
+def _aliases(patients: Mapping[str, PatientResources]) -> dict[str, str | None]:
     """Name of a file with one patient, with and without its ending → record."""
     by_file: dict[str, set[str]] = {}
     for name, held in patients.items():
-        slots = held.slots if held.patient is None else (held.patient, *held.slots)
-        for number in index.files_of(slots):
-            by_file.setdefault(index.files.files[number].name, set()).add(name)
+        for file in {one.file.name for one in (held.patient, *held.resources) if one}:
+            by_file.setdefault(file, set()).add(name)
     aliases: dict[str, str | None] = {}
     for file, names in by_file.items():
         path = Path(file)
@@ -330,12 +317,11 @@ def invalid_resources(cohort: Cohort) -> list[Skip]:
     if not can_validate():
         raise InputError(f"validate: fhir.resources is not installed — {INSTALL}")
     place, log, reasons = Path(cohort.path), LoadLog(), Reasons()
-    files, root = ResourceFiles(), Fhir().root(place)
+    root = Fhir().root(place)
     for path in Fhir().files(place):
         with log.skipping(shown(path, root)):
-            number = files.add(path, shown(path, root))
-            for member, at, _ in files.resources(number, reasons):
+            for member, line, _ in ResourceFile.at(path, shown(path, root)).resources(reasons):
                 if member.resource is not None or not member.deleted:
                     for reason in sorted({*_invalid(member.resource)}):
-                        reasons.add(shown(path, root), at.line, reason)
+                        reasons.add(shown(path, root), line, reason)
     return [skip for skip in reasons.skips() if skip not in cohort.skipped]

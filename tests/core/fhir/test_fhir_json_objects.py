@@ -18,7 +18,6 @@ from midchart.core.fhir.json_objects import (
     once_a_text,
     read_document,
 )
-from midchart.core.loaders.open import close_cohorts
 from midchart.core.parsing import DEEPEST, read_json
 
 LONG = 4300
@@ -126,8 +125,6 @@ def test_a_result_is_computed_once_for_a_short_text() -> None:
     assert [double(b"ab", 2), double(b"ab", 2), double(b"ab", 3)] == [b"abab", b"abab", b"ababab"]
     assert double(long, 1) == double(long, 1) == long
     assert calls == [(b"ab", 2), (b"ab", 3), (long, 1), (long, 1)]
-    close_cohorts()
-    assert double(b"ab", 2) == b"abab" and calls[4:] == [(b"ab", 2)]
 
 
 @pytest.mark.parametrize("end", [b"", b"\\"])
