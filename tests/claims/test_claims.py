@@ -2,7 +2,7 @@
 setting that is listed once.
 
 A measured figure cannot be changed in a document and in the list alone: its value is read from
-data/published or data/demo.
+data/published, data/demo or docs/measured.json, which has the command and the data's SHA-256 too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 from tests.support.run_helpers import ROOT
 
 LISTED = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
+MEASURED = json.loads((ROOT / "docs" / "measured.json").read_text(encoding="utf-8"))
 DOCUMENTS = tuple(LISTED["settings"])
 NUMBER = re.compile(r"(?<![\w.,])(?:\d[\d,]*(?:\.\d+)?|\.\d+)(?![\w.,]*\w)")
 NO_PROSE = re.compile(r"```.*?```|`[^`\n]*`|\]\([^)\n]*\)|<!--.*?-->|https?://\S+", re.DOTALL)
@@ -34,6 +35,8 @@ def stored(value: dict[str, Any]) -> float:
     if "product" in value:
         share, n = (float(part.replace(",", "")) for part in value["product"])
         return share * n / 100
+    if "measured" in value:
+        return float(MEASURED[value["measured"]]["value"])
     if "demo" in value:
         demos = json.loads((ROOT / "data" / "demo" / "demos.json").read_text(encoding="utf-8"))
         return float(demos[value["demo"]]["counts"][value["count"]])
@@ -62,6 +65,15 @@ def test_a_figure_is_what_its_source_holds(figure: dict[str, Any]) -> None:
         decimals = len(value["stated"].partition(".")[2])
         unit = 1 if "product" in value else 0.5 * 10**-decimals
         assert abs(stored(value) - float(value["stated"].replace(",", ""))) <= unit, value
+
+
+def test_a_measured_value_names_its_command_and_its_data() -> None:
+    used = {value.get("measured") for one in LISTED["figures"] for value in one["values"]}
+    assert set(MEASURED) <= used, "a value that no document states"
+    for name, entry in MEASURED.items():
+        assert entry.keys() == {"value", "command", "data", "sha256"}, name
+        assert entry["command"].split()[0] in ("midchart", "python"), name
+        assert re.fullmatch("[0-9a-f]{64}", entry["sha256"]), name
 
 
 def test_a_number_is_seen_with_and_without_a_unit() -> None:
