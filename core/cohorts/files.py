@@ -192,6 +192,8 @@ def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
 
 
 _XML_HEAD = 1 << 16
+_LARGEST_STYLESHEET = 1 << 24
+"""Bytes of a stylesheet in which a clinical document is looked for."""
 _CLINICAL_DOCUMENT = re.compile(rb"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
 _FHIR = b"http://hl7.org/fhir"
 
@@ -205,6 +207,8 @@ def xml_kind(path: Path) -> str:
 @lru_cache(maxsize=1 << 16)
 def _xml_kind(path: Path, state: FileState) -> str:
     head = read_start(path, _XML_HEAD)
+    if b"XSL/Transform" in head:  # a document may be inside of its stylesheet
+        head = read_start(path, _LARGEST_STYLESHEET)
     text = head.decode("utf-16", "replace").encode() if head[:2] in _UTF_16 else head
     if _CLINICAL_DOCUMENT.search(text):
         return "cda"
@@ -279,9 +283,9 @@ def read_text(path: Path, name: str) -> str:
         raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None
 
 
-def _xml_text(path: Path, name: str) -> str:
-    """An XML file's text by its byte-order mark or the encoding that it declares, else UTF-8."""
-    data = read_unchanged(path, name, partial(read_all, path))
+def xml_text(data: bytes, name: str) -> str:
+    """An XML document's text by its byte-order mark or the encoding that it declares, else UTF-8;
+    raises DataError."""
     stated = _XML_ENCODING.match(data[:400])
     encoding = stated[1].decode() if stated else "utf-8-sig"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
@@ -300,13 +304,17 @@ def _xml_text(path: Path, name: str) -> str:
 
 
 def read_xml(path: Path, name: str) -> Element:
+    """The root of an XML document; raises as :func:`parse_xml`."""
+    return parse_xml(xml_text(read_unchanged(path, name, partial(read_all, path)), name), name)
+
+
+def parse_xml(text: str, name: str) -> Element:
     """The root of an XML document; raises DataError, also for a DOCTYPE or entities."""
     from xml.etree.ElementTree import ParseError
 
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import fromstring
 
-    text = _xml_text(path, name)
     try:
         root = fromstring(text, forbid_dtd=True)
     except ParseError as error:

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import lru_cache
 
-from midchart.core.cohorts.attachments import base64_text
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
 from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
@@ -45,6 +44,8 @@ Lookup = Callable[[str], str]
 """Reference → the display text of the resource it names, or ""."""
 Target = Callable[[str], Resource | None]
 """Reference → the Binary or Questionnaire that it names, or None where the files hold none."""
+Payload = Callable[[str | bytes, str], tuple[str, str]]
+"""Content and MIME type → its text, or "" and the reason why it has none that can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,11 +392,12 @@ _NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
 class ResourceReader:
     """Turns resources into entries; ``problems`` takes the reasons of what was not read.
 
-    ``display`` and ``target`` find what references name in the resource's files.
+    ``display`` and ``target`` find what references name in the resource's files; ``read`` reads
+    attachments.
     """
 
-    def __init__(self, display: Lookup, target: Target) -> None:
-        self._display, self._target = display, target
+    def __init__(self, display: Lookup, target: Target, read: Payload) -> None:
+        self._display, self._target, self._read = display, target, read
         self._contained: dict[str, Resource] = {}
         self.problems: list[str] = []
 
@@ -528,7 +530,7 @@ class ResourceReader:
     def _attached(self, resource: Resource) -> Iterator[str]:
         """The texts of the attachments anywhere in a resource that is no document."""
         for held in _attachments(resource, 0):
-            text, problem = attachment_text(held, self._find)
+            text, problem = attachment_text(held, self._find, self._read)
             title = clean(held.get("title"))
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
@@ -549,7 +551,7 @@ class ResourceReader:
         # Texts of the attachments, and those that cannot be read.
         attachments = [a for path in form.attachments for a in values(resource, path)]
         for attachment in attachments:
-            text, problem = attachment_text(first_object(attachment), self._find)
+            text, problem = attachment_text(first_object(attachment), self._find, self._read)
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
                 of_file = clean(first_object(attachment).get("title"))
@@ -646,16 +648,16 @@ def _sections(resource: Resource, depth: int) -> Iterator[str]:
             yield from _sections(section, depth + 1)
 
 
-def attachment_text(attachment: Resource, binary: Target) -> tuple[str, str]:
+def attachment_text(attachment: Resource, target: Target, read: Payload) -> tuple[str, str]:
     """Text of an Attachment, or "" and the reason why it has none that can be read."""
     data, kind = attachment.get("data"), clean(attachment.get("contentType"))
     if not data and attachment.get("url"):
-        stored = binary(clean(attachment["url"]))
+        stored = target(clean(attachment["url"]))
         if stored is None:
             return "", "points to a file that is not among these"
         data = stored.get("data")
         kind = kind or clean(stored.get("contentType"))
-    return base64_text(data if isinstance(data, str) else "", kind)
+    return read(data if isinstance(data, str) else "", f"{kind};base64")
 
 
 def _not_read(titles: Iterable[str], author: str, problem: str) -> str:

@@ -1,21 +1,17 @@
 """C-CDA documents as text: each section is a note of the patient.
 
 The patient is the record target's id, root and extension; the time is the document's
-``effectiveTime`` (local clock time). A section's narrative says what a person may rely on (HL7 CDA
-R2, 4.3.5), so its coded entries are read only where it has none. A document that another one
-replaces is left out. A body that is no text leaves a dated note that says so.
+``effectiveTime`` (local clock time), or that of a fact's entry (:mod:`.ccda_sections`). A document
+that another one replaces is left out. A body that is no text leaves a dated note that says so.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
-from midchart.core.cohorts.attachments import base64_text, plain_text
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import LoadLog, entries_of, read_xml, shown, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
@@ -29,24 +25,17 @@ from midchart.core.cohorts.records import (
     tables_in,
 )
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.ccda_entries import (
-    code_text,
-    date_of,
-    each,
-    entry_lines,
-    inside,
-    joined,
-    parse_ts,
-    tag_of,
+from midchart.core.loaders.ccda_entries import code_text, date_of, each, inside, joined
+from midchart.core.loaders.ccda_sections import (
+    BodyCounts,
+    document_time,
+    documents_in,
+    passages_of,
 )
-from midchart.core.text.markup import SHOWN, deletions, markup_text
+from midchart.core.loaders.payloads import payload_text
+from midchart.core.text.markup import SHOWN
 
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
-_NO_INFORMATION = {
-    "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
-    "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
-    "OTH": "other", "NP": "not present", "NINF": "no information",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +53,7 @@ class _CcdaDocument:
     version: int
     exact: bool
     """Whether its time names the day."""
-    counts: dict[str, Counter[str]] = field(default_factory=dict[str, "Counter[str]"])
-    totals: dict[str, int] = field(default_factory=dict[str, int])
+    counts: BodyCounts
 
 
 def _id(element: Element) -> Key:
@@ -112,55 +100,22 @@ def _facts(patient: Element | None, person: Demographics) -> dict[str, str]:
     return {name: value for name, value in facts.items() if value}
 
 
-def _document_time(root: Element) -> tuple[datetime | None, str]:
-    """The document's time and date as written; where it has none, the end of what it documents."""
-    stamp = inside(root, "effectiveTime")
-    service = inside(root, "documentationOf", "serviceEvent", "effectiveTime")
-    stated = (
-        *(
-            element.get("value", "")
-            for element in (stamp, inside(stamp, "low"))
-            if element is not None
-        ),
-        *(
-            e.get("value", "")
-            for e in (inside(service, "high"), inside(service, "low"))
-            if e is not None
-        ),
-    )
-    return next((parsed for one in stated if (parsed := parse_ts(one))[0]), (None, ""))
+def _read_documents(path: Path, name: str) -> Iterator[_CcdaDocument]:
+    """The documents of a file; raises DataError where it cannot be read."""
+    roots = documents_in(read_xml(path, name))
+    for number, root in enumerate(roots, 1):
+        yield _read_document(root, name if len(roots) == 1 else f"{name}#{number}")
 
 
-def _read_document(path: Path, name: str) -> _CcdaDocument:
-    """A document; raises DataError where the file cannot be read."""
+def _read_document(root: Element, name: str) -> _CcdaDocument:
     # Patient, date and author of the document.
-    root = read_xml(path, name)
     role = inside(root, "recordTarget", "patientRole")
     patient = inside(role, "patient")
     person = _person(patient)
-    time, date = _document_time(root)
+    time, date = document_time(root)
     author = joined(inside(root, "author", "assignedAuthor", "assignedPerson", "name"))
     stem = PurePosixPath(name).with_suffix("").as_posix()
-    counts = {"sections": Counter[str](), "rows": Counter[str](), "passages": Counter[str]()}
-    totals: Counter[str] = Counter()
-    # Its sections, or the one text of an unstructured document.
-    structured = inside(root, "component", "structuredBody")
-    body = inside(root, "component", "nonXMLBody", "text")
-    if structured is not None:
-        written = list(_sections(structured, "", counts))
-        totals["sections"] = sum(tag_of(one) == "section" for one in structured.iter())
-        totals["rows"] = sum(
-            tag_of(row) == "tr"
-            for section in structured.iter()
-            if tag_of(section) == "section"
-            for text in each(section, "text")
-            for row in text.iter()
-        )
-    elif body is not None:
-        title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
-        written = [(_code(inside(root, "code")), title, _body_text(body))]
-    else:
-        written = []
+    counts = BodyCounts()
     # Version, series, and the documents that it replaces.
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
@@ -174,16 +129,16 @@ def _read_document(path: Path, name: str) -> _CcdaDocument:
         _facts(patient, person),
         [
             entry(
-                time,
+                one.time or time,
                 "note",
-                code=code,
-                name=title,
-                text=text,
+                code=one.code,
+                name=one.title,
+                text=one.text,
                 note_id=f"{stem}-{at}",
                 visit_id=stem,
                 author=author,
             )
-            for at, (code, title, text) in enumerate(written, 1)
+            for at, one in enumerate(passages_of(root, payload_text, counts), 1)
         ],
         frozenset(_ids(root)),
         frozenset(replaced),
@@ -191,58 +146,7 @@ def _read_document(path: Path, name: str) -> _CcdaDocument:
         int(version) if version.isdecimal() and len(version) < 10 else 0,
         len(date) == 10 or not date,
         counts,
-        dict(totals),
     )
-
-
-def _code(element: Element | None) -> str:
-    code = "" if element is None else element.get("code", "")
-    return f"LOINC/{code}" if code else ""
-
-
-def _body_text(body: Element) -> str:
-    """Text of a body without sections, or what kind of file it is and that it was not read."""
-    kind = body.get("mediaType", "text/plain")
-    link = inside(body, "reference")
-    if link is not None:
-        return "not read: the document points to a file outside of it"
-    content = "".join(body.itertext())
-    if body.get("representation") == "B64":
-        text, problem = base64_text(content, kind)
-    else:
-        text, problem = plain_text(content.strip(), kind)
-    return text or f"not read: the document's body {problem.partition(' — ')[0]}"
-
-
-def _sections(
-    body: Element, parent: str, counts: dict[str, Counter[str]]
-) -> Iterator[tuple[str, str, str]]:
-    """Code, title and text of each section with content, sub-sections after their section."""
-    for component in each(body, "component"):
-        section = inside(component, "section")
-        if section is None:
-            continue
-        code, heading = inside(section, "code"), inside(section, "title")
-        title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
-        title = title or code_text(code) or parent or "Section"
-        text = inside(section, "text")
-        written = "" if text is None else markup_text(text, counts["rows"])
-        if text is not None:
-            counts["passages"]["was deleted"] += deletions(text)
-        if not written:
-            written = "\n".join(entry_lines(section, counts.setdefault("entries", Counter())))
-        if not written and section.get("nullFlavor"):
-            written = _NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")
-        inner = list(_sections(section, title, counts))
-        if written:
-            counts["sections"][SHOWN] += 1
-            yield _code(code), title, written
-        else:
-            reason = (
-                "holds only sections" if inner else "has neither text nor entries that say anything"
-            )
-            counts["sections"][reason] += 1
-        yield from inner
 
 
 def _replaced(documents: Sequence[_CcdaDocument]) -> dict[str, str]:
@@ -301,7 +205,7 @@ class Ccda(RecordLoader):
         for file in self.files(place):
             log.opened.add(file)
             with log.skipping(shown(file, root)):
-                documents.append(_read_document(file, shown(file, root)))
+                documents += _read_documents(file, shown(file, root))
         people = People(log)
         same = [one for one in documents if people.same(one.key, one.person, one.name)]
         out_of_date, of_the_patient = _replaced(same), {one.name for one in same}
@@ -336,8 +240,8 @@ def _account(one: _CcdaDocument, reason: str, log: LoadLog) -> None:
     log.account(
         one.name, "documents", total=1, shown=not reason, reasons={reason: 1} if reason else {}
     )
-    for what, counted in one.counts.items():
-        total = one.totals.get(what, sum(counted.values()))
+    for what, counted in one.counts.by_part.items():
+        total = one.counts.totals.get(what, sum(counted.values()))
         if reason:
             log.account(
                 one.name, what, total=total, shown=0, reasons={f"its document {reason}": total}
@@ -348,6 +252,20 @@ def _account(one: _CcdaDocument, reason: str, log: LoadLog) -> None:
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:
+    denied = [one for one in documents if one.counts.denied]
+    dated = [one for one in documents if one.counts.dated]
+    if denied:
+        lines = sum(one.counts.denied for one in denied)
+        log.warn(
+            f"{denied[0].name}: {lines:,} lines of text state what their coded entries negate — "
+            "they open with what the entry says"
+        )
+    if dated:
+        facts = sum(one.counts.dated for one in dated)
+        log.warn(
+            f"{dated[0].name}: {facts:,} facts have the date of their coded entry, which is not "
+            "that of the document"
+        )
     rough = [one.name for one in documents if not one.exact]
     undated = [one.name for one in documents if one.notes and one.notes[0][0] is None]
     if rough:

@@ -1,16 +1,22 @@
-"""Coded entries of a C-CDA section as lines of text, for sections without a narrative.
+"""Coded entries of a C-CDA section: what each says, and the narrative rows that it is the entry of.
 
-The narrative is what a person may rely on (HL7 CDA R2, 4.3.5), so entries are read only where there
-is none. Codes stay with their displayed names; numbers are given as written.
+The narrative is what a person may rely on (HL7 CDA R2, 4.3.5). An entry refers to the text that
+says the same (``text/reference``, ``originalText/reference``): its date is then that of the text,
+and what it says in addition or to the contrary (that something was not given, was stopped, has a
+value) is written with it. An entry that no text says is a line of its own. Codes stay with their
+displayed names; numbers are given as written.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
+from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.status import Status, classify, stated
 
 _STATEMENTS = frozenset(
@@ -20,6 +26,36 @@ _STATEMENTS = frozenset(
 _XSI_TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _NESTED = {"RSON": "because", "MFST": "manifestation", "CAUS": "caused by"}
 _MOST_LEVELS = 12
+_NEGATED = {
+    **dict.fromkeys(("substanceAdministration", "supply"), "not given"),
+    **dict.fromkeys(("procedure", "act", "encounter"), "not done"),
+}
+"""What negationInd says of a statement; of others "negated"."""
+_SAYS_NO = re.compile(
+    r"\b(?:no|not|non|never|none|without|den(?:y|ies|ied)|negative|refus\w*|declin\w*|absent"
+    r"|free of|ruled out|unknown|unremarkable|kein\w*|nicht|aucun\w*|pas|sin|ningun\w*)\b",
+    re.IGNORECASE,
+)
+_CODE_NAMES = {
+    **dict.fromkeys(("ASSERTION", "CONC", "IMMUNIZ"), ""),
+    "SEV": "severity",
+    "33999-4": "status",
+    "11323-3": "health status",
+}
+"""Codes that are written without a display name, in words; those that say nothing are ""."""
+_OPENS = (Status.NEGATED, Status.RETRACTED)
+"""What opens a line of a narrative that does not say so itself."""
+_TYPES = frozenset((
+    *("problem", "disease", "disorder", "finding", "condition", "diagnosis", "complaint"),
+    *("symptom", "unknown", "clinical", "n", "a"),
+))  # fmt: skip
+"""Words of values that say what kind of entry it is, and nothing of the patient."""
+_DATE = re.compile(
+    r"\b(?:\d{4}-\d\d?-\d\d?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{8}"
+    r"|\d{1,2}[- ][A-Z][a-z]{2,8}[-, ]{1,2}\d{4}|[A-Z][a-z]{2,8}\.? \d{1,2},? \d{4})\b"
+)
+_YEAR = re.compile(r"\b(?:19|20)\d\d\b")
+_WORD = re.compile(r"\d+(?:[.,]\d+)*|\w+")
 
 
 def tag_of(element: Element) -> str:
@@ -117,44 +153,42 @@ def _when(statement: Element) -> str:
 
 
 def _label(statement: Element) -> str:
-    products = [
-        code_text(inside(product, "manufacturedProduct", "manufacturedMaterial", "code"))
-        or joined(inside(product, "manufacturedProduct", "manufacturedMaterial", "name"))
-        for product in each(statement, "consumable", "product")
-    ]
-    played = [
-        code_text(inside(one, "participantRole", "playingEntity", "code"))
-        or joined(inside(one, "participantRole", "playingEntity", "name"))
-        for one in each(statement, "participant")
-    ]
     code = inside(statement, "code")
-    named = "" if code is not None and code.get("code") == "ASSERTION" else code_text(code)
-    return ": ".join(filter(None, (*products[:1], named, *played)))
+    named = code_text(code)
+    if code is not None and not code.get("displayName"):
+        named = _CODE_NAMES.get(code.get("code", ""), named)
+    return ": ".join(filter(None, (*_products(statement)[:1], named, *_players(statement))))
 
 
-def _says(statement: Element) -> tuple[str, bool]:
-    """What a statement says without those nested in it, and whether it was taken back."""
-    code = inside(statement, "statusCode")
-    state = "" if code is None else code.get("code", "")
-    negated = ["negated"] if statement.get("negationInd") == "true" else []
-    status, words = classify([state, statement.get("moodCode", ""), *negated])
-    parts = [
-        _label(statement),
-        ", ".join(filter(None, map(_value, each(statement, "value")))),
-        _when(statement),
-        *(f"dose {_quantity(one)}" for one in each(statement, "doseQuantity") if _quantity(one)),
-        *map(code_text, each(statement, "routeCode", "interpretationCode", "priorityCode")),
-        *(
-            f"site {code_text(one)}"
-            for one in each(statement, "targetSiteCode", "approachSiteCode")
-        ),
-        *(f"method {code_text(one)}" for one in each(statement, "methodCode") if code_text(one)),
-        *(f"reference {_reference(one)}" for one in each(statement, "referenceRange")),
-        joined(inside(statement, "text")),
-        state if state not in ("", "completed", "active") and not words else "",
-    ]
-    text = "; ".join(filter(None, parts))
-    return (stated(words, text) if text else ""), status is Status.RETRACTED
+def _products(statement: Element) -> list[str]:
+    materials = (
+        inside(product, "manufacturedProduct", "manufacturedMaterial")
+        for product in each(statement, "consumable", "product")
+    )
+    return [code_text(inside(one, "code")) or joined(inside(one, "name")) for one in materials]
+
+
+def _players(statement: Element) -> list[str]:
+    players = (
+        inside(one, "participantRole", "playingEntity") for one in each(statement, "participant")
+    )
+    return [code_text(inside(one, "code")) or joined(inside(one, "name")) for one in players]
+
+
+def _parts(statement: Element) -> Iterator[str]:
+    """The parts of what a statement says without those nested in it and without its status."""
+    yield _label(statement)
+    yield ", ".join(filter(None, map(_value, each(statement, "value"))))
+    yield _when(statement)
+    yield from (f"dose {_quantity(d)}" for d in each(statement, "doseQuantity") if _quantity(d))
+    yield from map(code_text, each(statement, "routeCode", "interpretationCode", "priorityCode"))
+    for name, tags in (
+        ("site", ("targetSiteCode", "approachSiteCode")),
+        ("method", ("methodCode",)),
+    ):
+        yield from (f"{name} {code_text(one)}" for one in each(statement, *tags) if code_text(one))
+    yield from (f"reference {_reference(one)}" for one in each(statement, "referenceRange"))
+    yield joined(inside(statement, "text"))
 
 
 def _reference(element: Element) -> str:
@@ -163,36 +197,217 @@ def _reference(element: Element) -> str:
     return joined(inside(observed, "text")) or ("" if value is None else _value(value))
 
 
-def entry_lines(section: Element, counts: Counter[str]) -> list[str]:
-    """One line for each entry of a section, and for each member of an organizer.
+def _words_of(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
 
-    ``counts`` is increased by the entries: shown, and not shown by reason.
+
+@dataclass(slots=True)
+class _Statement:
+    """A statement of an entry: the one around it, how that is related, and those in it."""
+
+    element: Element
+    around: _Statement | None
+    relation: str
+    level: int
+    ids: frozenset[str]
+    inner: list[_Statement]
+
+    def all(self) -> Iterator[_Statement]:
+        """The statement and those below it."""
+        yield self
+        for one in self.inner:
+            yield from one.all()
+
+    def chain(self) -> Iterator[_Statement]:
+        """The statement and those around it."""
+        one: _Statement | None = self
+        while one is not None:
+            yield one
+            one = one.around
+
+    def status(self, alone: bool = False) -> tuple[Status, str]:
+        """Whether it holds, by its own mood and state and, unless ``alone``, by the negations
+        around it."""
+        code = inside(self.element, "statusCode")
+        state = "" if code is None else code.get("code", "")
+        status, words = classify([state, self.element.get("moodCode", "")])
+        chain = (self,) if alone else self.chain()
+        denied = [one for one in chain if one.element.get("negationInd") == "true"]
+        if denied and status is not Status.RETRACTED:
+            return Status.NEGATED, _NEGATED.get(tag_of(denied[0].element), "negated")
+        return status, words
+
+    def time(self) -> tuple[datetime | None, str]:
+        """The first moment of its time, else of that of the statement around it, and its date as
+        exact as it is stated."""
+        for one in self.chain():
+            for stamp in each(one.element, "effectiveTime"):
+                ends = (stamp, *(inside(stamp, tag) for tag in ("low", "center", "high")))
+                for end in ends:
+                    time = (None, "") if end is None else parse_ts(end.get("value", ""))
+                    if time[0] is not None:
+                        return time
+        return None, ""
+
+    def state(self) -> str:
+        """A state that is neither the usual one nor has words of its own."""
+        code = inside(self.element, "statusCode")
+        state = "" if code is None else code.get("code", "")
+        return "" if state in ("completed", "active") or classify([state])[1] else state
+
+    def line(self) -> str:
+        """What it and those related to it say; "" where it was taken back."""
+        status, words = self.status(alone=True)
+        if status is Status.RETRACTED:
+            return ""
+        text = "; ".join(filter(None, (*_parts(self.element), self.state())))
+        nested = (
+            f"{_NESTED.get(one.relation, '')} {line}".strip()
+            for one in self.inner
+            if one.relation != "component" and (line := one.line())
+        )
+        return "; ".join(filter(None, (stated(words, text) if text else "", *nested)))
+
+
+def _build(element: Element, around: _Statement | None, relation: str, level: int) -> _Statement:
+    ids: set[str] = set()
+    found: list[tuple[Element, str]] = []
+    pending = [(element, "")]
+    while pending:
+        parent, related = pending.pop()
+        for child in reversed(parent):
+            tag = tag_of(child)
+            if tag in _STATEMENTS:
+                found.append((child, related))
+                continue
+            if tag == "reference" and child.get("value"):
+                ids.add(child.get("value", "").strip().lstrip("#"))
+            component = "component" if tag == "component" else ""
+            pending.append((child, component or child.get("typeCode", "") or related))
+    one = _Statement(element, around, relation, level, frozenset(ids), [])
+    if level < _MOST_LEVELS:
+        one.inner = [_build(child, one, related, level + 1) for child, related in reversed(found)]
+    return one
+
+
+def statements_of(section: Element) -> list[_Statement]:
+    """The statements of a section's entries."""
+    return [
+        _build(child, None, "", 0)
+        for entry in each(section, "entry")
+        for child in entry
+        if tag_of(child) in _STATEMENTS
+    ]
+
+
+class SectionEntries:
+    """The entries of a section, joined to the lines of its narrative.
+
+    ``counts`` is increased by the entries: said by the narrative, shown, and not shown by reason.
+    ``denied`` lines are negated by their entries alone.
     """
-    lines: list[str] = []
-    for entry in each(section, "entry"):
-        statements = [child for child in entry if tag_of(child) in _STATEMENTS]
-        written, retracted = _statement_lines(statements, 0)
-        lines += written
-        reason = "was cancelled or entered in error" if retracted else "states nothing"
-        counts["shown" if written else reason] += 1
-    return lines
+
+    def __init__(self, section: Element, counts: Counter[str]) -> None:
+        self._tops = statements_of(section)
+        self._by_id: dict[str, list[_Statement]] = {}
+        for top in self._tops:
+            for one in top.all():
+                for id in one.ids:
+                    self._by_id.setdefault(id, []).append(one)
+        self.ids = frozenset(self._by_id)
+        self.denied = 0
+        self._counts = counts
+        self._said: set[int] = set()
+
+    def joined(self, line: str, ids: Iterable[str]) -> tuple[datetime | None, str]:
+        """The time of the entry of a narrative line, and the line with what the entry adds."""
+        linked = [one for id in sorted(ids) for one in self._by_id.get(id, ())]
+        if not linked:
+            return None, line
+        linked.sort(key=lambda one: (one.level, _is_dated_otherwise(line, one.time()[0])))
+        main = linked[0]
+        self._said |= {id(one) for own in linked for one in own.chain()}
+        status, words = main.status()
+        said = _words_of(line)
+        opening = ""
+        if status in _OPENS and not (_words_of(words) <= said or _SAYS_NO.search(line)):
+            opening = f"{words.upper()} (coded entry)"
+            self.denied += 1
+        values = list(self._values(main, linked, said))
+        time, date = main.time()
+        of_another = any(map(str.isdecimal, "".join(values))) or _is_dated_otherwise(line, time)
+        if of_another and time is not None:
+            values.append(f"dated {date}")
+            time = None
+        added = [f"{part} (coded entry)" for part in (*values, *self._reasons(main, said))]
+        return time, "; ".join(filter(None, (opening, line, *added)))
+
+    def _values(
+        self, main: _Statement, linked: Sequence[_Statement], said: frozenset[str]
+    ) -> Iterator[str]:
+        """Values of the entry of a line that the line does not have: numbers and findings."""
+        for one in {id(one): one for one in (main, *linked)}.values():
+            about = (*_products(one.element), *_players(one.element))
+            for value in map(_value, each(one.element, "value")) if not any(about) else ():
+                words = _words_of(value)
+                is_code = value.isdecimal() and len(value) > 4
+                if value and not (is_code or words & said or words <= _TYPES):
+                    yield value
+
+    def _reasons(self, main: _Statement, said: frozenset[str]) -> Iterator[str]:
+        """Why something was not done, where its line does not say so."""
+        for one in main.inner if main.status()[0] is Status.NEGATED else ():
+            reason = one.line() if one.relation == "RSON" else ""
+            if reason and not _words_of(reason) <= said:
+                self._said.add(id(one))
+                yield f"because {reason}"
+
+    def rest(self, narrative: str) -> Iterator[tuple[datetime | None, str]]:
+        """Time and line of each entry, or member of one, that the narrative does not say."""
+        said = _words_of(narrative)
+        for top in self._tops:
+            lines = list(self._unsaid(top, said))
+            yield from lines
+            if lines or top.status()[0] is not Status.RETRACTED:
+                states = lines or any(one.line() for one in top.all())
+                self._counts["shown" if states else "states nothing"] += 1
+            else:
+                self._counts["was cancelled or entered in error"] += 1
+
+    def _unsaid(
+        self, one: _Statement, said: frozenset[str]
+    ) -> Iterator[tuple[datetime | None, str]]:
+        if one.status()[0] is Status.RETRACTED:
+            return
+        members = [inner for inner in one.inner if inner.relation == "component"]
+        is_said = any(id(inner) in self._said for inner in one.all() if inner not in members)
+        heads = members and not any(True for _ in each(one.element, "value"))
+        line = "" if heads else one.line()
+        if not is_said and line and not (said and _is_said(one, said)):
+            yield one.time()[0], line
+        for member in members:
+            yield from self._unsaid(member, said)
 
 
-def _statement_lines(statements: Iterable[Element], level: int) -> tuple[list[str], bool]:
-    lines: list[str] = []
-    any_retracted = False
-    for statement in statements if level < _MOST_LEVELS else ():
-        text, retracted = _says(statement)
-        any_retracted |= retracted
-        if retracted:
-            continue
-        members = [m for c in each(statement, "component") for m in c if tag_of(m) in _STATEMENTS]
-        nested: list[str] = []
-        for related in each(statement, "entryRelationship"):
-            inner, _ = _statement_lines((m for m in related if tag_of(m) in _STATEMENTS), level + 1)
-            word = _NESTED.get(related.get("typeCode", ""), "")
-            nested += [f"{word} {line}".strip() for line in inner]
-        line = "; ".join(filter(None, (text, *nested)))
-        lines += [line] if line else []
-        lines += _statement_lines(members, level + 1)[0]
-    return lines, any_retracted
+def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
+    """Whether a line states dates, and none of them is the date of ``time`` (a day apart counts as
+    the same, as entries may be in UTC)."""
+    dates = [date for one in _DATE.findall(line) if (date := parse_time(one)) is not None]
+    if time is None or not (dates or _YEAR.search(line)):
+        return False
+    if dates:
+        return all(abs((date.date() - time.date()).days) > 1 for date in dates)
+    return str(time.year) not in _YEAR.findall(line)
+
+
+def _is_said(one: _Statement, said: frozenset[str]) -> bool:
+    """Whether a narrative has the words of what a statement is about: its product or substance,
+    else its value, else its name."""
+    elements = [inner.element for inner in one.all()]
+    about = (
+        [text for e in elements for text in (*_products(e), *_players(e))],
+        [_value(value) for e in elements for value in each(e, "value")],
+        [_label(e) for e in elements],
+    )
+    named = (text for texts in about for text in texts if text)
+    return _words_of(next(named, "")) <= said

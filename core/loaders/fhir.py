@@ -56,6 +56,7 @@ from midchart.core.fhir.index import (
 from midchart.core.fhir.json_objects import JsonObject
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
+from midchart.core.loaders.payloads import payload_text
 from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20
@@ -101,7 +102,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
         if reader is None:
             context = index.context(one.owner)
             reader = readers[one.owner] = ResourceReader(
-                partial(index.display, *context), partial(index.target, *context)
+                partial(index.display, *context), partial(index.target, *context), payload_text
             )
         try:
             entries = reader.entries(resource, one.line if file.by_line else None)

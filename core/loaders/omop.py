@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,7 @@ from midchart.core.cohorts.tables import (
 )
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.loaders.payloads import cell_text
 from midchart.core.sequences.build import (
     EARLIEST,
     LATEST,
@@ -190,6 +191,14 @@ def _row(columns: Sequence[str], cells: Sequence[str | None]) -> Row:
         for name, value in zip(columns, cells, strict=True)
         if value is not None and (value not in MISSING or name == "note_text")
     }
+
+
+@lru_cache(maxsize=1)
+def _fixed_names() -> Mapping[str, str]:
+    """The operators but for "=", common units of UCUM, sexes, visits and findings by their ids of OHDSI's vocabularies, which never
+    change, for data sets without CONCEPT."""
+    lines = Path(__file__).with_name("omop_concepts.tsv").read_text("utf-8").splitlines()[1:]
+    return dict(line.split("\t") for line in lines)
 
 
 _SHARED = ("concept", "provider")
@@ -531,8 +540,8 @@ class _Database:
         for name in (f"{column}_concept_id", f"{column}_source_concept_id"):
             if row.get(name) in self.concepts:
                 return self.concepts[row[name]]
-        source = row.get(f"{column}_source_value", "").strip()
         number = row.get(f"{column}_concept_id", "")
+        source = row.get(f"{column}_source_value", "").strip() or _fixed_names().get(number, "")
         code = "" if number == "0" else number
         return source or (f"OMOP/{code}" if code else ""), source
 
@@ -557,7 +566,7 @@ class _Database:
         number = self.number(table, row, "value_as_number")
         operator = self.concept(row, "operator")[1]
         value = f"{operator} {number}".strip() if number else ""
-        value = value or row.get("value_as_string", "") or self.concept(row, "value_as")[1]
+        value = value or _cell(row, "value_as_string") or self.concept(row, "value_as")[1]
         value = value or row.get("value_source_value", "")
         unit = self.concept(row, "unit")[1] if value else ""
         low, high = (self.number(table, row, limit) for limit in ("range_low", "range_high"))
@@ -611,11 +620,17 @@ class _Database:
             "note",
             code=code,
             name=row.get("note_title", "") or named or "Note",
-            text=row.get("note_text", ""),
+            text=_cell(row, "note_text"),
             note_id=row.get("note_id", ""),
             visit_id=row.get("visit_occurrence_id", ""),
             author=self.providers.get(row.get("provider_id", ""), ""),
         )
+
+
+def _cell(row: Row, column: str) -> str:
+    """The text of a cell that may be a document (RTF, HTML, …), or why it is not read."""
+    text, problem = cell_text(row.get(column, ""))
+    return text or (f"not read: the text {problem}" if problem else "")
 
 
 _FLOATING = ("DOUBLE", "FLOAT")

@@ -10,6 +10,7 @@ an ending).
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -56,6 +57,7 @@ from midchart.core.cohorts.tables import (
 )
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.loaders.payloads import cell_text
 from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")
@@ -126,7 +128,16 @@ def _cells(line: str | bytes) -> dict[str, str] | str:
     names = _names_of(tuple(map(str, cells)))
     if not set(NEEDED) <= set(names.values()):
         return "lacks patient_id or text — name both"
-    return {names.get(str(k), str(k)): "" if v is None else str(v) for k, v in cells.items()}
+    return {names.get(str(k), str(k)): _cell(v) for k, v in cells.items()}
+
+
+def _cell(value: object) -> str:
+    """A JSON value as the text of a cell: each text of a list is a line."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return "\n".join(value)
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value)
 
 
 @lru_cache(maxsize=64)
@@ -226,10 +237,13 @@ def _read_notes_table(
         if person is not None and not people.same(("", patient), person, name, row.line):
             others += 1
             continue
+        text, problem = cell_text(row.cells.get("text", ""))
+        if problem:
+            log.skip(name, row.line, f"has a text that {problem}")
         one = entry(
             time,
             (row.get("type") if typed else "") or "note",
-            text=row.cells.get("text", ""),
+            text=text or (f"not read: the text {problem}" if problem else ""),
             line=row.line,
             **{column: row.get(column) for column in facts},
         )
@@ -328,6 +342,10 @@ class _NotesFolder:
         match = _DATED.match(file.stem)
         stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
         time = ISO.read(stamp)
+        text, problem = cell_text(text)
+        if problem:
+            self.patients.log.skip(name, None, problem)
+            text = f"not read: the file {problem}"
         self.undated += time is None
         self.patients.add(patient, name, entry(time, "note", text=text, note_id=file.stem))
 

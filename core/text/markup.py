@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,7 +52,10 @@ _KNOWN_TAGS = (
     r"|table|thead|tbody|tr|td|th|sup|sub|h[1-6]|pre|hr"
 )
 _MARKUP_IN_TEXT = re.compile(rf"</?(?:{_KNOWN_TAGS})(?:\s[^<>]*)?/?>", re.IGNORECASE)
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_FIRST_MARK, _LAST_MARK = 0xF0000, 0xFFFFD
+"""Characters of private use that stand for the elements of :func:`markup_lines` in a layout."""
+_MARK = re.compile(f"[{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
+_TOKEN = re.compile(rf"\w+|[^\w\s{chr(_FIRST_MARK)}-{chr(_LAST_MARK)}]")
 _NUMBER = re.compile(r"[+\-−–]?\d+(?:[.,]\d+)?\Z")
 _LETTERS = re.compile(r"[^\W\d_]{4}")
 _ENDED = re.compile(r"[.!?:;,]\Z")
@@ -64,7 +67,27 @@ def markup_text(root: Any, counts: Counter[str] | None = None) -> str:
     ``counts`` is increased by the number of table rows: those shown (``SHOWN``), and of the others
     those that name the columns, are empty or were deleted.
     """
-    return "\n".join(_Layout(_footnotes(root), Counter() if counts is None else counts).lines(root))
+    return "\n".join(line for line, _ in markup_lines(root, (), counts))
+
+
+def markup_lines(
+    root: Any, ids: Iterable[str], counts: Counter[str] | None = None
+) -> list[tuple[str, frozenset[str]]]:
+    """The lines of :func:`markup_text`, each with those of ``ids`` that are the ID of an element
+    which is, holds or is in what the line says."""
+    wanted = frozenset(ids)
+    stated = (one.get("ID") for one in root.iter() if isinstance(one.tag, str)) if wanted else ()
+    known = list(dict.fromkeys(id for id in stated if id in wanted))[: _LAST_MARK - _FIRST_MARK]
+    marks = {chr(_FIRST_MARK + number): id for number, id in enumerate(known)}
+    counted = Counter[str]() if counts is None else counts
+    layout = _Layout(_footnotes(root), counted, {id: mark for mark, id in marks.items()})
+    without = str.maketrans(dict.fromkeys(marks))
+    lines = ((line.translate(without).strip(), line) for line in layout.lines(root))
+    return [
+        (plain, frozenset(marks[mark] for mark in _MARK.findall(line) if mark in marks))
+        for plain, line in lines
+        if plain
+    ]
 
 
 SHOWN = "shown"
@@ -154,11 +177,13 @@ class _MarkupRow:
 
 @dataclass
 class _Layout:
-    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows;
-    ``cell_rows``: within a cell, takes the rows of inner tables whose columns have names."""
+    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows; ``marks``:
+    ID → the character that is written at its beginning; ``cell_rows``: within a cell, takes the
+    rows of inner tables whose columns have names."""
 
     footnotes: Mapping[str, str]
     counts: Counter[str]
+    marks: Mapping[str, str]
     cell_rows: list[str] | None = None
     depth: int = 0
     _lines: list[str] = field(default_factory=list[str])
@@ -168,12 +193,18 @@ class _Layout:
         """The lines of an element, none blank."""
         if self.depth > _DEEPEST:
             return [" ".join("".join(root.itertext()).split())]
+        self._write_mark(root)
         self._children(root)
         self._end_line()
         return self._lines
 
     def _inside(self, element: Any) -> list[str]:
-        return _Layout(self.footnotes, self.counts, self.cell_rows, self.depth + 1).lines(element)
+        inner = _Layout(self.footnotes, self.counts, self.marks, self.cell_rows, self.depth + 1)
+        return inner.lines(element)
+
+    def _write_mark(self, element: Any) -> None:
+        if self.marks and (mark := self.marks.get(element.get("ID") or "")):
+            self._line.append(mark)
 
     def _end_line(self, ending: str = "") -> None:
         text = " ".join("".join(self._line).split())
@@ -187,7 +218,7 @@ class _Layout:
         if "<" in text and _MARKUP_IN_TEXT.search(text):
             import lxml.html
 
-            inner = _Layout(self.footnotes, Counter(), self.cell_rows, self.depth + 1)
+            inner = _Layout(self.footnotes, Counter(), {}, self.cell_rows, self.depth + 1)
             lines = inner.lines(lxml.html.fromstring(f"<div>{text}</div>"))
             self._line.append(lines[0] if lines else "")
             if len(lines) > 1:
@@ -244,6 +275,7 @@ class _Layout:
             self._line.append("".join(element.itertext()))
         else:
             self.depth += 1
+            self._write_mark(element)
             self._children(element)
             self.depth -= 1
             if tag in ("td", "th"):
@@ -290,16 +322,20 @@ class _Layout:
             if _is_left_out(row):
                 self._count_deleted(row)
             else:
-                rows.append(
-                    _MarkupRow([self._cell(cell) for cell in _parts(row, "td", "th")], in_head)
-                )
+                cells = [self._cell(cell) for cell in _parts(row, "td", "th")]
+                mark = self.marks.get(row.get("ID") or "", "")
+                first = next((cell for cell in cells if cell.lines), None)
+                if mark and first is not None:
+                    first.lines[0] = mark + first.lines[0]
+                rows.append(_MarkupRow(cells, in_head))
         lines, headers = _row_lines(rows, self.counts)
         target = self.cell_rows if headers and self.cell_rows is not None else self._lines
         target += lines
 
     def _cell(self, element: Any) -> _TableCell:
         inner: list[str] = []
-        lines = _Layout(self.footnotes, self.counts, inner, self.depth + 1).lines(element)
+        layout = _Layout(self.footnotes, self.counts, self.marks, inner, self.depth + 1)
+        lines = layout.lines(element)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
         header = bold or _tag(element) == "th"
         return _TableCell(
@@ -456,7 +492,7 @@ class _ColumnNames:
         stacked: list[dict[str, None]] = [{} for _ in self._starts]
         for placed in head:
             for one in placed:
-                if not one.again and (text := one.cell.text.rstrip(" :")):
+                if not one.again and (text := _MARK.sub("", one.cell.text).rstrip(" :")):
                     for at in self._stretches(one):
                         stacked[at][text] = None
         self._ahead: list[tuple[str, int, int]] = []

@@ -143,7 +143,7 @@ HL7 Samples/HandP.sample.xml|VITAL SIGNS|Date / Time: Blood Pressure; Nov 14, 19
 HL7 Samples/Consults.sample.xml|ASSESSMENT|4. Hyperkalemia secondary to #3 and on ACE and K+ supplement.
 Greenway Samples/26933_ClinicalVisitSummary_CCDA.xml|Results Summary|Data and Description: 8/6/2012 2:01 PM; Results: Hct Fr Bld Auto 45.0 %
 Greenway Samples/26933_ClinicalVisitSummary_CCDA.xml|Results Summary|Data and Description: 8/6/2012 2:01 PM; Results: Hgb Bld-mCnc 14.20 g/dL, Platelet # Bld Auto 220.0 x10E3/uL, WBC # Bld Auto 7.60 x10E3/uL
-Kareo Samples/Kareo_SummaryOfCare_export_Joey_Miller.xml|IMMUNIZATIONS|Vaccine Name: Pneumococcal (PCV, PPSV), [CVX: 33]; Date: 05/15/2014; Status: Completed
+Kareo Samples/Kareo_SummaryOfCare_export_Joey_Miller.xml|IMMUNIZATIONS|NOT GIVEN (coded entry); Vaccine Name: Pneumococcal (PCV, PPSV), [CVX: 33]; Date: 05/15/2014; Status: Completed
 Partners HealthCare/LMR5TEST.xml|Results|Date: 02/11/2014 13:49; Test: SODIUM; Value: 140 mmol/L; Reference Range: 136-145 mmol/L; Abnormal Flag: Not available; Comments: Not available; Ordering Provider: RENNER,KARA E. M.D.
 Partners HealthCare/LMR5TEST.xml|Results|Date: 02/11/2014 13:49; Test: POTASSIUM; Value: 4.0 mmol/L; Reference Range: 3.4-5.0 mmol/L; Abnormal Flag: Not available; Comments: Not available; Ordering Provider: RENNER,KARA E. M.D.
 Partners HealthCare/LMR5TEST.xml|Allergies|Date: 02/12/2014 13:04; Allergies: No allergy data is applicable; Status: active

@@ -19,6 +19,7 @@ from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.fhir import Fhir, invalid_resources
 from midchart.core.loaders.open import open_cohort
+from midchart.core.loaders.payloads import payload_text
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 PATIENT = {"resourceType": "Patient", "id": "p1", "birthDate": "1950-02", "gender": "female"}
@@ -68,7 +69,7 @@ FIELDS = (
 def test_any_json_gives_entries_or_one_of_the_errors_that_are_named(
     kind: str, fields: dict[str, Any]
 ) -> None:
-    reader = ResourceReader(lambda link: "", lambda link: None)
+    reader = ResourceReader(lambda link: "", lambda link: None, payload_text)
     try:
         entries = reader.entries({"resourceType": kind, **fields})
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):

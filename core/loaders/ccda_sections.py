@@ -1,0 +1,170 @@
+"""The body of a C-CDA document as passages: a section's text, and its facts of another day.
+
+A line of a narrative whose coded entry has a date of its own is a passage of that date; what is
+left of a section is one passage at the time of the document.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from xml.etree.ElementTree import Element
+
+from midchart.core.loaders.ccda_entries import (
+    SectionEntries,
+    code_text,
+    each,
+    inside,
+    joined,
+    parse_ts,
+    tag_of,
+)
+from midchart.core.text.markup import SHOWN, deletions, markup_lines, markup_text
+
+Payload = Callable[[str | bytes, str], tuple[str, str]]
+"""Content and MIME type → its text, or "" and the reason why it has none that can be read."""
+_NO_INFORMATION = {
+    "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
+    "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
+    "OTH": "other", "NP": "not present", "NINF": "no information",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A part of a document: its time (None: that of the document), code, title and text."""
+
+    time: datetime | None
+    code: str
+    title: str
+    text: str
+
+
+@dataclass(slots=True)
+class BodyCounts:
+    """What became of the parts of a body: sections, rows, passages and entries by reason, as
+    ``SHOWN``; ``denied``: lines that their entries alone negate; ``dated``: passages of a day of
+    their own."""
+
+    by_part: dict[str, Counter[str]] = field(
+        default_factory=lambda: {
+            name: Counter[str]() for name in ("sections", "rows", "passages", "entries")
+        }
+    )
+    totals: Counter[str] = field(default_factory=Counter[str])
+    denied: int = 0
+    dated: int = 0
+
+
+def documents_in(root: Element) -> list[Element]:
+    """The clinical documents of an XML file: its root, or those inside of a stylesheet, message or
+    batch; the root where there is none."""
+    if tag_of(root) == "ClinicalDocument":
+        return [root]
+    inner = [e for e in root.iter() if isinstance(e.tag, str) and tag_of(e) == "ClinicalDocument"]
+    return inner or [root]
+
+
+def document_time(root: Element) -> tuple[datetime | None, str]:
+    """The document's time and date as written; where it has none, the end of what it documents."""
+    stamp = inside(root, "effectiveTime")
+    service = inside(root, "documentationOf", "serviceEvent", "effectiveTime")
+    stated = (stamp, inside(stamp, "low"), inside(service, "high"), inside(service, "low"))
+    values = (one.get("value", "") for one in stated if one is not None)
+    return next((parsed for one in values if (parsed := parse_ts(one))[0]), (None, ""))
+
+
+def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[Passage]:
+    """The passages of a document's body in order. ``read`` reads a body that is no sections."""
+    structured = inside(root, "component", "structuredBody")
+    body = inside(root, "component", "nonXMLBody", "text")
+    if structured is not None:
+        sections = [one for one in structured.iter() if tag_of(one) == "section"]
+        counts.totals["sections"] = len(sections)
+        counts.totals["rows"] = sum(
+            tag_of(row) == "tr"
+            for section in sections
+            for text in each(section, "text")
+            for row in text.iter()
+        )
+        return list(_sections(structured, "", document_time(root)[0], counts))
+    if body is not None:
+        title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
+        return [Passage(None, section_code(inside(root, "code")), title, _body_text(body, read))]
+    return []
+
+
+def text_of_document(root: Element, read: Payload) -> str:
+    """All text of a document: each section below its title; the date of a fact of another day is
+    before it."""
+    lines: list[str] = []
+    title = ""
+    for one in passages_of(root, read, BodyCounts()):
+        lines += [one.title] if one.title != title else []
+        title = one.title
+        dated = one.time and str(one.time.date()) not in one.text
+        lines.append(f"{one.time:%Y-%m-%d}: {one.text}" if dated else one.text)
+    return "\n".join(lines)
+
+
+def section_code(element: Element | None) -> str:
+    """The code of a section or document with its vocabulary."""
+    code = "" if element is None else element.get("code", "")
+    return f"LOINC/{code}" if code else ""
+
+
+def _body_text(body: Element, read: Payload) -> str:
+    """Text of a body without sections, or what kind of file it is and that it was not read."""
+    kind = body.get("mediaType", "text/plain")
+    if inside(body, "reference") is not None:
+        return "not read: the document points to a file outside of it"
+    content = "".join(body.itertext()).strip()
+    encoded = body.get("representation") == "B64"
+    text, problem = read(content, f"{kind};base64" if encoded else kind)
+    return text or f"not read: the document's body {problem.partition(' — ')[0]}"
+
+
+def _sections(
+    body: Element, parent: str, time: datetime | None, counts: BodyCounts
+) -> Iterator[Passage]:
+    """The passages of each section with content, sub-sections after their section."""
+    for component in each(body, "component"):
+        section = inside(component, "section")
+        if section is None:
+            continue
+        code, heading = inside(section, "code"), inside(section, "title")
+        title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
+        title = title or code_text(code) or parent or "Section"
+        lines = list(_lines(section, counts))
+        here = [line for own, line in lines if not _is_of_another_day(own, time)]
+        others = [(own, line) for own, line in lines if _is_of_another_day(own, time)]
+        if not lines and section.get("nullFlavor"):
+            here = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
+        inner = list(_sections(section, title, time, counts))
+        holds_only = "holds only sections" if inner else ""
+        reason = holds_only or "has neither text nor entries that say anything"
+        counts.by_part["sections"][SHOWN if here or others else reason] += 1
+        counts.dated += len(others)
+        if here:
+            yield Passage(None, section_code(code), title, "\n".join(here))
+        yield from (Passage(own, section_code(code), title, line) for own, line in others)
+        yield from inner
+
+
+def _is_of_another_day(own: datetime | None, time: datetime | None) -> bool:
+    return own is not None and (time is None or own.date() != time.date())
+
+
+def _lines(section: Element, counts: BodyCounts) -> Iterator[tuple[datetime | None, str]]:
+    """The lines of a section's narrative, each with the time of its entry, then those of entries
+    that the narrative does not say."""
+    entries = SectionEntries(section, counts.by_part["entries"])
+    text = inside(section, "text")
+    written = [] if text is None else markup_lines(text, entries.ids, counts.by_part["rows"])
+    if text is not None:
+        counts.by_part["passages"]["was deleted"] += deletions(text)
+    yield from (entries.joined(line, ids) for line, ids in written)
+    yield from entries.rest("\n".join(line for line, _ in written))
+    counts.denied += entries.denied

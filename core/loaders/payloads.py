@@ -1,0 +1,219 @@
+"""Text of a payload inside of another source: an attachment, a cell of a table, a document's body.
+
+One dispatch by what the content is, whatever its stated type: C-CDA, FHIR JSON, RTF, HTML, PDF with
+a text layer, plain text; in base64 or not.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+import logging
+import re
+from collections.abc import Iterator
+
+from midchart.core.cohorts.files import parse_xml, xml_text
+from midchart.core.errors import DataError
+from midchart.core.fhir.events import ResourceReader
+from midchart.core.fhir.files import members
+from midchart.core.fhir.json_objects import read_document
+from midchart.core.fhir.values import clean, medicine
+from midchart.core.loaders.ccda_sections import documents_in, text_of_document
+from midchart.core.parsing import character_set, valid_unicode
+from midchart.core.text.markup import html_text, markup_text
+
+_DEEPEST = 3
+"""Payloads inside of each other that are read."""
+_LARGEST_PDF, _MOST_PAGES = 64 << 20, 2_000
+_CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
+_BASE64 = re.compile(r"(?:data:([\w/.+-]*)[^,]{0,80};base64,)?([A-Za-z0-9+/\s]{40,}={0,2})\s*\Z")
+_CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
+_FHIR = re.compile(r'\s*[\[{].*"resourceType"', re.DOTALL)
+_HTML = re.compile(
+    r"\s*<(?:!doctype\s+html|html|head|body|div|p|table|span|h[1-6]|b|ul|ol|pre|font|center)\b[^<>]*>"
+    r"|</(?:p|div|b|i|u|strong|em|table|tr|td|li|ul|ol|span|body|html|h[1-6]|font)>|<br\s*/?>",
+    re.IGNORECASE,
+)
+_READABLE = ("", "application/rtf", "application/xhtml+xml", "application/xml", "application/pdf",
+             "application/json", "application/fhir+json", "application/octet-stream",
+             "application/hl7-sda+xml", "application/cda+xml")  # fmt: skip
+
+
+def payload_text(content: str | bytes, media_type: str = "", depth: int = 0) -> tuple[str, str]:
+    """The text of a payload, or "" and the reason why it has none that can be read.
+
+    ``media_type``: its MIME type with parameters, as ``text/plain; charset=utf-8``, and ``;base64``
+    where it is encoded so; "" is text.
+    """
+    kind, _, parameters = media_type.lower().partition(";")
+    kind = kind.strip()
+    if not content.strip():
+        return "", "holds no data"
+    if "base64" in parameters and isinstance(content, str):
+        try:
+            content = base64.b64decode(content, validate=False)
+        except (binascii.Error, ValueError):
+            return "", "is not base64"
+    readable = kind in _READABLE or kind.startswith("text/") or kind.endswith(("+xml", "+json"))
+    if isinstance(content, bytes) and b"%PDF-" in content[:1024]:
+        text, problem = _pdf_text(content)
+    elif not readable:
+        return "", f"is {kind}, which is not read — export it as text, HTML, RTF or PDF"
+    else:
+        text, problem = _decoded(content, kind, parameters)
+        if not problem:
+            text, problem = _text_of(text, kind, depth)
+    text = valid_unicode(text.replace("\r\n", "\n").replace("\x00", ""))
+    return (text, "") if text.strip() else ("", problem or "holds no text")
+
+
+def cell_text(text: str) -> tuple[str, str]:
+    """The text of a cell, whose markup or encoding is no content; "" and why where a document in it
+    cannot be read."""
+    encoded = _BASE64.match(text) if len(text) >= 40 else None
+    if encoded is not None:
+        try:
+            raw = base64.b64decode(encoded[2], validate=True)
+        except (binascii.Error, ValueError):
+            return text, ""
+        if encoded[1] is None and not _is_text_or_document(raw):
+            return text, ""
+        return payload_text(raw, encoded[1] or "application/octet-stream")
+    head = text[:200].lstrip("\ufeff \t\r\n")
+    if head[:1] not in ("{", "<", "[") and "</" not in text and "<br" not in text.lower():
+        return text, ""
+    return payload_text(text)
+
+
+def _is_text_or_document(raw: bytes) -> bool:
+    if raw.lstrip()[:5] in (b"%PDF-", b"{\\rtf"):
+        return True
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return False
+    return " " in text.strip() and all(c.isprintable() or c.isspace() for c in text[:1000])
+
+
+def _decoded(content: str | bytes, kind: str, parameters: str) -> tuple[str, str]:
+    """The characters of a payload by its byte-order mark, its declaration or its type."""
+    if isinstance(content, str):
+        return content, ""
+    stated = _CHARSET.search(parameters)
+    charset = character_set(stated[1]) if stated else "utf-8-sig"
+    if not charset:
+        return "", "names a charset that is not known — export it as UTF-8"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        charset = "utf-16"
+    elif content.lstrip()[:5] == b"<?xml" and not stated:
+        try:
+            return xml_text(content, "it"), ""
+        except DataError as error:
+            return "", error.reason
+    try:
+        return content.decode(charset), ""
+    except UnicodeDecodeError:
+        return content.decode("cp1252", "replace"), ""
+
+
+def _text_of(text: str, kind: str, depth: int) -> tuple[str, str]:
+    """The text of a payload's characters by what they are."""
+    head = text.lstrip("\ufeff \t\r\n")[: 1 << 16]
+    if depth >= _DEEPEST:
+        return "", "holds documents inside of each other at more levels than are read"
+    if head.startswith("{\\rtf") or kind.endswith("rtf"):
+        return _rtf_text(text)
+    if head.startswith("<") and _CLINICAL_DOCUMENT.search(head):
+        return _document_text(text.lstrip("\ufeff \t\r\n"), depth)
+    if _FHIR.match(head):
+        return _resources_text(text, depth)
+    if kind in ("text/html", "application/xhtml+xml") or _HTML.search(head):
+        return html_text(re.sub(r"\A\s*<\?xml[^>]*\?>", "", text)), ""
+    if head.startswith("<?xml") or (kind.endswith("xml") and head.startswith("<")):
+        try:
+            return markup_text(parse_xml(text.lstrip("\ufeff \t\r\n"), "it")), ""
+        except DataError as error:
+            return "", error.reason
+    return text, ""
+
+
+def _rtf_text(text: str) -> tuple[str, str]:
+    from striprtf.striprtf import rtf_to_text
+
+    try:
+        return rtf_to_text(text, errors="ignore").strip(), ""
+    except (LookupError, OverflowError, TypeError, ValueError):
+        return "", "is RTF with a character or charset that is none — export it as text"
+
+
+def _document_text(text: str, depth: int) -> tuple[str, str]:
+    try:
+        root = parse_xml(re.sub(r"\A<\?xml[^>]*\?>", "", text), "it")
+    except DataError as error:
+        return "", f"is a C-CDA document that {error.reason}"
+
+    def read(content: str | bytes, media_type: str) -> tuple[str, str]:
+        return payload_text(content, media_type, depth + 1)
+
+    documents = [text_of_document(one, read) for one in documents_in(root)]
+    return "\n".join(filter(None, documents)), "is a C-CDA document without text"
+
+
+def _resources_text(text: str, depth: int) -> tuple[str, str]:
+    try:
+        document = read_document(text, "it")
+    except DataError as error:
+        return "", f"is JSON that {error.reason}"
+    lines: list[str] = []
+    inside = [one.resource for one in members(document)]
+    named = {
+        link: one
+        for member in members(document)
+        if (one := member.resource)
+        for link in (member.url, f"{one.get('resourceType')}/{one.get('id')}")
+        if link
+    }
+
+    def display(link: str) -> str:
+        held = named.get(link)
+        return medicine(held) if held else ""
+
+    def read(content: str | bytes, media_type: str) -> tuple[str, str]:
+        return payload_text(content, media_type, depth + 1)
+
+    reader = ResourceReader(display, named.get, read)
+    for resource in filter(None, inside):
+        lines += _entry_lines(reader, resource)
+    return "\n".join(lines), "holds FHIR resources that state nothing that is read"
+
+
+def _entry_lines(reader: ResourceReader, resource: object) -> Iterator[str]:
+    try:
+        entries = reader.entries(resource)  # pyright: ignore[reportArgumentType]
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
+        yield f"{clean(getattr(resource, 'get', dict.get)('resourceType'))} does not follow FHIR R4"
+        return
+    for time, _, _, name, text, unit, *_ in entries:
+        dated = f"{time:%Y-%m-%d} " if time else ""
+        yield f"{dated}{name}: {text} {unit}".rstrip() if name else f"{dated}{text}"
+
+
+def _pdf_text(content: bytes) -> tuple[str, str]:
+    """The text layer of a PDF, page by page."""
+    if len(content) > _LARGEST_PDF:
+        return "", f"is a PDF of more than {_LARGEST_PDF >> 20} MB — export it as text"
+    from pypdf import PdfReader
+    from pypdf.errors import PyPdfError
+
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
+    try:
+        pages = PdfReader(io.BytesIO(content)).pages
+        if len(pages) > _MOST_PAGES:
+            return "", f"is a PDF of more than {_MOST_PAGES:,} pages — split it"
+        texts = [page.extract_text() for page in pages]
+    except (PyPdfError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
+            ValueError, OSError):  # fmt: skip
+        return "", "is a PDF that is damaged or encrypted — export it as text"
+    text = "\n".join(filter(None, (one.strip() for one in texts)))
+    return text, "is a PDF without a text layer — recognise its text first"
