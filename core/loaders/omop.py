@@ -195,8 +195,8 @@ def _row(columns: Sequence[str], cells: Sequence[str | None]) -> Row:
 
 @lru_cache(maxsize=1)
 def _fixed_names() -> Mapping[str, str]:
-    """The operators but for "=", common units of UCUM, sexes, visits and findings by their ids of OHDSI's vocabularies, which never
-    change, for data sets without CONCEPT."""
+    """Operators (but "="), common units of UCUM, sexes, visits and findings by their ids of OHDSI's
+    vocabularies, which never change, for data sets without CONCEPT."""
     lines = Path(__file__).with_name("omop_concepts.tsv").read_text("utf-8").splitlines()[1:]
     return dict(line.split("\t") for line in lines)
 
