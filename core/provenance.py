@@ -78,7 +78,11 @@ def code_digest(*parts: str) -> str:
     core, total = settings.ROOT / "core", blake2b(digest_size=10)
     places = [core] if not parts else [core / part for part in parts]
     for place in places:
-        files = sorted(place.rglob("*.py")) if place.is_dir() else [place.with_suffix(".py")]
+        files = (
+            sorted(p for p in place.rglob("*") if p.suffix in (".py", ".tsv"))
+            if place.is_dir()
+            else [place.with_suffix(".py")]
+        )
         for path in files:
             with path.open("rb") as file:
                 add_file(total, path.relative_to(settings.ROOT).as_posix(), file)

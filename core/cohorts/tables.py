@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -32,6 +32,8 @@ from midchart.core.parsing import repeated
 from midchart.core.storage.archives import untrusted_gzip
 
 WESTERN = "Windows-1252"
+_SAMPLE = 1 << 20
+"""Characters by which the encoding of a text is recognised."""
 
 
 # Encodings.
@@ -40,13 +42,43 @@ _PUNCTUATION = "‘’“”–—…•·«»\xa0\xad´¨™®©°±×µ€£§
 _BETWEEN_LETTERS = frozenset("‚ƒ„†‡ˆ‰‹˜™›¡¢£¤¥¦§¨©ª«¬®¯²³¶¸¹º»¼½¾¿")
 _MOST_ODD = 0.1
 """Share of runs of letters beyond ASCII that may be odd in text of Western Europe."""
+_NOT_WESTERN = re.compile(
+    r"(?=.*[øï])(?=.*[ìèùò])(?!.*[åæÅÆ])|(?=.*õ)(?=.*û)|(?=.*\wþ)(?=.*[ýð])(?!.*[áéíóúæ])",
+    re.DOTALL,
+)
+"""Czech, Slovak, Hungarian or Turkish that is read as Windows-1252."""
+_OTHERS: tuple[tuple[str, str, str, str], ...] = (
+    ("Windows-1251", "cp1251", "оеаинтсрвлкмдпу", "А-яЁёЂ-џҐґ"),
+    ("KOI8-R", "koi8_r", "оеаинтсрвлкмдпу", "А-яЁё"),
+    ("DOS 866", "cp866", "оеаинтсрвлкмдпу", "А-яЁё"),
+    ("Mac Cyrillic", "mac_cyrillic", "оеаинтсрвлкмдпу", "А-яЁё"),
+    ("Shift_JIS", "cp932", "ぁ-んァ-ヶー、。・「」", "一-龥々〇-〕！-ﾟ"),
+    ("EUC-JP", "euc_jp", "ぁ-んァ-ヶー、。・「」", "一-龥々〇-〕！-ﾟ"),
+    ("EUC-KR", "cp949", "이가을를은는에의로다고하환자있습니어지한서도사없음증혈통과",
+     "가-힣ㄱ-ㆎ、。"),
+    ("GB18030", "gb18030", "的一是不了在人有我他这中大来上个国和地到说时要就出会可也你对生能而子年"
+     "日月者患病无痛血治疗院入既往史查体性未见为，。：、；", "一-龥（）《》“”"),
+    ("Big5", "big5", "的一是不了在人有我他這中大來上個國和地到說時要就出會可也你對生能而子年"
+     "日月者患病無痛血治療院入既往史查體性未見為，。：、；", "一-龥（）《》「」"),
+    ("Windows-1253", "cp1253", "αοιετσνηυρπκλμάόίέήύώς", "Α-ώ"),
+    ("Windows-1250", "cp1250", "ąęłśżźćńóáéíýčěřšžťňůúďľĺőűöüăâîşţđ", "À-žŔ-ż„”“–°"),
+    ("Windows-1254", "cp1254", "ışğİçöü", "âîû"),
+    ("DOS 850", "cp850", "éèàâçêëîïôùûöüäßñóíáúãõåæøÉÅÆØÖÄÜ°", "ìòÀ-ÿ«»"),
+    ("Mac Roman", "mac_roman", "éèàâçêëîïôùûöüäßñóíáúãõåæøÉÅÆØÖÄÜ’‘“”–—…•°µ≤≥±",
+     "ìòÀ-ÿœŒ«»\xa0"),
+)  # fmt: skip
+"""Encodings that are looked at in text that is none of Western Europe: name, codec, the characters
+beyond ASCII that are frequent in it, and others that it has."""
+_LEAST_NATURAL, _FEW = 0.6, 4
+"""How natural a text must be in an encoding, and with fewer characters beyond ASCII less so."""
 
 
 def decoded(data: bytes, name: str) -> tuple[str, str]:
     """The text of a file and its encoding, "" for UTF-8 (with or without a byte-order mark).
 
     UTF-16 and UTF-32 are read by their byte-order mark, UTF-16 also by its zero bytes, what is
-    left as Windows-1252 where the text is one of Western Europe. Raises DataError for another.
+    left by the letters that it has: Windows-1252 where they are those of Western Europe, else one
+    of :data:`_OTHERS`. Raises DataError for another.
     """
     for mark, encoding in (
         (b"\xff\xfe\x00\x00", "UTF-32"),
@@ -66,12 +98,36 @@ def decoded(data: bytes, name: str) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
     text = _western(data)
-    if text is None:
+    if text is not None and not _NOT_WESTERN.match(text):
+        return text, WESTERN
+    natural, text, encoding = max((_natural(data, *one) for one in _OTHERS), key=lambda one: one[0])
+    if natural < _LEAST_NATURAL:
         raise DataError(
-            name, line, f"is no UTF-8, UTF-16 or {WESTERN} text",
+            name, line, f"is text of no encoding that is recognised (the nearest is {encoding})",
             "save it as UTF-8 (iconv -f ENCODING -t UTF-8)",
         )  # fmt: skip
-    return text, WESTERN
+    return text, encoding
+
+
+def _natural(
+    data: bytes, encoding: str, codec: str, frequent: str, letters: str
+) -> tuple[float, str, str]:
+    """How natural text is in an encoding, at most 1; the text; the name of the encoding."""
+    try:
+        text = data.decode(codec)
+    except UnicodeDecodeError:
+        return -1.0, "", encoding
+    sample = text[:_SAMPLE]
+    beyond = "".join(re.findall(r"[^\x00-\x7f]", sample)) or "-"
+    usual = len(re.findall(f"[{frequent}]", beyond, re.IGNORECASE))
+    known = len(re.findall(f"[{letters}]", re.sub(f"(?i:[{frequent}])", "", beyond)))
+    mixed = len(re.findall("[a-z](?=[Ͱ-ӿぁ-힣])|[Ͱ-ӿぁ-힣](?=[a-z])", sample))
+    switches = mixed + sum(
+        a.islower() and b.isupper() and not b.isascii() for a, b in pairwise(sample)
+    )
+    score = usual + known / 2 - (len(beyond) - usual - known) - 2 * switches
+    certain = min(1.0, len(beyond) / _FEW)
+    return certain * score / len(beyond), text, encoding
 
 
 def _decode(data: bytes, encoding: str, name: str) -> str:
@@ -148,7 +204,7 @@ def read_any_text(path: Path, name: str, log: LoadLog) -> str:
 
 def encoding_read(name: str, encoding: str) -> str:
     """A statement that a file was read in an encoding other than UTF-8."""
-    doubt = " — if letters look wrong, save it as UTF-8" if encoding == WESTERN else ""
+    doubt = "" if encoding.startswith("UTF") else " — if letters look wrong, save it as UTF-8"
     return f"{name}: read as {encoding}, as it is not UTF-8{doubt}"
 
 
@@ -405,7 +461,10 @@ def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
     if len(data) == _HEAD:  # whole lines, and whole characters of UTF-16 and UTF-32
         data = data[: data.rfind(b"\n") + 1] or data
         data = data[: len(data) & ~3] if data[:2] in (b"\xff\xfe", b"\xfe\xff") else data
-    text, encoding = decoded(data, path.name)
+    try:
+        text, encoding = decoded(data, path.name)
+    except DataError:  # reading the table names its encoding; its columns show that it is one
+        text, encoding = data.decode("latin-1"), "unknown"
     head = table_head(lines_of(text), delimiter, names)
     return replace(head, encoding=encoding)
 
