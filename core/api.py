@@ -26,6 +26,7 @@ FUNCTIONS: Mapping[str, str] = {
     ),
     "results.comparison": "changed_questions compare_runs",
     "results.export": "export_html export_run",
+    "results.funnel": "evidence_funnel",
     "results.importing": "import_run",
     "results.items": (
         "answer answered_by asked_of compared disagreements item outcomes rows wrong_in_the_middle"
@@ -82,6 +83,7 @@ OPEN: Mapping[str, str] = {
     "options": "FORMAT RECEIVED type_text",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
+    "results.funnel": "funnel_sentence=sentence",
     "results.report": "conclusion_of views_of",
     "results.reviews": "Card REVIEW_REASONS=REASONS",
     "results.titles": "split_label title",

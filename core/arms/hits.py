@@ -173,6 +173,11 @@ class Question:
         """
         return evidence_in_lines(lines, self.parts) if self.parts else None
 
+    def quoted(self, sources: Collection[str]) -> bool | None:
+        """Whether one of the sentences that a reader names as its source holds evidence; None where
+        it names none, or the evidence is unlocated."""
+        return any(id in self.parts for id in sources) if self.parts and sources else None
+
     def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
         """Lexical hit and evidence of a selection, and in how many lines (docs/methods.md).
 

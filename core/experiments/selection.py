@@ -22,6 +22,7 @@ from midchart.core.experiments.answers.views import SELECTION_VIEWS
 from midchart.core.format import finite
 from midchart.core.options import Count, Known, Options, Several, different
 from midchart.core.provenance import digest, now
+from midchart.core.results.funnel import funnel
 from midchart.core.results.tables import (
     ALL_BANDS,
     ALL_PIECES,
@@ -532,6 +533,7 @@ class SelectionRun(Experiment):
         return {
             **stage1_tables(store, plan),
             "differences": differences(stage1_facts(store, plan), plan),
+            "funnel": funnel(store, plan),
             "failures": failures(store, plan),
         }
 

@@ -71,6 +71,38 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class StepLook:
+    """Fill, pattern and colour of the number of a segment of a bar."""
+
+    fill: str
+    pattern: str
+    text: str
+
+
+_STEPS = {
+    "never selected": ("#801650", "#A8477C", ""),
+    "cut from the prompt": ("#F46A25", "#F7925C", "/"),
+    "in the prompt, not quoted": ("#F2C14E", "#E8B339", "."),
+    "there, answer wrong": ("#B8C0C8", "#8792A0", "x"),
+    "right without it": ("#9CCFC9", "#3DBFB4", "\\"),
+}
+"""Steps of the funnel: fill on a light and on a dark background, and pattern; all others are what
+is left."""
+
+
+def step_looks(steps: Sequence[str]) -> dict[str, StepLook]:
+    """The look of each step of the funnel."""
+    left = ("#12436D", "#7FB2E5", "")
+    looks: dict[str, StepLook] = {}
+    for step in steps:
+        light, night, pattern = _STEPS.get(step, left)
+        fill = night if dark() else light
+        bright = sum(int(fill[i : i + 2], 16) for i in (1, 3, 5)) > 360
+        looks[step] = StepLook(fill, pattern, "#101820" if bright else "#FFFFFF")
+    return looks
+
+
+@dataclass(frozen=True, slots=True)
 class Ink:
     """Colours of text, lines and grid on the current background."""
 
@@ -274,11 +306,13 @@ def band(x: Sequence[float], low: Any, high: Any, colour: str, **options: Any) -
     )
 
 
-def shade_middle(figure: go.Figure, named: bool = False) -> None:
-    """Shade the middle of the record on an x axis of per cent."""
+def shade_middle(
+    figure: go.Figure, named: bool = False, ends: tuple[float, float] = MIDDLE
+) -> None:
+    """Shade the middle of the record on an x axis of per cent, or between ``ends``."""
     faint = ink().faint
     figure.add_vrect(
-        x0=MIDDLE[0], x1=MIDDLE[1], fillcolor=faint, opacity=0.09, line_width=0, layer="below",
+        x0=ends[0], x1=ends[1], fillcolor=faint, opacity=0.09, line_width=0, layer="below",
         annotation_text="middle of the record" if named else "", annotation_position="top",
         annotation_font={"size": 11, "color": faint},
     )  # fmt: skip

@@ -5,6 +5,7 @@ A marker's custom data is the number of its value, so that a page can open what 
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
 from math import isnan
@@ -13,6 +14,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from midchart.core.figures import (
+    NAME,
     PERCENT,
     ForestRow,
     Look,
@@ -31,9 +33,12 @@ from midchart.core.figures import (
     series_look,
     shade_middle,
     shifts,
+    step_looks,
     style,
     symmetric_span,
 )
+from midchart.core.format import for_screen
+from midchart.core.results.funnel import WIDE
 from midchart.core.results.values import Value, in_order, in_words
 from midchart.core.runs.declared import Measure, View
 
@@ -49,7 +54,9 @@ def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figur
     known = [one for one in estimates if not isnan(one.value)]
     if not known or view.figure == "none":
         return None
-    draw = {"forest": _forest, "waterfall": _waterfall, "line": _lines, "grid": _grid}[view.figure]
+    draw = {
+        "forest": _forest, "waterfall": _waterfall, "line": _lines, "grid": _grid, "stack": _stack,
+    }[view.figure]  # fmt: skip
     return style(draw(list(estimates), view, measure))
 
 
@@ -205,6 +212,61 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     chart.update_xaxes(title=view.across.replace("_", " "))
     chart.update_layout(height=LINE_HEIGHT, hovermode="closest")
     chart.update_yaxes(title=measure.title)
+    return chart
+
+
+def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    """A bar a row, divided by what is ``across``; each segment has its number where it has room."""
+    rows = list(dict.fromkeys(one.row for one in estimates))
+    steps = list(dict.fromkeys(one.x for one in estimates))
+    numbers = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
+    upright = view.rows == ("band",)
+    looks = step_looks(steps)
+    totals = {
+        row: sum(_scaled(one.value, measure.unit) for one in estimates if one.row == row)
+        for row in rows
+    }
+    chart, longest = go.Figure(), max(totals.values()) or 1.0
+    for step in reversed(steps):  # what is left at the base, what was lost first on top
+        cells = [(row, *numbers[row, step]) for row in rows if (row, step) in numbers]
+        values = [_scaled(one.value, measure.unit) for _, _, one in cells]
+        look = looks[step]
+        chart.add_bar(
+            orientation="v" if upright else "h",
+            **dict(zip("xy" if upright else "yx", ([row for row, *_ in cells], values),
+                       strict=True)),
+            name=in_words(view.across, step),
+            text=[f"{value:.0f}" if value >= 0.06 * longest else "" for value in values],
+            textposition="inside", textangle=0, insidetextanchor="middle",
+            textfont={"color": look.text, "size": 12},
+            marker={"color": look.fill, "pattern": {"shape": look.pattern, "size": 6,
+                    "fgcolor": look.text, "fgopacity": 0.35, "solidity": 0.25}},
+            customdata=[[number] for _, number, _ in cells],
+            hovertext=[f"{row}: {one.text}, {in_words(view.across, step)}"
+                       for row, _, one in cells],
+            hovertemplate="%{hovertext}<extra></extra>",
+        )  # fmt: skip
+    chart.update_layout(
+        barmode="stack", bargap=0.22, hovermode="closest", showlegend=True,
+        height=LINE_HEIGHT if upright else 110 + 34 * max(len(rows), 2),
+        legend={"traceorder": "reversed" if upright else "normal", "y": 1.02, "yanchor": "bottom",
+                "x": 0, "font": {"size": 12}},
+    )  # fmt: skip
+    suffix = " %" if measure.unit == "%" else ""
+    if upright:
+        chart.update_xaxes(type="category", title="position in the record, %", tickangle=0,
+                           showgrid=False)  # fmt: skip
+        chart.update_yaxes(title=measure.title, ticksuffix=suffix, rangemode="tozero")
+        middle = [place for place, row in enumerate(rows) if row in WIDE["middle"]]
+        if middle:
+            shade_middle(chart, named=True, ends=(middle[0] - 0.5, middle[-1] + 0.5))
+        return chart
+    chart.update_yaxes(
+        type="category", autorange="reversed", showgrid=False,
+        tickvals=rows, ticktext=["<br>".join(textwrap.wrap(for_screen(row, html=True), NAME))
+                                 for row in rows],
+    )  # fmt: skip
+    chart.update_xaxes(title=measure.title, ticksuffix=suffix, side="bottom")
     return chart
 
 

@@ -237,6 +237,7 @@ class ReadingPass:
             "reason": answer.reason or None,
             "answer": answer.text if answer.status == "ok" else None,
             "sources": list(answer.sources),
+            "evidence_quoted": asked.question.quoted(answer.sources),
             "read_tokens": answer.prompt_tokens,
             "output_tokens": answer.output_tokens,
             "reused_tokens": answer.reused_tokens,

@@ -14,8 +14,9 @@ from typing import Literal, get_args
 Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 """``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
 points; "": a number with three decimals; the others as they are."""
-FigureKind = Literal["forest", "waterfall", "line", "grid", "none"]
-"""``waterfall``: a forest plot with a bar from each row to the next."""
+FigureKind = Literal["forest", "waterfall", "line", "grid", "stack", "none"]
+"""``waterfall``: a forest plot with a bar from each row to the next; ``stack``: a bar a row,
+divided by ``across``: columns where the rows are bands of the record, else from left to right."""
 
 
 @dataclass(frozen=True, slots=True)

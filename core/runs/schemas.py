@@ -305,6 +305,7 @@ ANSWERS: Schema = {
     "reasoning_tokens": "BIGINT",
     **dict.fromkeys(("template", "endpoint", "model"), "VARCHAR"),
     "cost_usd": "DOUBLE",
+    "evidence_quoted": "BOOLEAN",
 }
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
 the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
@@ -314,7 +315,8 @@ reference. From ``ended`` on (null in runs of earlier versions): how the answer 
 (:data:`midchart.core.types.Ended`; null for a failed one); the reasoning before it, of which
 ``output_tokens`` count ``reasoning_tokens``; what rendered the prompt (``template``, as of
 :class:`midchart.core.types.Prompt`); the service's path, the model that it named, and the
-price."""
+price. ``evidence_quoted``: whether a sentence that the reader names as its source holds evidence;
+null where it names none, the evidence is unlocated, and in runs of earlier versions."""
 
 VERDICTS: Schema = {
     **_COMMON,

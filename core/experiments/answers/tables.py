@@ -17,6 +17,7 @@ from midchart.core.access import RunRef, needs
 from midchart.core.client.claude import CallBudget, call_log
 from midchart.core.format import finite
 from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
+from midchart.core.results.funnel import funnel
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from midchart.core.results.tables import (
@@ -638,6 +639,7 @@ def stage2(
         }
         if any(entry.options.get("evidence") is False for entry in plan.arms):
             tables["abstention"] = abstention(ask, plan)
+    tables["funnel"] = funnel(store, plan)
     tables["k_sweep"] = k_sweep(plan, tables["accuracy"])
     tables["hit_effect"] = hit_effect(tables["hit_miss"])
     tables["detectable"] = detectable(tables["paired"])

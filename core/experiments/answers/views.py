@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from midchart.core.results.funnel import PARTS
 from midchart.core.runs.declared import BY_PATIENT, WILSON, Ends, Measure, Unit, View
 
 SHARE = (BY_PATIENT, WILSON)
@@ -40,6 +41,18 @@ KEPT_MORE = Measure(
 OUTCOMES = ("refusals", "unparsed", "failed")
 BANDS = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100")
 
+QUESTIONS = Measure("count", "questions", "count", "Questions with located evidence.")
+STEPS = Measure("share", "% of the questions", "%", "Questions with located evidence.")
+LOST = View(
+    "funnel", "Where is evidence lost?", "funnel", (STEPS, QUESTIONS), "stack", across="step",
+    choose=("reader", "judge"), where={"band": ("overall",)}, opens=("label", "step"),
+    about="A question counts at the step at which all of its evidence was not there any more.",
+)  # fmt: skip
+LOST_BY_POSITION = View(
+    "lost", "Where in the chart is evidence lost?", "funnel", (QUESTIONS, STEPS), "stack",
+    rows=("band",), across="step", choose=("label", "reader", "judge"), where={"band": PARTS},
+    opens=("label", "band", "step"), about="Tenths of the record in per cent.",
+)  # fmt: skip
 OVERALL = View(
     "overall", "Which arm answers best?", "accuracy", (CORRECT,), "forest",
     choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
@@ -185,11 +198,12 @@ EVIDENCE_SEEN = View(
 )  # fmt: skip
 
 SELECTION_VIEWS = (
-    EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K, EVIDENCE_SEEN, KEPT_TOKENS,
-    LOCATED, MISSED,
+    LOST, LOST_BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, DIFFERENCES, EVIDENCE_BY_K,
+    EVIDENCE_SEEN, KEPT_TOKENS, LOCATED, MISSED,
 )  # fmt: skip
 ANSWERS_VIEWS = (
-    OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND, TYPES, DOMAINS, BY_K,
-    EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS, COSTS, TOKENS, TESTS,
+    LOST, LOST_BY_POSITION, OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND,
+    TYPES, DOMAINS, BY_K, EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS,
+    COSTS, TOKENS, TESTS,
     SEEN, EVIDENCE_SEEN, LOCATED, REVIEWED, MISSED,
 )  # fmt: skip

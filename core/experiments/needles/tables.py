@@ -23,6 +23,7 @@ from midchart.core.experiments.needles.needles import needle_kinds
 from midchart.core.format import count, finite, interval, p_value, percent, signed
 from midchart.core.protocol import Protocol
 from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
+from midchart.core.results.funnel import funnel
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import reviews_of
 from midchart.core.results.tables import cells, ends, failures, generator, human_verdicts
@@ -168,6 +169,7 @@ def needle_tables(
         "facts": _accuracy(rows, plan, "fact", "distractors"),
         **({} if of_notes else {"domains": _by_domain(rows, plan)}),
         "contrast": contrast,
+        "funnel": funnel(store, plan, "depth / 100.0"),
         "verdict": [
             {n: row[n] for n in names} | {"text": in_words(row, of_notes)} for row in contrast
         ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from midchart.core.results.funnel import PARTS
 from midchart.core.results.titles import title
 from midchart.core.runs.declared import (
     BY_PATIENT,
@@ -28,6 +29,10 @@ MIDDLE = Measure(
 ASKED = ("label", "reader", "judge")
 
 VIEWS = (
+    View("lost", "Where in the chart is it lost?", "funnel",
+         (Measure("count", "questions", "count"), Measure("share", "% of the questions")),
+         "stack", rows=("band",), across="step", choose=ASKED, where={"band": PARTS},
+         about="Depth of the fact in per cent of the record."),
     View("contrast", "Is the middle read less well?", "contrast", (MIDDLE,), "forest",
          rows=("label",), choose=("reader", "judge"), zero=True,
          more=("series", "middle", "edge", "in_prompt_middle", "in_prompt_edge",
