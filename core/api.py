@@ -72,7 +72,7 @@ OPEN: Mapping[str, str] = {
     "config": "without_sign_in",
     "experiments.replication": "PAPER_VIEWS=VIEWS",
     "experiments.replication.paper": "PAPER_TABLES=TABLES UNTESTED",
-    "figures.views": "figure figure_alt=alt",
+    "figures.views": "figure figure_alt=alt view_headline=headline",
     "format": (
         "about_left duration for_screen for_terminal HIDDEN MARKDOWN p_number p_value percent "
         "points sheet_cell shown with_sign"
@@ -83,7 +83,7 @@ OPEN: Mapping[str, str] = {
     "options": "FORMAT RECEIVED type_text",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
-    "results.funnel": "funnel_sentence=sentence",
+    "results.funnel": "funnel_sentence=sentence STEPS",
     "results.report": "conclusion_of views_of",
     "results.reviews": "Card REVIEW_REASONS=REASONS",
     "results.titles": "split_label title",

@@ -23,4 +23,7 @@ if not state.runs(state.COMPARING):
     st.stop()
 
 READ = kit.Extra(questions.VIEW, "Which questions, one by one?", questions.questions)
-kit.page(state.COMPARING, "arms", lambda _: [READ], questions.open_behind)
+shown = kit.page(state.COMPARING, "arms", lambda _: [READ], questions.open_behind)
+if shown is not None and "view" not in st.query_params:
+    with guard.readable("The questions cannot be read"):
+        questions.questions(shown)

@@ -1,4 +1,4 @@
-"""Home: what the latest run found, three ways in, what is loaded and what runs."""
+"""Home: where evidence is lost in one picture, three doors, what is loaded and what runs."""
 
 import streamlit as st
 
@@ -7,7 +7,7 @@ from midchart.pages.ui import guard, home_view
 guard.page("Home")
 
 with guard.readable("The latest results cannot be read"):
-    home_view.answer()
+    home_view.picture()
 home_view.ways_in()
 left, right = st.columns(2, gap="large")
 with left:

@@ -51,7 +51,7 @@ ORDER = (
     ),
 )
 """Arms in the order of the palette; controls are drawn hollow and grey."""
-ROW = 40
+ROW = 36
 """Height of a row of a forest plot in pixels: a name and a line of numbers under it."""
 PERCENT = (-3.0, 103.0)
 """Range of an axis of percentages."""
@@ -82,8 +82,9 @@ class StepLook:
 _STEPS = {
     "never selected": ("#801650", "#A8477C", ""),
     "cut from the prompt": ("#F46A25", "#F7925C", "/"),
-    "in the prompt, not quoted": ("#F2C14E", "#E8B339", "."),
-    "there, answer wrong": ("#B8C0C8", "#8792A0", "x"),
+    "there, not quoted": ("#F2C14E", "#E8B339", "."),
+    "quoted, answer wrong": ("#B8C0C8", "#8792A0", "x"),
+    "there, not used": ("#F2C14E", "#E8B339", "."),
     "right without it": ("#9CCFC9", "#3DBFB4", "\\"),
 }
 """Steps of the funnel: fill on a light and on a dark background, and pattern; all others are what
@@ -423,6 +424,15 @@ def estimates(x: Any, y: Any, low: Any, high: Any, look: Look, **options: Any) -
     )  # fmt: skip
 
 
+MOST_ABOVE = 8
+"""Rows of a figure whose axis is below it; that of a longer one is above, within the screen."""
+
+
+def axis_side(rows: int) -> dict[str, Any]:
+    """Where the x axis of so many rows is."""
+    return {"side": "top"} if rows > MOST_ABOVE else {}
+
+
 def row_axis(figure: go.Figure, names: Sequence[str], texts: Sequence[str] = ()) -> None:
     """The y axis of rows from top to bottom: row i is at height len(names) - i.
 
@@ -495,7 +505,11 @@ def forest(
     if zero:
         dotted(figure, x=0)
     figure.update_xaxes(
-        range=list(span), title=for_screen(title, html=True), ticksuffix=suffix, zeroline=False
+        range=list(span),
+        title=for_screen(title, html=True),
+        ticksuffix=suffix,
+        zeroline=False,
+        **axis_side(len(rows)),
     )
     row_axis(figure, [row.name for row in rows], [for_screen(row.text, html=True) for row in rows])
     return figure

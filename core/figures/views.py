@@ -6,9 +6,10 @@ A marker's custom data is the number of its value, so that a page can open what 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import isnan
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
@@ -18,6 +19,7 @@ from midchart.core.figures import (
     PERCENT,
     ForestRow,
     Look,
+    axis_side,
     band,
     category_axis,
     distinct_looks,
@@ -38,7 +40,7 @@ from midchart.core.figures import (
     symmetric_span,
 )
 from midchart.core.format import for_screen
-from midchart.core.results.funnel import WIDE
+from midchart.core.results.funnel import WIDE, arms_sentence, sentence
 from midchart.core.results.values import Value, in_order, in_words
 from midchart.core.runs.declared import Measure, View
 
@@ -75,6 +77,28 @@ def alt(estimates: Sequence[Value], view: View, measure: Measure) -> str:
         + f" by {view.across.replace('_', ' ')}; "
         f"highest {most.row}: {most.text}; lowest {least.row}: {least.text}."
     )
+
+
+def headline(
+    estimates: Sequence[Value],
+    view: View,
+    measure: Measure,
+    rows: Sequence[Mapping[str, Any]],
+) -> str:
+    """What a view shows, in a sentence: what becomes of the evidence, or the highest and the lowest
+    of its values. ``rows``: those of its table; "" where there is nothing to say."""
+    if view.figure == "stack":
+        return sentence(rows) if view.rows == ("band",) else arms_sentence(rows)
+    known = [one for one in estimates if not isnan(one.value)]
+    if len(known) < 2:
+        return ""
+    least, most = (end(known, key=lambda one: one.value) for end in (min, max))
+    named = [
+        f"{one.row}{f', {in_words(view.across, one.x)}' if view.across else ''} ({one.text})"
+        for one in (most, least)
+    ]
+    words = measure.title[:1].upper() + measure.title[1:]
+    return f"{words}: highest {named[0]}, lowest {named[1]}."
 
 
 def _scaled(value: float, unit: str) -> float:
@@ -230,6 +254,8 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     for step in reversed(steps):  # what is left at the base, what was lost first on top
         cells = [(row, *numbers[row, step]) for row in rows if (row, step) in numbers]
         values = [_scaled(one.value, measure.unit) for _, _, one in cells]
+        if not any(values):
+            continue
         look = looks[step]
         chart.add_bar(
             orientation="v" if upright else "h",
@@ -240,7 +266,8 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
             textposition="inside", textangle=0, insidetextanchor="middle",
             textfont={"color": look.text, "size": 12},
             marker={"color": look.fill, "pattern": {"shape": look.pattern, "size": 6,
-                    "fgcolor": look.text, "fgopacity": 0.35, "solidity": 0.25}},
+                    "fillmode": "overlay", "fgcolor": look.text, "fgopacity": 0.3,
+                    "solidity": 0.2}},
             customdata=[[number] for _, number, _ in cells],
             hovertext=[f"{row}: {one.text}, {in_words(view.across, step)}"
                        for row, _, one in cells],
@@ -249,13 +276,13 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     chart.update_layout(
         barmode="stack", bargap=0.22, hovermode="closest", showlegend=True,
         height=LINE_HEIGHT if upright else 110 + 34 * max(len(rows), 2),
-        legend={"traceorder": "reversed" if upright else "normal", "y": 1.02, "yanchor": "bottom",
-                "x": 0, "font": {"size": 12}},
+        legend={"traceorder": "reversed" if upright else "normal", "x": 0, "font": {"size": 12},
+                "y": 1.02 if upright else -0.02, "yanchor": "bottom" if upright else "top"},
     )  # fmt: skip
     suffix = " %" if measure.unit == "%" else ""
     if upright:
-        chart.update_xaxes(type="category", title="position in the record, %", tickangle=0,
-                           showgrid=False)  # fmt: skip
+        title = "position in the chart, % (100: the latest entry)"
+        chart.update_xaxes(type="category", title=title, tickangle=0, showgrid=False)
         chart.update_yaxes(title=measure.title, ticksuffix=suffix, rangemode="tozero")
         middle = [place for place, row in enumerate(rows) if row in WIDE["middle"]]
         if middle:
@@ -266,7 +293,9 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         tickvals=rows, ticktext=["<br>".join(textwrap.wrap(for_screen(row, html=True), NAME))
                                  for row in rows],
     )  # fmt: skip
-    chart.update_xaxes(title=measure.title, ticksuffix=suffix, side="bottom")
+    chart.update_xaxes(
+        title=measure.title, ticksuffix=suffix, range=[0, longest], **axis_side(len(rows))
+    )
     return chart
 
 

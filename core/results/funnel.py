@@ -12,21 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from midchart.core.access import RunRef, needs
-from midchart.core.format import listed
+from midchart.core.format import count, listed, percent
 from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
+from midchart.core.results.titles import title
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, COUNTS
 from midchart.core.storage.rows import RowStore, query
 
-MISSED, CUT, UNQUOTED, WRONG, OTHERWISE, RIGHT = STEPS = (
-    "never selected", "cut from the prompt", "in the prompt, not quoted", "there, answer wrong",
-    "right without it", "right",
+MISSED, CUT, UNQUOTED, MISREAD, UNUSED, OTHERWISE, RIGHT = STEPS = (
+    "never selected", "cut from the prompt", "there, not quoted", "quoted, answer wrong",
+    "there, not used", "right without it", "answered right",
 )  # fmt: skip
-"""Where the evidence of a question ends, in the order of the chain; the last is its whole length,
-the one before: judged right although the evidence was lost."""
+"""Where the evidence of a question ends, in the order of the chain; of readers that name no source
+there is one step between prompt and answer. The last is the whole length of the chain, the one
+before: judged right although the evidence was lost."""
 KEPT = "kept"
 """The end of the chain of a run without a reader."""
 PARTS = tuple(f"{10 * part}-{10 * part + 10}" for part in range(10))
@@ -68,15 +70,14 @@ def funnel(store: RowStore, plan: Plan, position: str = "") -> Table:
         lambda: defaultdict(Counter)
     )
     for row in rows:
-        step = _step(row, row["reader"] in readers)
+        step = step_of(row, row["reader"] in readers)
         cells[row["label"], row["reader"], row["judge"]][PARTS[row["part"]]][step] += row["n"]
     columns = {entry.label: entry for entry in plan.arms}
     order = {entry.label: i for i, entry in enumerate(plan.arms)}
     table: Table = []
     for (label, reader, judge), parts in sorted(cells.items(), key=lambda one: order[one[0][0]]):
         wide = {band: sum((parts[p] for p in of), Counter[str]()) for band, of in WIDE.items()}
-        seen = [step for step in (*STEPS, KEPT) if wide["overall"][step]]
-        known = [s for s in (*STEPS, KEPT) if s in _steps(reader in readers, main)] or seen
+        known = _steps(reader in readers, main)
         for band, counts in {**{part: parts[part] for part in PARTS}, **wide}.items():
             n = counts.total()
             table += [
@@ -103,11 +104,16 @@ def evidence_funnel(run: RunRef) -> Table:
 def _steps(names_sources: bool, main: str) -> Sequence[str]:
     if main == "selections":
         return MISSED, CUT, KEPT
-    return STEPS if names_sources else [step for step in STEPS if step != UNQUOTED]
+    without = (UNUSED,) if names_sources else (UNQUOTED, MISREAD)
+    return [step for step in STEPS if step not in without]
 
 
-def _step(row: Mapping[str, Any], names_sources: bool) -> str:
-    """The step at which the evidence of rows that are alike ends."""
+def step_of(row: Mapping[str, Any], names_sources: bool) -> str:
+    """The step at which the evidence of a question ends.
+
+    ``row``: whether all of it was ``kept``, was ``prompted`` (in the prompt) and ``quoted``, and
+    whether the answer is ``correct`` (None: there is no answer).
+    """
     if row["correct"] is None:
         return MISSED if not row["kept"] else KEPT if row["prompted"] else CUT
     used = row["prompted"] and (row["quoted"] or not names_sources)
@@ -117,7 +123,36 @@ def _step(row: Mapping[str, Any], names_sources: bool) -> str:
         return MISSED
     if not row["prompted"]:
         return CUT
-    return WRONG if used else UNQUOTED
+    if not names_sources:
+        return UNUSED
+    return MISREAD if used else UNQUOTED
+
+
+def arms_sentence(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Which arm brings the evidence to the model most often, and under which most is answered
+    right, in plain words; ``rows``: those of one reader and judge, all arms, one band. "" where
+    there is none; an arm that is given the evidence, and controls, are left out."""
+    shares: dict[str, dict[str, float]] = defaultdict(dict)
+    for row in rows:
+        if row["share"] is not None and row["arm"] not in GIVEN:
+            shares[row["label"]][row["step"]] = row["share"]
+    if not shares:
+        return ""
+    there = {label: 1 - of.get(MISSED, 0.0) - of.get(CUT, 0.0) for label, of in shares.items()}
+    best = max(there, key=there.__getitem__)
+    text = (
+        f"{title('arm', best)} brings the evidence to the model most often: {percent(there[best])}"
+    )
+    right = {label: of[RIGHT] for label, of in shares.items() if RIGHT in of}
+    if right:
+        most = max(right, key=right.__getitem__)
+        who = "it" if most == best else title("arm", most)
+        text += f"; most answers are right with {who}: {percent(right[most])}"
+    return f"{text}."
+
+
+GIVEN = ("oracle",)
+"""Arms that are given the evidence."""
 
 
 def sentence(rows: Iterable[Mapping[str, Any]], band: str = "middle") -> str:
@@ -128,14 +163,15 @@ def sentence(rows: Iterable[Mapping[str, Any]], band: str = "middle") -> str:
     if not n:
         return ""
     lost = counts.get(MISSED, 0) + counts.get(CUT, 0)
-    unused = counts.get(UNQUOTED, 0) + counts.get(WRONG, 0)
+    unused = sum(counts.get(step, 0) for step in (UNQUOTED, MISREAD, UNUSED))
     where = {"middle": " in the middle of these charts", "edge": " near an end of these charts"}
+
+    def were(number: int, what: str) -> str:
+        return f"{number} {'was' if number == 1 else 'were'} {what}"
+
     parts = [f"{lost} never reached the model"]
     if KEPT not in counts:
-        parts += [
-            f"{unused} were there and not used",
-            f"{counts.get(RIGHT, 0)} were answered right",
-        ]
+        parts += [were(unused, "there and not used"), were(counts.get(RIGHT, 0), "answered right")]
         if counts.get(OTHERWISE):
-            parts.append(f"{counts[OTHERWISE]} were answered right without it")
-    return f"Of {n} facts{where.get(band, ' in these charts')}, {listed(parts)}."
+            parts.append(were(counts[OTHERWISE], "answered right without it"))
+    return f"Of {count(n, 'fact')}{where.get(band, ' in these charts')}, {listed(parts)}."

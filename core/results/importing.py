@@ -75,14 +75,23 @@ def import_run(file: Received) -> dict[str, Any]:
     "absent"), ``data``, that cohort's place where it is the same, and ``reviews``, the reviewers'
     files taken. Raises InputError, in one line; then nothing is left of it.
     """
-    path = user_path(file)
+    return _opened_as_run(user_path(file), included=False)
+
+
+def add_included(path: Path) -> dict[str, Any]:
+    """Open a run that is part of Midchart, as :func:`import_run` does: its files, which the package
+    brings, are held to their hashes and to nothing else."""
+    return _opened_as_run(path, included=True)
+
+
+def _opened_as_run(path: Path, included: bool) -> dict[str, Any]:
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
             names, opened = _contents(path, stack)
-            return _import(path, names, opened, runs)
+            return _import(path, names, opened, runs, included)
         except OSError as error:
             raise InputError(
                 f"{path}: cannot be opened here ({error.strerror or type(error).__name__})"
@@ -130,7 +139,9 @@ def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
     return dict(sizes)
 
 
-def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> dict[str, Any]:
+def _import(
+    path: Path, names: dict[str, int], opened: Opener, runs: Path, included: bool
+) -> dict[str, Any]:
     with opened(MANIFEST) as read:
         text = read(MOST_MANIFEST)
     manifest = read_manifest(text)
@@ -151,8 +162,11 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         fresh = RunDirectory(hidden / run)
         fresh.path.mkdir()
         for name in sorted(listed):
-            _take(path, name, listed[name], opened, fresh.path)
-        _look(path, run, fresh)
+            _take(path, name, listed[name], opened, fresh.path, safe=not included)
+        if included:
+            fresh.items.mkdir(exist_ok=True)
+        else:
+            _look(path, run, fresh)
         cohort = _local_cohort(fresh)
         write_json(
             fresh.imported,
@@ -165,7 +179,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
                 DIGESTS: row_digests(fresh),
             },
         )
-        _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
+        if not included:
+            _try_report(path, fresh)  # after imported.json, by which nothing of the plan is opened
         reviews = _reviews(path, fresh)
         renamed: dict[str, str] = {}
         for code in sorted(reviews):
@@ -180,7 +195,8 @@ def _import(path: Path, names: dict[str, int], opened: Opener, runs: Path) -> di
         with exclusive(settings.imports_lock()):
             if final.path.exists():
                 raise InputError(f"run {run} already exists: {final.path}")
-            audit.run_action("run imported", run=run, file=path.name)
+            if not included:
+                audit.run_action("run imported", run=run, file=path.name)
             fresh.path.rename(final.path)
             sync_folder(final.path.parent)
             taken = settle_reviews(run)
@@ -243,8 +259,9 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
     return {"cohort": "same" if same else "other", "data": str(place) if same else ""}
 
 
-def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> None:
-    """Copy a file, never more bytes of it than the manifest says, and hold it to its hash."""
+def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path, safe: bool) -> None:
+    """Copy a file, never more bytes of it than the manifest says, and hold it to its hash;
+    ``safe``: until it is on the disk."""
     facts = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
     size, expected = facts.get("bytes"), facts.get("sha256")
     if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
@@ -263,7 +280,8 @@ def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path) -> N
             total.update(chunk)
             written.write(chunk)
         written.flush()
-        os.fsync(written.fileno())
+        if safe:
+            os.fsync(written.fileno())
     if left or total.hexdigest() != expected:
         raise InputError(
             f"{path}: {name} does not match its hash in {MANIFEST}; it was changed or truncated"

@@ -9,6 +9,7 @@ from midchart.core.access import RunRef, needs
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.options import received_fields
 from midchart.core.results.comparison import detectable, paired
+from midchart.core.results.funnel import step_of
 from midchart.core.results.primary import verdict_source
 from midchart.core.results.report import counted_store, withdraw
 from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
@@ -127,8 +128,10 @@ def item(run: RunRef, instruction: str) -> dict[str, Any]:
 def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
     """One judge's verdicts on one reader's answers: a row an instruction and arm, no text.
 
-    ``counted``: whether the tables of the report count it. A run that judges nothing has the place
-    of the evidence as the outcome (:data:`EVIDENCE_OUTCOME`).
+    ``counted``: whether the tables of the report count it; ``step``: where its evidence ended
+    (:data:`midchart.core.results.funnel.STEPS`), None where it is unlocated or nothing was judged.
+    A run that judges nothing has the place of the evidence as the outcome
+    (:data:`EVIDENCE_OUTCOME`).
     """
     folder = find_run(run)
     plan, people = _judged(folder)
@@ -139,7 +142,8 @@ def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
     if "verdicts" in store.schemas:
         with facts(store, plan, people) as ask:
             known = {row["column_name"] for row in ask("DESCRIBE judged")}
-            hits = ", ".join(name for name in (*HITS, "semantic") if name in known)
+            hits = (*HITS, "semantic", "evidence_quoted")
+            hits = ", ".join(name for name in hits if name in known)
             verdicts = ask(
                 f"SELECT {about}, outcome, refusal, failure_kind, {hits} "
                 "FROM judged JOIN questions USING (question) "
@@ -149,7 +153,24 @@ def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
         hits = ", ".join(f"{sql} AS {name}" for name, sql in HITS.items())
         columns = f"{about}, {EVIDENCE_OUTCOME} AS outcome, {hits}"
         verdicts = store.select(main, columns, "selection IS NOT NULL AND outcome IS NOT NULL")
-    return [row | {"counted": row["instruction"] in listed} for row in _sorted(plan, verdicts)]
+    named = any(row.get("evidence_quoted") is not None for row in verdicts)
+    return [
+        row | {"counted": row["instruction"] in listed, "step": _step(row, named)}
+        for row in _sorted(plan, verdicts)
+    ]
+
+
+def _step(row: Row, names_sources: bool) -> str | None:
+    if row.get("evidence") is None or row["outcome"] in ("unparsed", "failed"):
+        return None
+    prompted = row["evidence_all_in_prompt"]
+    facts = {
+        "kept": row["evidence_all"],
+        "prompted": row["evidence_all"] if prompted is None else prompted,
+        "quoted": row.get("evidence_quoted"),
+        "correct": row["outcome"] == "correct" if "refusal" in row else None,
+    }
+    return step_of(facts, names_sources)
 
 
 @needs("viewer")

@@ -289,7 +289,7 @@ so that a table costs the same for a thousand patients and a million."""
 ANSWER_COLUMNS = (
     "key", "status", "label", "reader", "lexical", "evidence", "evidence_in_prompt",
     "question_survived", "failure_kind", "prompt_tokens", "read_tokens", "reused_tokens",
-    "output_tokens", "seconds", "ended", "cost_usd",
+    "output_tokens", "seconds", "ended", "cost_usd", "evidence_quoted",
 )  # fmt: skip
 VERDICT_COLUMNS = (
     "status", "label", "reader", "judge", "record", "instruction", "answer_key", "band", "middle",
@@ -298,7 +298,7 @@ VERDICT_COLUMNS = (
 )  # fmt: skip
 OF_THE_ANSWER = (
     "lexical", "evidence", "evidence_all", "evidence_in_prompt", "evidence_all_in_prompt",
-    "question_survived", "failure_kind", "ended",
+    "question_survived", "failure_kind", "ended", "evidence_quoted",
 )  # fmt: skip
 
 

@@ -72,6 +72,7 @@ class View:
     table. ``ranked``: rows by value, the largest first; else in the order of the table.
     ``zero``: a difference, with a line at 0. ``about``: how to read it, in a sentence or two.
     ``opens``: columns by which a row opens the questions behind it; () where it opens none.
+    ``concludes``: the run's conclusion is about this view; where none says so, about the first.
     """
 
     name: str
@@ -88,6 +89,7 @@ class View:
     zero: bool = False
     about: str = ""
     opens: tuple[str, ...] = ()
+    concludes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

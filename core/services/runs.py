@@ -12,6 +12,7 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.demo import DEMOS
+from midchart.core.cohorts.files import write_atomic
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.experiments.replication.steps import (
@@ -21,8 +22,9 @@ from midchart.core.experiments.replication.steps import (
     step_specs,
 )
 from midchart.core.parsing import read_json
+from midchart.core.regular_files import read_regular
 from midchart.core.results.export import MANIFEST, export_run, read_manifest
-from midchart.core.results.importing import import_run
+from midchart.core.results.importing import add_included
 from midchart.core.runs.directory import LOG_OF, RunDirectory, find_run, take_lock
 from midchart.core.runs.process import enqueue
 from midchart.core.runs.spec import DEMO, read_toml
@@ -157,7 +159,7 @@ def open_shipped(run: RunRef) -> dict[str, Any]:
     files = _files()
     if run not in files:
         raise UnknownName("included run", run, tuple(files))
-    return import_run(files[run][0])
+    return add_included(files[run][0])
 
 
 @needs("researcher")
@@ -172,8 +174,27 @@ def open_examples(folder: str = "") -> dict[str, int]:
         path for run, (path, _) in files.items() if not (settings.runs_folder() / run).exists()
     ]
     for path in missing:
-        import_run(path)
+        add_included(path)
     return {"opened": len(missing), "already_here": len(files) - len(missing)}
+
+
+_SEEN = ".included.json"
+"""In the folder of runs: those of the included ones that were there once. One that a person removed
+does not come back, and one that a start was interrupted at does."""
+
+
+def _add_included() -> int:
+    """Add the included runs that were never here; gives how many."""
+    place = settings.runs_folder() / _SEEN
+    seen = set(read_json(read_regular(place), place.name)) if place.is_file() else set[str]()
+    files = _files()
+    fresh = [run for run in files if run not in seen]
+    for run in fresh:
+        if not (settings.runs_folder() / run).exists():
+            add_included(files[run][0])
+    if fresh:
+        write_atomic(place, json.dumps(sorted(files)))
+    return len(fresh)
 
 
 @needs("owner")
@@ -237,15 +258,21 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
 
 @needs("researcher")
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Install the demo cohorts and open the included runs, each where it is not there yet.
+    """Install the demo cohorts and the included runs, each where it was never there.
 
-    Returns what was made, by name; raises InputError where the data folder cannot be written.
+    ``progress`` gets the steps done and planned. Returns what was made, by name; raises InputError
+    where the data folder cannot be written.
     """
     counts: dict[str, Any] = {}
-    for kind, name in DEMOS.items():
-        folder = settings.cohorts_folder() / name
-        if not (folder / "midchart.toml").is_file():
-            counts[folder.name] = prepare_demo(folder, kind=kind)
-    if not settings.runs_folder().is_dir():
-        counts["runs"] = open_examples()
+    missing = {
+        kind: folder
+        for kind, name in DEMOS.items()
+        if not ((folder := settings.cohorts_folder() / name) / "midchart.toml").is_file()
+    }
+    for done, (kind, folder) in enumerate(missing.items(), 1):
+        counts[folder.name] = prepare_demo(folder, kind=kind)
+        if progress:
+            progress(done, len(missing) + 1)
+    if added := _add_included():
+        counts["runs"] = added
     return counts

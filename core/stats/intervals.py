@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 from statistics import NormalDist
 from typing import Any, NamedTuple, cast
@@ -380,6 +381,7 @@ def effective_size(
     return size * t_shrinkage(clusters, level)
 
 
+@lru_cache(maxsize=4096)
 def t_shrinkage(clusters: int, level: float = 0.95) -> float:
     """Squared ratio of the normal quantile to that of Student's t (clusters − 1 degrees).
 

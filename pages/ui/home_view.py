@@ -1,6 +1,8 @@
-"""The parts of page Home: the latest run's conclusion, three ways in, cohorts and runs."""
+"""The parts of page Home: where evidence is lost, three doors, cohorts and runs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import streamlit as st
 
@@ -9,7 +11,8 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.data.cohort import counts, permitted
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import conclusion
+from midchart.pages.ui.shared import chart, conclusion, figures
+from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import for_screen
 
 ARROW = ":material/arrow_forward:"
@@ -17,50 +20,93 @@ MOST = 5
 """Cohorts and runs that are listed; their own pages have them all."""
 
 
-def answer() -> None:
-    """The conclusion of the latest finished run, and a link to its results.
-
-    An example that is part of Midchart leads only where no other run has finished, and first one
-    that compares arms.
-    """
+def picture() -> None:
+    """What became of the evidence in a run's charts, by its place in them, in one sentence and one
+    picture; of the newest finished run of this installation, else of an included one."""
     examples = state.included()
-    runs = sorted(
-        state.leading(state.runs()),
-        key=lambda run: (
-            run["status"] != "done",
-            run["run"] in examples,
-            run["run"] in examples and run["kind"] not in state.COMPARING,
-        ),
-    )
-    if not runs or runs[0]["status"] != "done":
-        if runs and not state.active(runs[0]):
-            panel.resume(runs[0], "home")
+    runs = sorted(state.runs(("answers",)), key=lambda run: run["run"] in examples)
+    run = next((one for one in runs if one["status"] == "done" and _rows(one)), None)
+    if run is None:
+        stopped = [one for one in runs if not state.active(one) and one["status"] != "done"]
+        if stopped:
+            panel.resume(stopped[0], "home")
         st.info("No finished run yet: start a first one below, or look into a chart at once.")
         return
-    report = state.report(runs[0])
-    stated = api.conclusion_of(report)
-    conclusion.of_run(report, stated.headline, stated.details[:1])
-    page, address = picker.results_of(runs[0])
-    label = f"Results of “{for_screen(runs[0]['name'])}”{picker.origin(runs[0], ', ')}"
-    navigation.link(page, label, icon=ARROW, query_params=address)
+    rows = _rows(run)
+    label, reader = rows[0]["label"], rows[0]["reader"]
+    report = {"kind": run["kind"], "tables": {"funnel": rows}}
+    view = next(one for one in api.views_of(report) if one.name == "lost")
+    shown = api.rows_of(report["tables"], view, {})
+    measure = view.measures[0]
+    estimates = api.values(shown, view, measure)
+    conclusion.show(api.funnel_sentence(rows))
+    figures.forget_source()
+    if (figure := api.figure(estimates, view, measure)) is not None:
+        figure.update_layout(height=HEIGHT)
+        page, address = picker.results_of(run)
+        chart.show(
+            figure, f"{api.funnel_sentence(rows)} {api.figure_alt(estimates, view, measure)}",
+            "home_funnel", styled=True,
+            opens=lambda *_: navigation.on_click(page, **address, view="lost"),
+        )  # fmt: skip
+    synthetic = "synthetic " if _synthetic(run) else ""
+    by = f"{api.title('reader', reader)} read what {api.title('arm', label)} had selected"
+    st.caption(
+        for_screen(
+            f"A fact is a sentence of a {synthetic}chart that answers a question. {by}: run "
+            f"“{run['name']}”{picker.origin(run, ', ')}."
+        )
+    )
+
+
+HEIGHT = 300
+"""Pixels of the picture."""
+
+
+@cached(state.run_key, entries=8, spinner="Reading the results")
+def _rows(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """The funnel of the run's first arm that selects, neither all nor by the evidence, and of its
+    first reader; empty where nothing is judged."""
+    rows = api.evidence_funnel(run["run"])
+    labels = [
+        label
+        for label in chart.leading(list(dict.fromkeys(row["label"] for row in rows)), len(rows))
+        if not chart.is_control(label) and api.split_label(label)[0] not in EVERYTHING
+    ]
+    of = [row for row in rows if row["label"] == (labels or [""])[0]]
+    return [row for row in of if row["reader"] == of[0]["reader"]]
+
+
+EVERYTHING = ("full", "oracle")
+"""Arms that select all sentences, or those with the evidence."""
+
+
+def _synthetic(run: dict[str, Any]) -> bool:
+    try:
+        return api.open_data(run["data"]).manifest.synthetic
+    except MidchartError:
+        return False
 
 
 def ways_in() -> None:
-    """Three ways in: a chart, the curve, a run."""
-    chart, curve, run = st.columns(3)
-    with chart, st.container(border=True, height="stretch"):
-        st.header("Read a chart", anchor=False)
-        st.caption("Which sentences each arm kept, which evidence it dropped, what was answered.")
-        if st.button("Open a patient", key="open_patient", type="primary", icon=ARROW):
-            navigation.switch("patient")
-    with curve, st.container(border=True, height="stretch"):
-        st.header("See the curve", anchor=False)
-        st.caption("Accuracy by position of the evidence in the chart, compared with chance.")
-        navigation.link("curve", "Open the curve", icon=ARROW)
-    with run, st.container(border=True, height="stretch"):
-        st.header("Compare arms", anchor=False)
-        st.caption("A run on 20 questions; its time is measured before it starts.")
-        navigation.link("runs", "New run", icon=ARROW, query_params={"view": "New run"})
+    """Three doors: a chart, the arms, charts of one's own."""
+    doors = (
+        ("Look into a chart", "Which sentences were kept for a question, which were lost, and what "
+         "was answered.", "patient", "Open a chart", {}),
+        ("Compare ways to select", "Where each of them loses the evidence, question by question.",
+         "arms", "See the comparison", {}),
+        ("Bring charts", "FHIR, C-CDA, OMOP, tables or notes; they stay on this machine.",
+         "data", "Import a cohort", {}),
+    )  # fmt: skip
+    for column, (title, about, page, label, query) in zip(st.columns(3), doors, strict=True):
+        with column, st.container(border=True, height="stretch"):
+            st.header(title, anchor=False)
+            st.caption(about)
+            if page == "patient":
+                if st.button(label, key="open_patient", type="primary", icon=ARROW):
+                    navigation.switch(page)
+            else:
+                navigation.link(page, label, icon=ARROW, query_params=query)
 
 
 def loaded() -> None:
@@ -93,3 +139,4 @@ def runs() -> None:
         label = f"**{for_screen(entry['name'])}** {parts}"
         navigation.link("runs", label, query_params={"run": entry["run"]})
     navigation.link("runs", "All runs", icon=ARROW)
+    navigation.link("runs", "New run", icon=ARROW, query_params={"view": "New run"})

@@ -129,7 +129,7 @@ def test_a_cell_of_a_table_opens_its_own_questions_and_a_name_those_of_its_row(r
 
 def test_a_marker_opens_the_questions_of_its_value(run, monkeypatch):
     clickable(monkeypatch)
-    app = open_page("arms", run=run)
+    app = open_page("arms", run=run, view="overall")
     arm = frame_with(app, "refusals")["arm"][2]
     click(app, "kit_overall", point=[2])
     assert app.selectbox(key="view").value == "questions"
@@ -172,7 +172,7 @@ def test_names_of_a_cohort_enter_no_url(run, monkeypatch):
 
 def test_the_primary_judge_is_first_and_concludes_whichever_is_shown(run):
     report = api.report(run)
-    app = open_page("arms", run=run)
+    app = open_page("arms", run=run, view="overall")
     judge = app.selectbox(key="judge")
     assert judge.value == report["primary_judge"] and "judge" not in app.query_params
     headline = api.conclusion_of(report).headline

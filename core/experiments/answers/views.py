@@ -56,7 +56,7 @@ LOST_BY_POSITION = View(
 OVERALL = View(
     "overall", "Which arm answers best?", "accuracy", (CORRECT,), "forest",
     choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
-    about="Hollow markers are controls.", opens=("label",),
+    about="Hollow markers are controls.", opens=("label",), concludes=True,
 )  # fmt: skip
 EVIDENCE = View(
     "evidence", "Which arm keeps the evidence?", "recall", (KEPT,), "forest",
@@ -78,7 +78,7 @@ EVIDENCE_BY_POSITION = View(
 PAIRS = View(
     "pairs", "Which differences hold?", "paired", (PAIRED,), "forest", choose=("reader", "judge"),
     more=("only_this", "only_baseline", "unscored", "verdict"), ranked=True, zero=True,
-    opens=("label",),
+    opens=("label",), concludes=True,
 )  # fmt: skip
 READERS = View(
     "readers", "Does another reader answer better?", "readers", (PAIRED,), "forest",

@@ -37,7 +37,7 @@ VIEWS = (
          rows=("label",), choose=("reader", "judge"), zero=True,
          more=("series", "middle", "edge", "in_prompt_middle", "in_prompt_edge",
                "left_out", "unscored"),
-         opens=("label",)),
+         opens=("label",), concludes=True),
     View("grid", "At which depth and length?", "heatmap", (CORRECT, IN_PROMPT), "grid",
          rows=("length",), across="depth", choose=(*ASKED, "distractors"),
          opens=("length", "depth", "distractors")),

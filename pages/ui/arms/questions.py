@@ -25,7 +25,7 @@ from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, switch, token
 
 ANY = "any"
-FILTERS = ("arm", "outcome", "position", "evidence", "type", "domain", "failure")
+FILTERS = ("arm", "outcome", "position", "step", "type", "evidence", "domain", "failure")
 """Filters of the questions, each in the session and the URL as ``q_NAME``."""
 COUNTED, TRAINING, EVERYONE = "counted", "training", "all"
 """Patients of the questions: those that the tables count, those on whom a gate of the run was
@@ -77,6 +77,7 @@ FILTER_TITLES = {
     "arm": "Arm",
     "outcome": "Outcome",
     "position": "Evidence position (%)",
+    "step": "Evidence ended",
     "evidence": "Evidence",
     "type": "Question type",
     "domain": "Domain",
@@ -94,7 +95,7 @@ RULES = ("empty", "refusal", "hedged", "continuation", "wrong value", "unsupport
 """Failure types in the order of their rules."""
 
 ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "failure": RULES,
-         "evidence": tuple(VALUE_TITLES)}  # fmt: skip
+         "evidence": tuple(VALUE_TITLES), "step": api.STEPS}  # fmt: skip
 """Values of filters in their order; others are sorted."""
 
 
@@ -114,7 +115,8 @@ def open_behind(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
     A share of questions with the evidence kept counts all of which that is known.
     """
     filters: dict[str, Any] = {}
-    columns = {"label": "arm", "task_type": "type", "domain": "domain", "kind": "failure"}
+    columns = {"label": "arm", "task_type": "type", "domain": "domain", "kind": "failure",
+               "step": "step"}  # fmt: skip
     for column, name in columns.items():
         if key.get(column) is not None:
             filters[name] = key[column]
@@ -192,8 +194,8 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
                 "q_versus", f"Against {api.title('arm', baseline)}", list(VERSUS_TITLES),
                 VERSUS_TITLES.__getitem__, key="q_versus", unlinked=ANY, width=230,
             )  # fmt: skip
-        filters |= {name: _pick(name, rows, scope) for name in FILTERS[1:3]}
-    further = FILTERS[3:]
+        filters |= {name: _pick(name, rows, scope) for name in FILTERS[1:5]}
+    further = FILTERS[5:]
     chosen = any(st.session_state.get(f"q_{name}", ANY) != ANY for name in further)
     with st.expander("More filters", expanded=chosen), st.container(
         horizontal=True, vertical_alignment="bottom", gap="small"
@@ -358,6 +360,8 @@ def choose_question(
 
 def _open(key: str, instruction: str) -> None:
     st.session_state[key] = instruction
+    if key == "asked":  # at the top of the page, not below the figure
+        st.session_state["view"] = VIEW
 
 
 def one(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pandas as pd
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from midchart.core import api
 from midchart.pages.ui import guard, state
@@ -87,9 +88,9 @@ def page(
                 empty.no_results("item is complete")
             return None
         stated = _stated(shown)
-        _conclusion(shown, stated)
+        top = st.container()
         by_page = extras(shown) if extras else ()
-        _view(shown, by_page, None if extras and not by_page else opens)
+        _view(shown, by_page, None if extras and not by_page else opens, stated, top)
         _more(shown, stated)
         return shown
     return None
@@ -167,14 +168,14 @@ def _stated(shown: Shown) -> api.Conclusion:
     return api.conclusion_of({**shown.report, "tables": shown.tables}, **wanted)
 
 
-def _conclusion(shown: Shown, stated: api.Conclusion) -> None:
+def _conclusion(shown: Shown, stated: api.Conclusion, top: DeltaGenerator) -> None:
     """What the run shows; in a line below, which run it is."""
     variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
     first, *details = (
         results.with_titles("variant", variants, text)
         for text in (stated.headline, *(stated.details[:1] if short(stated) else ()))
     )
-    conclusion.of_run(shown.report, first, details)
+    conclusion.of_run(shown.report, first, details, top)
 
 
 BETTER = {"more": "Higher is better.", "less": "Lower is better.", "": ""}
@@ -187,8 +188,14 @@ def short(stated: api.Conclusion) -> bool:
     return sum(map(len, (stated.headline, *stated.details[:1]))) <= MOST
 
 
-def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
-    """The picker of a view, and that view."""
+def _view(
+    shown: Shown,
+    extras: Sequence[Extra],
+    opens: Opens | None,
+    stated: api.Conclusion,
+    top: DeltaGenerator,
+) -> None:
+    """The picker of a view, and that view; ``top``: where its headline is."""
     views = {view.name: view for view in api.views_of({**shown.report, "tables": shown.tables})}
     by_page = {extra.name: extra for extra in extras}
     titles = {name: one.title for name, one in (*views.items(), *by_page.items())}
@@ -204,9 +211,19 @@ def _view(shown: Shown, extras: Sequence[Extra], opens: Opens | None) -> None:
             view = views[name]
             fixed, measure = _line(shown, view)
     if name in by_page:
+        _conclusion(shown, stated, top)
         by_page[name].draw(shown)
+        return
+    concludes = [one.name for one in views.values() if one.concludes] or [next(iter(views))]
+    first = ""
+    if name not in concludes and measure is not None:
+        rows = api.rows_of(shown.tables, view, fixed)
+        first = api.view_headline(api.values(rows, view, measure), view, measure, rows)
+    if first:
+        conclusion.of_run(shown.report, first, place=top)
     else:
-        draw(shown, view, measure, fixed, opens)
+        _conclusion(shown, stated, top)
+    draw(shown, view, measure, fixed, opens)
 
 
 def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | None]:
@@ -256,21 +273,25 @@ def draw(
         return
     estimates = api.values(rows, view, measure) if measure else []
     behind = partial(opens, shown, view) if opens and view.opens else None
+    numbers = st.container()
     if measure and (drawn := _drawn(estimates, view, measure)) is not None:
-        chart.show(
-            *drawn, f"kit_{view.name}",
-            opens=(lambda number, *_: behind(estimates[int(number)].opens)) if behind else None,
-        )  # fmt: skip
+        picture, numbers = st.tabs(TABS)
+        with picture:
+            chart.show(
+                *drawn, f"kit_{view.name}",
+                opens=(lambda number, *_: behind(estimates[int(number)].opens)) if behind else None,
+            )  # fmt: skip
     frame, cells = table_of(rows, view, measure, estimates)
-    tables.table(
-        frame,
-        f"{shown.run['run']}-{view.name}",
-        view.title,
-        download=results.frame_of({"tables": {view.table: rows}}, view.table),
-        opens=(lambda row, column: behind(cells[row].get(column, cells[row][""])))
-        if behind
-        else None,
-    )
+    with numbers:
+        tables.table(
+            frame,
+            f"{shown.run['run']}-{view.name}",
+            view.title,
+            download=results.frame_of({"tables": {view.table: rows}}, view.table),
+            opens=(lambda row, column: behind(cells[row].get(column, cells[row][""])))
+            if behind
+            else None,
+        )
     methods = dict.fromkeys(one.method for one in estimates if one.method)
     parts = [
         view.about,
@@ -280,6 +301,9 @@ def draw(
         "Click a number or a marker to see what is behind it." if behind else "",
     ]
     st.caption(for_screen(" ".join(filter(None, parts))))
+
+
+TABS = ("Figure", "Table")
 
 
 def table_of(
