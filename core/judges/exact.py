@@ -75,7 +75,7 @@ class Exact(OfflineJudge):
 
         def has(number: Quantity) -> bool:
             # A year alone is also matched by a date of that year.
-            in_dates = not number.dimension and number.bare in {day.year for day in answer_days}
+            in_dates = not number.unit and number.bare in {day.year for day in answer_days}
             return in_dates or any(other.says(number) for other in answer_numbers)
 
         matched = sum(has(number) for number in numbers)

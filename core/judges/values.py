@@ -1,7 +1,9 @@
-"""Numbers with units in free text, compared by value: 7.50 is 7.5, 5mg is 5 mg, 1 g is 1000 mg.
+"""Numbers with units in free text, compared by amount: 7.50 is 7.5, 1 g is 1000 mg, and of
+potassium 5.6 mEq/L is 5.6 mmol/L.
 
-A unit is one of the list below; any other word after a number ("3 episodes") is not a unit.
-Numbers inside words (A1c, B12) are parts of names, not quantities.
+``units.toml`` has the units, as expressions of pint, and the molar masses of analytes. Any other
+word after a number ("3 episodes") is not a unit. Numbers inside words (A1c, B12) are parts of
+names, not quantities.
 """
 
 from __future__ import annotations
@@ -11,79 +13,130 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Any
 
-_UNITS: dict[str, tuple[str, str]] = {
-    spelling: (dimension, factor)
-    for dimension, factor, spellings in (
-        ("mass", "1e-6", "mcg µg μg ug microgram micrograms"),
-        ("mass", "1e-3", "mg milligram milligrams"),
-        ("mass", "1", "g gm gram grams"),
-        ("mass", "1e3", "kg kilogram kilograms"),
-        ("volume", "1e-3", "ml cc milliliter milliliters millilitre millilitres"),
-        ("volume", "1e-1", "dl"),
-        ("volume", "1", "l liter liters litre litres"),
-        ("length", "1", "mm"),
-        ("length", "10", "cm"),
-        ("length", "1000", "m"),
-        ("time", "1", "min mins minute minutes"),
-        ("time", "60", "h hr hrs hour hours"),
-        ("time", "1440", "day days"),
-        ("time", "10080", "week weeks"),
-        ("months", "1", "month months"),
-        ("months", "12", "year years yr yrs"),
-        ("%", "1", "% percent"),
-        ("mg/dl", "1", "mg/dl"),
-        ("g/dl", "1", "g/dl gm/dl"),
-        ("g/l", "1", "g/l"),
-        ("mmol/l", "1", "mmol/l"),
-        ("meq/l", "1", "meq/l"),
-        ("meq", "1", "meq"),
-        ("u/l", "1", "u/l iu/l"),
-        ("unit", "1", "unit units u iu"),
-        ("ng/ml", "1", "ng/ml"),
-        ("pg/ml", "1", "pg/ml"),
-        ("mcg/ml", "1", "mcg/ml ug/ml"),
-        ("mmhg", "1", "mmhg"),
-        ("bpm", "1", "bpm"),
-        ("/min", "1", "/min"),
-        ("mg/kg", "1", "mg/kg"),
-        ("kg/m2", "1", "kg/m2"),
-        ("ml/min", "1", "ml/min"),
-        ("k/ul", "1", "k/ul"),
-        ("celsius", "1", "°c"),
-        ("fahrenheit", "1", "°f"),
-    )
+from midchart.core.parsing import read_toml
+
+_FILE = Path(__file__).with_name("units.toml")
+_TABLES = read_toml(_FILE.read_bytes(), _FILE.name)
+_UNITS: dict[str, str] = {
+    spelling: unit
+    for unit, spellings in _TABLES["spellings"].items()
     for spelling in spellings.split()
 }
-"""Spelling → (dimension, factor to the dimension's own unit)."""
+"""Spelling → expression of pint."""
+_MOLAR: dict[str, tuple[float, int]] = _TABLES["molar"]
+_TEMPERATURES = frozenset({"degC", "degF"})
+_ONE = "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
+_PER = r"(?:\s?/\s?|\sper\s)"
+_UNIT = rf"(?:{_ONE})(?:{_PER}(?:{_ONE}))*|/\s?(?:{_ONE})"
 
 _NUMBER = re.compile(
     # A sign counts only where nothing before it could make it a dash or a range.
-    r"(?<![\w.])(?P<sign>(?<!\d )(?<![\w)\]])[-−+])?"
+    r"(?<![\w.^])(?P<sign>(?<!\d )(?<![\w)\]])[-−+])?"
     r"(?P<number>\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?|\.\d+)"
-    r"(?:\s?(?P<unit>"
-    + "|".join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))
-    + r")(?![\w/]))?",
+    rf"(?:[\s-]?(?P<unit>{_UNIT})(?![\w/^]))?",
     re.IGNORECASE,
 )
 
 
+@cache
+def _registry() -> Any:
+    """pint's units with those of laboratories; importing pint takes a third of a second."""
+    import pint
+
+    registry: Any = pint.UnitRegistry(cache_folder=None)
+    registry.define("international_unit = [activity]")
+    registry.define("milli_unit = 1e-3 * international_unit")
+    registry.define("micro_unit = 1e-6 * international_unit")
+    registry.define("milliequivalent = [equivalents]")
+    return registry
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value and the dimension of its unit ("" without one), scaled to the dimension's unit.
-
-    ``bare`` is the number as written, not scaled.
-    """
+    """A number as written and the unit after it, an expression of pint ("" without one)."""
 
     bare: Decimal
-    value: Decimal
-    dimension: str
+    unit: str
 
-    def says(self, other: Quantity) -> bool:
-        """Whether this is the same amount; a unit that one of them leaves out is not missed."""
-        if self.dimension and other.dimension:
-            return self.dimension == other.dimension and self.value == other.value
-        return self.bare == other.bare
+    def says(self, other: Quantity, item: str = "") -> bool:
+        """Whether this is the same amount; a unit that one of them leaves out is not missed.
+
+        ``item``: lower-case text that names what is measured, for mass and moles. A factor that is
+        no power of ten (pounds, moles) leaves room for rounding to the coarser of both numbers.
+        """
+        if self.unit == other.unit:
+            return self.bare == other.bare
+        if not (self.unit and other.unit):
+            return self.bare == other.bare or self._counts() == other._counts()
+        converted = self.converted(other.unit, item)
+        if converted is None:
+            return False
+        expected, room = float(other.bare), 1e-9 * abs(converted)
+        factor = converted / float(self.bare) if self.bare else 1.0
+        if self.unit in _TEMPERATURES or not _is_round(factor):
+            step = max(_step(other.bare), _step(self.bare) * abs(factor))
+            room = max(room, min(0.51 * step, 0.04 * abs(expected)))
+        return abs(converted - expected) <= room
+
+    def comparable(self, other: Quantity, item: str = "") -> bool:
+        """Whether both have units of one dimension, or equal units."""
+        if self.unit == other.unit:
+            return True
+        return bool(self.unit and other.unit) and self.converted(other.unit, item) is not None
+
+    def converted(self, unit: str, item: str = "") -> float | None:
+        """The value in another unit; None where nothing converts into it."""
+        factors = _ways(self.unit, unit, item)
+        return None if factors is None else float(self.bare) * factors[0] + factors[1]
+
+    def _counts(self) -> Decimal:
+        """The number with its "thousand" or "million"."""
+        scale = self.unit.partition("/")[0]
+        return self.bare * Decimal(scale) if scale.startswith("1e") else self.bare
+
+
+def _step(number: Decimal) -> float:
+    return 10.0 ** int(number.as_tuple().exponent)
+
+
+def _is_round(factor: float) -> bool:
+    """Whether a factor is a power of ten, or whole as that of weeks to days."""
+    larger = max(factor, 1 / factor) if factor else 1.0
+    return abs(larger - round(larger)) < 1e-6 * larger
+
+
+@cache
+def _ways(unit: str, target: str, item: str) -> tuple[float, float] | None:
+    """Factor and shift that convert ``unit`` into ``target``, by the molar mass of an analyte that
+    ``item`` names where mass and moles differ."""
+    registry = _registry()
+    if {unit, target} == _TEMPERATURES:
+        zero, one = (registry.Quantity(value, unit).to(target).magnitude for value in (0.0, 1.0))
+        return one - zero, zero
+    if "a1c" in item and {unit, target} == {"percent", "millimole/mole"}:
+        # IFCC-NGSP master equation: per cent = 0.09148 mmol/mol + 2.152.
+        ifcc = (0.09148, 2.152) if target == "percent" else (1 / 0.09148, -2.152 / 0.09148)
+        return ifcc
+    if {unit, target} & _TEMPERATURES:
+        return None
+    one, other = (registry.Quantity(1.0, "") * registry(part) for part in (unit, target))
+    ways = [one]
+    for name, (mass, charge) in _MOLAR.items():
+        if re.search(rf"\b{name}", item):
+            molar = registry.Quantity(mass, "gram/mole")
+            ways += [one * molar, one / molar]
+            if charge:
+                equivalent = registry.Quantity(charge, "milliequivalent/millimole")
+                ways += [one * equivalent, one / equivalent]
+                ways += [one / molar * equivalent, one / equivalent * molar]
+    for way in ways:
+        if way.dimensionality == other.dimensionality:
+            return float((way / other).to_base_units().magnitude), 0.0
+    return None
 
 
 def quantities(text: str) -> list[Quantity]:
@@ -98,10 +151,15 @@ def quantity_places(text: str) -> list[tuple[Quantity, int, int]]:
         bare = Decimal(match["number"].replace(",", ""))
         if match["sign"] in ("-", "−"):
             bare = -bare
-        dimension, factor = _UNITS.get((match["unit"] or "").lower(), ("", "1"))
-        quantity = Quantity(bare, bare * Decimal(factor), dimension)
-        parsed.append((quantity, *match.span()))
+        parsed.append((Quantity(bare, _expression(match["unit"] or "")), *match.span()))
     return parsed
+
+
+@cache
+def _expression(written: str) -> str:
+    """A unit as written, as an expression of pint."""
+    parts = re.split(_PER, written.lower()) if written else []
+    return "/".join(_UNITS[part.strip()] if part.strip() else "1" for part in parts)
 
 
 def single_value(text: str) -> str:
@@ -122,16 +180,18 @@ _MONTHS = {
     name: number
     for number, names in enumerate(
         (
-            "jan january", "feb february", "mar march", "apr april", "may", "jun june",
-            "jul july", "aug august", "sep sept september", "oct october", "nov november",
-            "dec december",
+            "jan january januar janvier enero", "feb february februar février febrero",
+            "mar march märz mars marzo", "apr april avril abril", "may mai mayo",
+            "jun june juni juin junio", "jul july juli juillet julio", "aug august août agosto",
+            "sep sept september septembre septiembre", "oct october oktober octobre octubre",
+            "nov november novembre noviembre", "dec december dezember décembre diciembre",
         ),
         start=1,
     )
     for name in names.split()
 }  # fmt: skip
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
-_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>\d{4})"
 
 
@@ -165,6 +225,8 @@ def _numeric(match: re.Match[str]) -> Day | None:
     first, second, year = int(match["first"]), int(match["second"]), int(match["year"])
     if len(match["year"]) == 2:
         year += 2000 if year < 50 else 1900
+    if match["day_first"]:
+        first, second = second, first
     return _valid(year, first, second) or _valid(year, second, first)
 
 
@@ -186,12 +248,14 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Day | None]], ...
             _iso,
         ),
         (
-            r"(?P<first>\d{1,2})(?P<by>[-/])(?P<second>\d{1,2})(?P=by)(?P<year>\d{4}|\d\d)",
+            # Month first, unless a German, French or Spanish word leads the date.
+            r"(?P<day_first>(?:le|el|am|du|del|vom|den)\s+)?(?P<first>\d{1,2})(?P<by>[-/])(?P<second>\d{1,2})(?P=by)(?P<year>\d{4}|\d\d)",
             _numeric,
         ),
+        (r"(?P<day>\d{1,2})\.\s?(?P<month>\d{1,2})\.\s?(?P<year>\d{4})", _iso),
         (rf"{_MONTH}\s+{_DAY},?\s+{_YEAR}", _worded),
-        (rf"{_DAY}(?:\s+of)?\s+{_MONTH},?\s+{_YEAR}", _worded),
-        (rf"{_MONTH},?\s+(?:of\s+)?{_YEAR}", _month_only),
+        (rf"{_DAY}(?:\s+(?:of|de))?\s+{_MONTH},?\s+(?:del?\s+)?{_YEAR}", _worded),
+        (rf"{_MONTH},?\s+(?:(?:of|de)\s+)?{_YEAR}", _month_only),
     )
 )
 

@@ -15,22 +15,27 @@ BUFFER_ALONE = "recency"
 """The arm that picks nothing: all it keeps is the recency buffer."""
 READER = "reader"
 """The constructor argument of an arm that works with a reader (a name or a table in a spec)."""
-RULE_JUDGES = frozenset({"exact", "token_overlap", "exact_else_overlap", "nli"})
+RULE_JUDGES = frozenset({"exact", "token_overlap", "exact_else_overlap", "nli", "statements"})
 """Judges that have no prompt."""
+STATEMENTS = "statements"
+"""The offline judge that decides by default."""
 COMPOSITE, EXACT, OVERLAP, OPTIONS = "exact_else_overlap", "exact", "token_overlap", "choice"
-"""The judge that decides by default; the two whose verdicts it is made of where a run has both;
-and the judge of questions with options."""
+"""The judge that decides by default where a run lacks "statements"; the two whose verdicts it is
+made of where a run has both; and the judge of questions with options."""
 
 
 def default_primary(judges: Sequence[str]) -> str:
     """The primary judge of a run whose spec names none, by the labels of its judges.
 
-    That of questions with options where the run has it; else exact values where the reference has
-    one and token overlap elsewhere (:mod:`midchart.core.judges.exact_else_overlap`), where the run
-    has that judge or both that it is made of; else the first of the spec. "" without judges.
+    That of questions with options where the run has it; else :mod:`midchart.core.judges.statements`
+    where the run has it; else exact values where the reference has one and token overlap elsewhere
+    (:mod:`midchart.core.judges.exact_else_overlap`), where the run has that judge or both that it
+    is made of; else the first of the spec. "" without judges.
     """
     if OPTIONS in judges:
         return OPTIONS
+    if STATEMENTS in judges:
+        return STATEMENTS
     if COMPOSITE in judges or {EXACT, OVERLAP} <= set(judges):
         return COMPOSITE
     return judges[0] if judges else ""

@@ -33,8 +33,8 @@ _SHARE = 0.5
 _MOST_COMMON = 0.2
 """A word in more than this share of the sentences says nothing about an item."""
 _WORDS_AFTER = 3
-_DURATIONS = frozenset({"time", "months"})
-"""Dimensions of ages and intervals, which are no values of an item."""
+_DURATIONS = frozenset({"minute", "hour", "day", "week", "month", "year"})
+"""Units of ages and intervals, which are no values of an item."""
 _MOST_PASSAGES = 200
 
 _WORD = re.compile(r"[^\W\d_]\w*(?:-\w+)*|\d+-[^\W\d_][\w-]*")
@@ -190,7 +190,7 @@ def _values(text: str) -> list[_SentenceValue]:
     values: list[_SentenceValue] = []
     before, item = 0, [""]
     for quantity, start, end in quantity_places(rest):
-        if quantity.dimension in _DURATIONS:
+        if quantity.unit in _DURATIONS:
             continue
         # "93 (2007), 104 (2008)": a value without words is of the item before it.
         item = _words(rest[before:start]) or (item if values else _following(rest[end:])) or item
@@ -230,8 +230,8 @@ def _shared(
 def _comparable(one: _SentenceValue, other: _SentenceValue) -> bool:
     if one.quantity is None or other.quantity is None:
         return one.quantity is other.quantity
-    dimensions = {one.quantity.dimension, other.quantity.dimension}
-    return len(dimensions) == 1 or "" in dimensions
+    without_unit = not (one.quantity.unit and other.quantity.unit)
+    return without_unit or one.quantity.comparable(other.quantity)
 
 
 def _same(one: _SentenceValue, other: _SentenceValue) -> bool:

@@ -9,11 +9,11 @@ answers.
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from midchart.core.parsing import read_toml
 from midchart.core.text import one_line
 
 
@@ -76,7 +76,7 @@ def _forms(one: _Words) -> tuple[str, ...]:
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     """Clauses that decline, and denied findings."""
     file = Path(__file__).with_name("refusals.toml")
-    languages = tomllib.loads(file.read_text(encoding="utf-8")).values()
+    languages = read_toml(file.read_bytes(), file.name).values()
     words = [
         _Words(**{name: f"(?:{'|'.join(parts)})" for name, parts in language.items()})
         for language in languages

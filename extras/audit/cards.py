@@ -62,7 +62,7 @@ from midchart.extras.audit.tables import (
 UNCERTAIN, USUAL = 3.0, 1.0
 """Sizes of a draw: of a question on which the system and the second reading differ or of which the
 second reading says nothing, and of any other."""
-RULES = frozenset({"exact", "token_overlap", "exact_else_overlap"})
+RULES = frozenset({"exact", "token_overlap", "exact_else_overlap", "statements"})
 """Judges that say at once whether an answer equals a clinician's."""
 MORE = 10
 """Further cards of which the table says how far they would narrow an interval."""

@@ -31,7 +31,7 @@ from midchart.core.regular_files import read_named
     arg("log", metavar="LOG", help="traces, a log or a table of answers"),
     arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
     arg("--arm", action="append", metavar="NAME", help="to compare with; default: bm25 and hybrid"),
-    arg("--judge", default="exact_else_overlap", metavar="NAME"),
+    arg("--judge", default="statements", metavar="NAME"),
     arg(
         "--reader",
         default="extractive",

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, cast
 from pydantic import AfterValidator, Field
 
 from midchart.core.errors import SpecError, WorkFailed
-from midchart.core.judges.exact_else_overlap import ExactElseOverlap
+from midchart.core.judges.statements import same_statement
 from midchart.core.options import Different, Known, Options, Several, Whole, different
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
@@ -54,7 +54,7 @@ COMPARISONS: Schema = {
     "time": "VARCHAR",
 }
 """One row an answer but the base's: whether it says something else than the base's
-(:class:`SameAnswer`), and whether both were given the same
+(:func:`same_answer`), and whether both were given the same
 prompt."""
 
 
@@ -159,7 +159,7 @@ class OrderAndFillerRun(Experiment):
 
 def _compare(job: Job) -> None:
     """Compare every answer with the base's to the same question, by the same arm and reader."""
-    there, rule = job.there("comparisons"), SameAnswer(job.protocol)
+    there = job.there("comparisons")
     cohort = cast(VariedCohort, job.cohort)
     columns = "item, key, status, answer, sources, ended, prompt_hash"
     answers = job.there("answers", columns)
@@ -188,7 +188,7 @@ def _compare(job: Job) -> None:
             with outcome(row):
                 first, second = (_comparable(one, job.protocol) for one in (base, answer))
                 row["same_prompt"] = answer["prompt_hash"] == base["prompt_hash"]
-                row["changed"] = not rule.same(first, second, instruction.options)
+                row["changed"] = not same_answer(instruction, first, second)
             job.append("comparisons", {**row, "time": now()})
 
 
@@ -201,28 +201,19 @@ def _comparable(row: Mapping[str, Any], protocol: Protocol) -> Answer:
     return Answer(row["answer"] or "", sources=tuple(row["sources"] or ()))
 
 
-class SameAnswer:
+def same_answer(instruction: Instruction, first: Answer, second: Answer) -> bool:
     """Whether two answers to one question say the same; symmetric.
 
-    The rules of the judge ``exact_else_overlap``, with each answer as the reference of the other.
-    With options, the same one is chosen.
+    Each states what the other does, by the rules of the judge ``statements``; two that decline do,
+    and so do two without a word. With options, the same one is chosen.
     """
-
-    def __init__(self, protocol: Protocol) -> None:
-        self.rule = ExactElseOverlap(protocol)
-
-    def same(self, first: Answer, second: Answer, options: tuple[str, ...] = ()) -> bool:
-        """Whether both answers say the same; two that decline do, and so do two without a word."""
-        if words(first.text) == words(second.text):
-            return True
-        if options:
-            chosen = [chosen_option(one.text, options) for one in (first, second)]
-            if chosen != [None, None]:
-                return chosen[0] == chosen[1]
-        declined = [is_refusal(one.text) for one in (first, second)]
-        if any(declined) or not (words(first.text) and words(second.text)):
-            return all(declined)
-        return self._holds(first, second) and self._holds(second, first)
-
-    def _holds(self, reference: Answer, answer: Answer) -> bool:
-        return self.rule.compare(reference.text, answer.text)[0] == "correct"
+    if words(first.text) == words(second.text):
+        return True
+    if instruction.options:
+        chosen = [chosen_option(one.text, instruction.options) for one in (first, second)]
+        if chosen != [None, None]:
+            return chosen[0] == chosen[1]
+    declined = [is_refusal(one.text) for one in (first, second)]
+    if any(declined) or not (words(first.text) and words(second.text)):
+        return all(declined)
+    return same_statement(instruction.question, first.text, second.text)

@@ -178,7 +178,7 @@ FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}
 PREFILLED = {
     "arms": ["full", "bm25", "hybrid"],
     "readers": ["small"],
-    "judges": ["token_overlap"],
+    "judges": ["statements"],
 }
 """Entries of a list that a newly chosen kind requires."""
 Schema = Mapping[str, Any]

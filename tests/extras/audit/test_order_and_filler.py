@@ -26,7 +26,7 @@ from midchart.core.runs.process import status
 from midchart.core.runs.spec import read_spec
 from midchart.core.text import content_words, count_tokens, event_text, words
 from midchart.core.text.prompt import LINE_DATE
-from midchart.core.types import Answer, Kept, Sentence, Span
+from midchart.core.types import Answer, Instruction, Kept, Sentence, Span
 from midchart.extras.audit.order_and_filler.conditions import (
     ORDERS,
     Arrangement,
@@ -34,7 +34,7 @@ from midchart.extras.audit.order_and_filler.conditions import (
     spread,
     varied_cohort,
 )
-from midchart.extras.audit.order_and_filler.experiment import SameAnswer
+from midchart.extras.audit.order_and_filler.experiment import same_answer
 from midchart.extras.audit.order_and_filler.filler import FILLERS, LEAST
 from tests.extras.audit.order_and_filler import System, coverage
 from tests.support import order_members
@@ -421,9 +421,9 @@ def test_filler_without_dates_has_that_of_the_line_before_it():
     ],
 )
 def test_same_answer(first: str, second: str, options: tuple[str, ...], same: bool):
-    rule = SameAnswer(Protocol())
-    assert rule.same(Answer(first), Answer(second), options) is same
-    assert rule.same(Answer(second), Answer(first), options) is same
+    asked = Instruction("i", "p", "What is documented?", options=options)
+    assert same_answer(asked, Answer(first), Answer(second)) is same
+    assert same_answer(asked, Answer(second), Answer(first)) is same
 
 
 def test_every_line_of_filler_begins_with_a_date(run: str):

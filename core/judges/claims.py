@@ -1,0 +1,239 @@
+"""Claims: what a text states, as values that can be compared (docs/methods.md, "The judge").
+
+A text is cut into clauses, each asserted or denied, and of now or of before. A clause holds
+quantities, ratios (blood pressures), frequencies and states ("stopped", "positive").
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
+from midchart.core.parsing import read_toml
+
+# Text in one form.
+
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
+_POWER = re.compile(
+    r"\s*(?:[x×*·]\s*)?\b10\s*(?:\^|\*\*?|e)?\s*([⁰¹²³⁴⁵⁶⁷⁸⁹]+|(?<=[\^*e])\d+)", re.IGNORECASE
+)
+_NUMBERS = {
+    word: str(number)
+    for number, words in enumerate(
+        (
+            "zero", "one", "two deux zwei dos", "three trois drei tres", "four quatre vier cuatro",
+            "five cinq fünf cinco", "six sechs seis", "seven sept sieben siete",
+            "eight huit acht ocho", "nine neuf neun nueve", "ten dix zehn diez", "eleven",
+            "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
+            "nineteen", "twenty",
+        )
+    )
+    for word in words.split()
+}  # fmt: skip
+_REWRITTEN = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"[‐‑–—]", "-"),
+        (r"(?<![\d.,])(\d+),(\d{1,2})(?![\d,]|\.\d)", r"\1.\2"),  # a decimal comma
+        (r"(?<=\d),(?=\d{3}\b)", ""),
+        (r"(?<=\d)\.\s+(?=\d{1,2}\b(?!\.))", "."),
+        (r"(?<=\d)(?:st|nd|rd|th)\b", ""),
+        (r"\bn't\b|(?<=\w)n't\b", " not"),
+    )
+)
+
+
+def _repaired(text: str) -> str:
+    """A text whose UTF-8 was read as Latin-1 or Windows-1252, as it was meant."""
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return text
+
+
+def plain(text: str) -> str:
+    """A text in lower case with one form of numbers, apostrophes, hyphens and powers of ten."""
+    text = _POWER.sub(lambda m: f" 10^{m[1].translate(_SUPERSCRIPTS)}", _repaired(text))
+    text = unicodedata.normalize("NFKC", text).lower().replace("’", "'").replace("can't", "cannot")
+    for pattern, replacement in _REWRITTEN:
+        text = pattern.sub(replacement, text)
+    return re.sub(r"[^\W\d_]+", lambda m: _NUMBERS.get(m[0], m[0]), text)
+
+
+# Clauses.
+
+_CLAUSE = re.compile(
+    r"(?<=[.!?])\s+(?=\S)|[;\n]+|,?\s+(?:but|however|although|though|whereas|while|instead)\b,?"
+    r"|,\s*(?=(?:not|previously|formerly|initially|down from|up from|from|was|rather|and)\b)"
+    r"|\s+(?=(?:rather than|instead of|as opposed to|down from|up from|and not)\b)|\s+-\s+"
+)
+_DENIED = re.compile(
+    r"\b(?:not|no(?! longer\b|,)|non(?=-)|never|neither|nor|without|den(?:y|ies|ied)|negative for"
+    r"|absence of|ruled out|rather than|instead of|as opposed to|unlikely|cannot|kein\w*|nicht|ohne"
+    r"|sans|pas|aucun\w*|sin|ning[uú]n\w*)\b(?! any ?more\b)"
+)
+_RULED_OUT = re.compile(r"\b(?:was|were|is|are|been) (?:\w+ )?(?:ruled out|excluded|absent)\b")
+_BEFORE = re.compile(
+    r"\b(?:previous(?:ly)?|prior|former(?:ly)?|earlier|initial(?:ly)?|originally|at baseline"
+    r"|used to|had been|in the past|down from|up from|last year|before that)\b"
+)
+_FROM_TO = re.compile(r"\bfrom\s+(?=\S*\d)")
+
+
+class Clause(NamedTuple):
+    """A clause: its text, the character from which on it is denied (its length: not at all), and
+    whether it is about what was before."""
+
+    text: str
+    denied_from: int
+    before: bool
+
+
+def clauses(text: str) -> Iterator[Clause]:
+    """The clauses of a plain text, in order."""
+    for part in _CLAUSE.split(text):
+        if part and part.strip(" .,"):
+            denied = _DENIED.search(part)
+            start = denied.start() if denied else len(part)
+            start = 0 if _RULED_OUT.search(part) else start
+            yield Clause(part, start, bool(_BEFORE.search(part)))
+
+
+# Frequencies, as times a day.
+
+_EVERY = {"hour": 24.0, "day": 1.0, "week": 1 / 7, "month": 1 / 30, "year": 1 / 365}
+_TIMES = {"once": 1, "twice": 2, "thrice": 3}
+_FREQUENCY = re.compile(
+    r"\b(?P<times>once|twice|thrice|\d+\s*(?:times|x))\s+(?:(?:a|per|each|every)\s+|/)?"
+    r"(?P<per>hourly|daily|weekly|monthly|yearly|day|week|month|year)\b"
+    r"|\bevery\s+(?P<other>other\s+)?(?:(?P<n>\d+)\s+)?(?P<unit>hour|day|week|month)s?\b"
+    r"|\bq\s?(?P<hours>\d+)\s?h(?:ours?|rs?)?\b"
+    r"|\b(?P<latin>q\.?d|b\.?i\.?d|t\.?i\.?d|q\.?i\.?d|q\.?o\.?d|qhs|qam|qpm)\b\.?"
+    r"|\b(?P<alone>daily|nightly|weekly|monthly|at bedtime|each (?:morning|evening|night|day))\b"
+)
+_LATIN = {"qd": 1, "bid": 2, "tid": 3, "qid": 4, "qod": 0.5, "qhs": 1, "qam": 1, "qpm": 1}
+_ALONE = {"weekly": 1 / 7, "monthly": 1 / 30}
+
+
+def _per_day(match: re.Match[str]) -> float:
+    if match["times"]:
+        word = match["times"].split()[0].rstrip("x")
+        times = _TIMES.get(word) or float(word.removesuffix("times"))
+        return times * _EVERY[match["per"].removesuffix("ly").replace("dai", "day")]
+    if match["unit"]:
+        return _EVERY[match["unit"]] / float(match["n"] or (2 if match["other"] else 1))
+    if match["hours"]:
+        return 24 / max(1.0, float(match["hours"]))
+    if match["latin"]:
+        return float(_LATIN[match["latin"].replace(".", "")])
+    return _ALONE.get(match["alone"], 1.0)
+
+
+# Claims.
+
+_FILE = Path(__file__).with_name("states.toml")
+STATES: dict[tuple[str, str], re.Pattern[str]] = {
+    (group, state): re.compile(rf"\b(?:{pattern})\b")
+    for group, states in read_toml(_FILE.read_bytes(), _FILE.name).items()
+    for state, pattern in states.items()
+}
+"""Group and state → the words that say so."""
+_RATIO = re.compile(r"(?<![\d/.-])(\d{2,3})\s?/\s?(\d{2,3})(?![\d/])")
+_COMPARED = re.compile(
+    r"(?:(?P<below><=?|≤|(?:less|fewer|lower|smaller) than|under|below|at most|up to)"
+    r"|>=?|≥|(?:more|greater|higher) than|over|above|at least)\s*\Z"
+)
+_ITEM = re.compile(r"[^\W\d_]{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One value that a text states.
+
+    ``kind`` is amount, ratio, frequency or state; ``value`` a number with its comparison, two
+    numbers, times a day, or group and state. ``item``: the words before an amount, since the one
+    before it.
+    """
+
+    kind: str
+    value: object
+    asserted: bool
+    before: bool
+    item: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """A quantity and what it is compared by: "=", "<" or ">"."""
+
+    quantity: Quantity
+    compared: str
+
+    def says(self, other: Amount, item: str = "") -> bool:
+        """Whether this is the same amount of ``item``, with the same comparison."""
+        return self.compared == other.compared and self.quantity.says(other.quantity, item)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A text with its claims, its dates, and its plain form without the dates."""
+
+    plain: str
+    dates: tuple[Day, ...]
+    claims: tuple[Claim, ...]
+
+    def values(self, kind: str, asserted: bool = True, before: bool | None = None) -> list[Claim]:
+        """The claims of a kind that are asserted or denied, of before, of now, or of both."""
+        return [
+            claim
+            for claim in self.claims
+            if claim.kind == kind and claim.asserted == asserted and before in (None, claim.before)
+        ]
+
+
+@lru_cache(maxsize=4096)
+def statement(text: str) -> Statement:
+    """A text with its claims."""
+    dates, rest = take_dates(_repaired(text))
+    lower = plain(rest)
+    return Statement(lower, tuple(dates), tuple(_claims(lower)))
+
+
+def _claims(text: str) -> Iterator[Claim]:
+    for clause in clauses(text):
+        rest = clause.text
+        started = _FROM_TO.search(rest)
+
+        def claim(
+            kind: str, value: object, start: int, item: tuple[str, ...] = (),
+            clause: Clause = clause, started: re.Match[str] | None = started,
+        ) -> Claim:  # fmt: skip
+            earlier = started and start >= started.start() and " to " in clause.text[start:]
+            before = clause.before or bool(earlier)
+            return Claim(kind, value, start < clause.denied_from, before, item)
+
+        for kind, pattern, read in (
+            ("frequency", _FREQUENCY, _per_day),
+            ("ratio", _RATIO, lambda match: (int(match[1]), int(match[2]))),
+        ):
+            for match in pattern.finditer(rest):
+                yield claim(kind, read(match), match.start())
+            rest = pattern.sub(lambda match: " " * len(match[0]), rest)
+        end = 0
+        for quantity, start, stop in quantity_places(rest):
+            compared = _COMPARED.search(rest[end:start])
+            sign = "=" if compared is None else "<" if compared["below"] else ">"
+            item = tuple(_ITEM.findall(_BEFORE.sub(" ", rest[end:start])))
+            yield claim("amount", Amount(quantity, sign), start, item)
+            end = stop
+        for state, pattern in STATES.items():
+            for match in pattern.finditer(rest):
+                yield claim("state", state, match.start())

@@ -1,0 +1,439 @@
+"""What an answer states of what a reference states, by kind of claim (docs/methods.md,
+"The judge").
+
+A comparison ends with a conflict (another amount, date, frequency, state), with agreement (all that
+is asked is a value, and the answer states it), or with neither; then words decide
+(:mod:`midchart.core.judges.statements`). What the question states is no part of what an answer must
+state, nor are additions of the reference: brackets, when and how something was measured.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+
+from midchart.core.judges.claims import STATES, Amount, Claim, Statement, clauses, plain, statement
+from midchart.core.judges.exact import answer_polarity, reference_polarity
+from midchart.core.judges.values import Day, quantity_places
+
+_FUNCTION_WORDS = (
+    "a an the of in on at to for by and or is was were are be been being it its this that these "
+    "those with from as his her their he she they him them i you your my our we patient s t has "
+    "have had do does did will would can could should may might which who whom what when where why "
+    "how there here about into than then so most recent latest last current currently"
+)
+_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+"""Words that state nothing of an answer."""
+_VALUE_WORDS = (
+    "value level dose dosage result count reading measurement mg day daily week weekly month once "
+    "twice time times per every pressure rate"
+)
+_VALUE_ASKED = re.compile(
+    r"\b(?:how (?:much|many|old|long|high|low|large|big|far|tall)|value|level|dose|dosage|strength"
+    r"|count|result|number|percent\w*|rate|size|weight|height|temperature|pressure|reading|score"
+    r"|age|amount|bmi|measure\w*)\b"
+)
+_WHEN = re.compile(
+    r"\b(?:when|what (?:date|day|year|month|time)|which (?:date|day|year|month)|since when)\b"
+)
+_HOW_OFTEN = re.compile(r"\bhow often|frequency|how many times\b")
+_PAST_ASKED = re.compile(
+    r"\b(?:previous|prior|before|former|initial|original|baseline|first|earlier|past|used to"
+    r"|was .* (?:on|in) \d{4})\b"
+)
+_ADDITION = re.compile(
+    r"\([^()]*\)|,?\s+(?:measured|obtained|recorded|documented|drawn|taken|dated|as of|noted"
+    r"|performed|collected|resulted)\b.*$|,?\s+on\s+\d{4}-\d\d-\d\d.*$"
+)
+_ITEMS = re.compile(r",|;|\band\b|\bund\b|\bet\b|\by\b")
+_LONGEST_ITEM = 3
+"""Words of an item of a list."""
+_INITIAL = re.compile(r"\b([a-z])\.\s*([a-z]{3,})")
+_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``verdict``: whether the answer states what the reference does, None where words decide;
+    ``reason``: the kind that decided, in words."""
+
+    verdict: bool | None
+    reason: str
+
+
+_UNDECIDED = Comparison(None, "")
+AGREES = "states the value"
+
+
+def _no(reason: str) -> Comparison:
+    return Comparison(False, reason)
+
+
+def folded(text: str) -> str:
+    """A plain text without accents."""
+    decomposed = unicodedata.normalize("NFKD", plain(text))
+    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))
+
+
+@cache
+def stem(word: str) -> str:
+    """A word without the commonest English endings, and without a doubled consonant there."""
+    for ending in ("ies", "ing", "ers", "er", "ed", "es", "s", "e"):
+        if len(word) > len(ending) + 3 and word.endswith(ending):
+            rest = word[: -len(ending)]
+            doubled = ending in ("ing", "ed") and rest[-1] == rest[-2] and rest[-1] not in "lsz"
+            return rest[:-1] if doubled else rest
+    return word
+
+
+_OF_VALUES = frozenset(map(stem, _VALUE_WORDS.split()))
+"""Words around a value that an answer of the value alone leaves out."""
+
+
+@lru_cache(maxsize=4096)
+def content(text: str) -> tuple[str, ...]:
+    """The words and numbers that state something, in order, stemmed."""
+    return tuple(stem(word) for word in _WORD.findall(folded(text)) if word not in _FUNCTION)
+
+
+def core(reference: str, question: str) -> str:
+    """A reference without its additions, where that leaves more than the question states.
+
+    Amounts are additions where the reference names something else and no value is asked for.
+    """
+    words = frozenset(content(question))
+    rest = _ADDITION.sub(" ", reference).strip(" ,;")
+    rest = rest if set(content(rest)) - words else reference
+    named = not _VALUE_ASKED.search(plain(question)) and _left(plain(rest), words)
+    return without_amounts(rest) if named else rest
+
+
+def without_amounts(text: str) -> str:
+    """A text without its numbers with units, and what they are compared by."""
+    for quantity, start, end in reversed(quantity_places(text)):
+        if quantity.unit:
+            text = f"{text[:start].rstrip(' <>=≤≥')} {text[end:]}"
+    return text.strip(" ,;:")
+
+
+def expanded(text: str, other: str) -> str:
+    """A text whose names with an initial are as in another: E. coli, Escherichia coli."""
+    names = folded(other)
+
+    def full(match: re.Match[str]) -> str:
+        name = re.search(rf"\b({match[1]}[a-z]{{2,}})\s+{match[2]}", names)
+        return f"{name[1]} {match[2]}" if name else match[0]
+
+    return _INITIAL.sub(full, folded(text)) if _INITIAL.search(folded(text)) else text
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """A question, its reference in full and without additions, and an answer."""
+
+    question: Statement
+    full: Statement
+    reference: Statement
+    answer: Statement
+    words: frozenset[str]
+    """Of the question."""
+    left: frozenset[str]
+    """Words of the reference besides its values and the question's words."""
+
+    @property
+    def asked(self) -> str:
+        return self.question.plain
+
+    @property
+    def item(self) -> str:
+        return f"{self.asked} {self.full.plain}"
+
+    @property
+    def past(self) -> bool:
+        """Whether the question is about what was before."""
+        return bool(_PAST_ASKED.search(self.asked))
+
+    def current(self, kind: str) -> list[Claim]:
+        """What the answer asserts, of now unless the question is about the past."""
+        return self.answer.values(kind, before=None if self.past else False)
+
+
+def compare(question: str, reference: str, answer: str) -> Comparison:
+    """What an answer states of the reference; neither of the two declines to answer."""
+    answer = expanded(answer, reference)
+    short = core(reference, question)
+    words = frozenset(content(question))
+    left = _left(statement(short).plain, words)
+    case = _Case(
+        statement(question), statement(reference), statement(short), statement(answer), words, left
+    )
+    checks = (
+        _polarity(case, reference, answer),
+        *(
+            check(case)
+            for check in (_amounts, _ratios, _frequencies, _dates, _states, _denials, _items)
+        ),
+    )
+    for verdict in (False, True):
+        for one in checks:
+            if one.verdict is verdict:
+                return one
+    return _UNDECIDED
+
+
+def _left(text: str, words: frozenset[str]) -> frozenset[str]:
+    """The words of a plain reference besides its quantities and ``words``."""
+    for _, start, end in reversed(quantity_places(text)):
+        text = f"{text[:start]} {text[end:]}"
+    return frozenset(w for w in content(text) if w not in words | _OF_VALUES and w[0].isalpha())
+
+
+def _amounts(case: _Case) -> Comparison:
+    """Numbers with units: held, missing, replaced by others, or held among a list of others."""
+    known = [claim.value for claim in case.question.values("amount")]
+
+    def new(statement: Statement) -> list[Amount]:
+        amounts: list[Amount] = [claim.value for claim in statement.values("amount")]  # type: ignore[misc]
+        return [one for one in amounts if not _among(one, known, case.item)]
+
+    expected = new(case.reference)
+    if not expected and not case.left and not case.reference.dates:
+        expected = new(case.full)
+    claims = _about(case, case.current("amount"))
+    stated = [claim.value for claim in claims]
+    if not expected:
+        added = [one for one in new(case.full) if one.quantity.unit]
+        contrary = [
+            one
+            for one in stated
+            if any(one.quantity.unit and one.quantity.comparable(a.quantity) for a in added)
+        ]
+        agrees = any(_among(one, contrary, case.item) for one in added)
+        return _no("another value") if contrary and not agrees else _UNDECIDED
+    years = {str(day.year) for day in case.answer.dates}
+    missing = [
+        one
+        for one in expected
+        if not _among(one, stated, case.item)
+        and not (not one.quantity.unit and str(one.quantity.bare) in years)
+    ]
+    required = bool(_VALUE_ASKED.search(case.asked)) or not case.left
+    others = [
+        one
+        for one in stated
+        if not _among(one, [claim.value for claim in case.full.values("amount")], case.item)
+        and not _among(one, known, case.item)
+    ]
+    if missing:
+        comparable = any(
+            other.quantity.comparable(one.quantity, case.item)
+            for other in others
+            for one in missing
+        )
+        denied = [claim.value for claim in case.answer.values("amount", asserted=False)]
+        earlier = [claim.value for claim in case.answer.values("amount", before=True)]
+        if (
+            required
+            or comparable
+            or any(_among(one, denied + earlier, case.item) for one in missing)
+        ):
+            return _no("another value" if others else "the value is missing")
+        return _UNDECIDED
+    units = {one.quantity.unit for one in expected} | {""}
+    rivals = [one for one in others if one.quantity.unit in units]
+    if len(rivals) >= max(2, 2 * len(expected)):
+        return _no("a list of values")
+    if rivals and re.search(r"\bor\b|\boder\b|\bou\b", case.answer.plain):
+        return _no("alternatives")
+    return Comparison(True, AGREES) if required else _UNDECIDED
+
+
+def _among(one: object, amounts: Iterable[object], item: str) -> bool:
+    return any(other.says(one, item) for other in amounts)  # type: ignore[attr-defined]
+
+
+def _about(case: _Case, claims: Sequence[Claim]) -> list[Claim]:
+    """The amounts of what the question asks about, where the answer names it: "sodium 140,
+    potassium 5.6" states one potassium."""
+
+    def words(claim: Claim) -> set[str]:
+        stems = {stem(word) for word in claim.item}
+        return stems - _FUNCTION - _OF_VALUES
+
+    about = [claim for claim in claims if words(claim) & case.words]
+    return [claim for claim in claims if claim in about or not words(claim)] if about else [*claims]
+
+
+def _ratios(case: _Case) -> Comparison:
+    stated = [claim.value for claim in case.question.values("ratio")]
+    expected = [c.value for c in case.reference.values("ratio") if c.value not in stated]
+    if not expected:
+        return _UNDECIDED
+    held = {claim.value for claim in case.current("ratio")}
+    return Comparison(True, AGREES) if set(expected) <= held else _no("another ratio")
+
+
+def _frequencies(case: _Case) -> Comparison:
+    expected, stated = (
+        {round(float(str(claim.value)), 3) for claim in claims}
+        for claims in (case.reference.values("frequency"), case.current("frequency"))
+    )
+    how_often = bool(_HOW_OFTEN.search(case.asked))
+    if not expected or (not stated and not how_often):
+        return _UNDECIDED
+    if not expected & stated:
+        return _no("another frequency")
+    alone = not case.reference.values("amount") and not case.left
+    return Comparison(True, AGREES) if how_often or alone else _UNDECIDED
+
+
+def _same_month(one: Day, other: Day) -> bool:
+    return (one.year, one.month) == (other.year, other.month)
+
+
+def _dates(case: _Case) -> Comparison:
+    """Dates: of the reference where they are asked for or all it states, else only conflicts."""
+    when = bool(_WHEN.search(case.asked))
+    expected = case.reference.dates or (case.full.dates if when else ())
+    expected = [day for day in expected if day not in case.question.dates]
+    stated = case.answer.dates
+    alone = not case.left and not case.reference.values("amount")
+    if not stated or not (expected or case.full.dates):
+        return _UNDECIDED
+    if expected and (when or alone):
+        held = [any(one.says(day) for one in stated) for day in expected]
+        if all(held) or (when and any(held)):
+            return Comparison(True, AGREES)
+        coarser = any(day.says(one) for one in stated for day in expected)
+        return _UNDECIDED if coarser else _no("another date")
+    known = [*case.full.dates, *case.question.dates]
+    same = any(_same_month(one, day) for one in stated for day in known)
+    return _UNDECIDED if same or case.past else _no("another date")
+
+
+def _states(case: _Case) -> Comparison:
+    """States of one group, of which the answer names another, or denies the reference's."""
+    expected, stated = _by_group(case, case.reference), _by_group(case, case.answer)
+    agrees = False
+    for group, states in expected.items():
+        answered = stated.get(group, set[str]())
+        if not answered:
+            continue
+        if states & answered:
+            agrees = True
+        elif not _opposite(group, states, answered):
+            return _no(f"another state ({group})")
+        else:
+            agrees = True
+    if _of_another_state(case):
+        return _no("stated of another")
+    rest = case.reference.plain
+    for pattern in STATES.values():
+        rest = pattern.sub(" ", rest)
+    complete = expected.keys() <= stated.keys() and not _left(rest, case.words)
+    return Comparison(True, "states the state") if agrees and complete else _UNDECIDED
+
+
+def _of_another_state(case: _Case) -> bool:
+    """Whether the answer names what the reference does only with another state than the asked one:
+    "lisinopril was continued and metformin stopped" for what was stopped."""
+    asked: dict[str, str] = dict(claim.value for claim in case.question.values("state"))  # type: ignore[misc]
+    item_asked = re.match(r"\W*(?:which|what|who|name|list)\b", case.asked)
+    if not (item_asked and asked and case.left):
+        return False
+    same = other = False
+    for part in re.split(r"[.;,]\s|\b(?:and|but|while)\b", case.answer.plain):
+        if case.left & set(content(part)):
+            states = dict(claim.value for claim in statement(part).values("state"))  # type: ignore[misc]
+            clashes = any(states.get(group, state) != state for group, state in asked.items())
+            same, other = same or not clashes, other or clashes
+    return other and not same
+
+
+def _by_group(case: _Case, text: Statement) -> dict[str, set[str]]:
+    """The states of a text by group, denied ones with "not "; of several, those of now."""
+    groups: dict[str, set[str]] = {}
+    claims = [*text.values("state"), *text.values("state", asserted=False)]
+    for claim in claims:
+        group, state = claim.value  # type: ignore[misc]
+        rivals = [other for other in claims if other.value[0] == group]  # type: ignore[index]
+        if claim.before and not case.past and any(not other.before for other in rivals):
+            continue
+        groups.setdefault(group, set()).add(state if claim.asserted else f"not {state}")
+    return groups
+
+
+def _opposite(group: str, states: set[str], answered: set[str]) -> bool:
+    """Whether, of two states, the denial of the other says the same."""
+    names = {state for kind, state in STATES if kind == group}
+    denied = {f"not {state}" for state in names - states}
+    return len(names) == 2 and bool(denied & answered) and not names & answered
+
+
+def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
+    """Yes and no, of both or of one of them against what the other asserts or denies."""
+    expected, answered = reference_polarity(reference), answer_polarity(answer)
+    asserted, denied = _poles(case.answer.plain)
+    if expected and answered:
+        return Comparison(expected == answered, f"{expected} expected, {answered} said")
+    if expected and set(content(reference)) - case.words - {expected}:
+        return _UNDECIDED
+    topic = case.words
+    if expected == "yes" and (denied | asserted) & topic:
+        return Comparison(not denied & topic, "yes expected")
+    if expected == "no" and (denied | asserted) & topic:
+        return Comparison(bool(denied & topic), "no expected")
+    if answered and not expected:
+        held, ruled_out = _poles(case.reference.plain)
+        if ruled_out and not held - topic:
+            return Comparison(answered == "no", f"{answered} said of a denial")
+        if answered == "no" and not ruled_out and topic & held:
+            return _no("no said of an assertion")
+    return _UNDECIDED
+
+
+def _poles(text: str) -> tuple[set[str], set[str]]:
+    """The words of a plain text that are asserted, and those that are denied."""
+    asserted, denied = set[str](), set[str]()
+    for clause in clauses(text):
+        asserted |= set(content(clause.text[: clause.denied_from]))
+        denied |= set(content(clause.text[clause.denied_from :]))
+    return asserted, denied - {"not", "no", "never", "without", "denies", "deni"}
+
+
+def _denials(case: _Case) -> Comparison:
+    """Words that one of both denies and the other asserts."""
+    held, ruled_out = _poles(case.reference.plain)
+    asserted, denied = _poles(case.answer.plain)
+    if ruled_out & asserted and not ruled_out & denied:
+        return _no("asserts what the reference denies")
+    new = held - case.words
+    if new & denied and not new & asserted:
+        return _no("denies what the reference asserts")
+    return _UNDECIDED
+
+
+def _items(case: _Case) -> Comparison:
+    """Items of a list, of which the answer has some and lacks others."""
+    stated = case.words | {"yes", "no"}
+    parts = [frozenset(content(part)) - stated for part in _ITEMS.split(case.reference.plain)]
+    items = [part for part in parts if part]
+    held = frozenset(content(case.answer.plain))
+    missing = [item for item in items if not item & held]
+    listed = len(items) > 1 and all(len(item) <= _LONGEST_ITEM for item in items)
+    return _no("an item is missing") if listed and 0 < len(missing) < len(items) else _UNDECIDED
+
+
+def current_words(question: str, answer: str) -> str:
+    """The plain clauses of an answer that assert something of now, all where none does."""
+    text = plain(answer)
+    past = bool(_PAST_ASKED.search(plain(question)))
+    parts = [*clauses(text)]
+    asserted = [part for part in parts if part.text[: part.denied_from].strip(" .,")]
+    now = [part for part in asserted if past or not part.before]
+    if not now or not any(part.denied_from < len(part.text) or part.before for part in parts):
+        return text
+    return " ".join(part.text[: part.denied_from] for part in now)

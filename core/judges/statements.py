@@ -1,0 +1,259 @@
+"""Statements: whether an answer states what the reference states; the default primary judge.
+
+Its claims are compared by kind first (:mod:`midchart.core.judges.comparison`): an amount, date,
+frequency, state, yes or no that the reference asks for decides. Elsewhere a logistic regression of
+shared words, numbers and MiniLM cosines does, trained on people's verdicts;
+``shipped/statements.json`` has its coefficients and its card. A question with options is judged by
+:mod:`midchart.core.judges.choice`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from math import exp, log1p
+from typing import Annotated, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from midchart.core.judges import JUDGES
+from midchart.core.judges.agreement import card
+from midchart.core.judges.choice import ChoiceJudge
+from midchart.core.judges.comparison import (
+    compare,
+    content,
+    core,
+    current_words,
+    expanded,
+    folded,
+    without_amounts,
+)
+from midchart.core.judges.exact import reference_polarity
+from midchart.core.judges.rules import texts_of
+from midchart.core.judges.values import quantities
+from midchart.core.options import Configurable, Options
+from midchart.core.protocol import Protocol
+from midchart.core.text.refusals import is_refusal
+from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
+from midchart.core.weights import MINILM, locate
+
+FEATURES = (
+    "recall", "soft_recall", "precision", "contains", "inside", "all_words", "last_word",
+    "numbers", "other_numbers", "other_years", "items", "cosine", "cosine_asked", "cosine_gain",
+    "length",
+)  # fmt: skip
+"""Of an answer, in the order of the coefficients; :func:`features` says what they are."""
+ALTERNATIVES = re.compile(r"\s+\|\s+")
+"""Between references of which one is enough."""
+_YEAR = re.compile(r"1\d{3}|20\d\d")
+_ITEMS = re.compile(r",|;|\band\b|\bor\b|/")
+_SIMILAR = 0.75
+"""Ratio of two words' equal characters from which on one counts for the other, in part."""
+
+
+def features(
+    question: str, reference: str, answer: str, vectors: NDArray[np.float32]
+) -> list[float]:
+    """The features of an answer, as :data:`FEATURES` has them; words are stemmed; function
+    words and the question's words are left out.
+
+    Shares of the reference's words that the answer has (also by similar spelling), and of the
+    answer's that the reference has; whether one text holds the other, all words, the last word;
+    the share of the reference's numbers, whether the answer has other numbers or years; the share
+    of the reference's items of which a word is there; the cosines of answer and reference alone
+    and after the question, and how far the latter exceeds that of question and reference; the
+    logarithm of the answer's words. ``vectors``: of :func:`texts`, float32 [5, dim].
+    """
+    asked, expected = frozenset(content(question)), content(reference)
+    answered = content(answer)
+    new = frozenset(expected) - asked or frozenset(expected)
+    held = frozenset(answered)
+    foreign = held - asked
+    numbers, others = _numbers(new), _numbers(foreign)
+    years, other_years = (frozenset(filter(_YEAR.fullmatch, words)) for words in (numbers, others))
+    parts = [frozenset(content(part)) - asked for part in _ITEMS.split(folded(reference))]
+    items = [part for part in parts if part]
+    ref_line, line = " ".join(expected), " ".join(answered)
+    alone, after = float(vectors[0] @ vectors[1]), float(vectors[2] @ vectors[3])
+    recall = len(new & held) / max(1, len(new))
+    return [
+        recall,
+        sum(_similarity(word, held) for word in new) / max(1, len(new)),
+        len(foreign & frozenset(expected)) / max(1, len(foreign)),
+        float(ref_line in line),
+        float(bool(line) and line in ref_line),
+        float(recall == 1),
+        float(bool(expected) and expected[-1] in held),
+        len(numbers & others) / max(1, len(numbers)),
+        float(bool(numbers and others) and not numbers & others),
+        float(bool(years and other_years) and not years & other_years),
+        sum(bool(item & held) for item in items) / max(1, len(items)),
+        alone,
+        after,
+        after - float(vectors[3] @ vectors[4]),
+        log1p(len(answered)),
+    ]  # fmt: skip
+
+
+def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
+    """The texts whose vectors :func:`features` takes."""
+    asked = question.strip()
+    return answer, reference, f"{asked} {answer}", f"{asked} {reference}", asked
+
+
+def _numbers(words: frozenset[str]) -> frozenset[str]:
+    return frozenset(word for word in words if word[0].isdigit())
+
+
+def _similarity(word: str, words: frozenset[str]) -> float:
+    """1 for a word that is among ``words``, else that of the most similar spelling, or 0."""
+    if word in words:
+        return 1.0
+    if len(word) <= 3 or word[0].isdigit():
+        return 0.0
+    ratios = [
+        SequenceMatcher(None, word, other, autojunk=False).ratio()
+        for other in words
+        if other[0] == word[0]
+    ]
+    best = max(ratios, default=0.0)
+    return best if best >= _SIMILAR else 0.0
+
+
+def probability(values: Sequence[float]) -> float:
+    """The model's probability that people find an answer with these features correct."""
+    model = card()["model"]
+    scaled = (np.asarray(values) - model["mean"]) / model["scale"]
+    return 1 / (1 + exp(-float(scaled @ np.asarray(model["coefficients"])) - model["intercept"]))
+
+
+class StatementOptions(Options):
+    """Options of the judge ``statements``."""
+
+    margin: Annotated[float, Field(ge=0, lt=0.5)] = 0.0
+    """Distance from a probability of one half within which the judge cannot say: such answers are
+    unparsed."""
+
+
+@JUDGES.register("statements")
+class Statements(Configurable):
+    """Correct where the answer states what the reference states.
+
+    Raises SpecError for an invalid margin, MissingModel where MiniLM is not installed.
+    """
+
+    name, title, family = "statements", "Statements (offline)", "judge"
+    needs, group = MINILM, 64
+    options_model = StatementOptions
+
+    def __init__(self, protocol: Protocol, **options: Any) -> None:
+        self.protocol, self.margin = protocol, self.read_options(options).margin
+        self.choice = ChoiceJudge(protocol)
+
+    @classmethod
+    def check(cls, protocol: Protocol, **options: Any) -> None:
+        """Refuse invalid options and missing weights, without loading them."""
+        cls.read_options(options)
+        locate(MINILM)
+
+    def judge(self, instruction: Instruction, gold: Gold, answer: Answer) -> Verdict:
+        """Judge ``answer`` by ``gold``."""
+        ((_, verdict),) = self.judge_many([(instruction, gold, answer)])
+        return verdict
+
+    def judge_many(
+        self, items: Sequence[tuple[Instruction, Gold, Answer]]
+    ) -> Iterator[tuple[int, Verdict]]:
+        """Each item's index and verdict; the texts of all items are embedded together."""
+        open_items: list[tuple[int, str, list[Case]]] = []
+        for index, (instruction, gold, answer) in enumerate(items):
+            if instruction.options:
+                yield index, self.choice.judge(instruction, gold, answer)
+                continue
+            pair = texts_of(gold, answer, self.protocol)
+            if isinstance(pair, Verdict):
+                yield index, pair
+                continue
+            reference, text = pair
+            verdict, undecided = by_claims(instruction.question, reference, text)
+            if verdict is None:
+                open_items.append((index, text, undecided))
+            else:
+                yield index, verdict
+        cases = [case for _, _, undecided in open_items for case in undecided]
+        scores = iter([probability(row) for row in feature_rows(cases)])
+        for index, text, undecided in open_items:
+            best = max(next(scores) for _ in undecided)
+            outcome: Outcome = "correct" if best >= 0.5 else "incorrect"
+            if abs(best - 0.5) < self.margin:
+                outcome = "unparsed"
+            yield index, Verdict(outcome, is_refusal(text), f"people would agree: {best:.2f}")
+
+
+Case = tuple[str, str, str]
+"""A question, a reference and an answer."""
+
+
+def feature_rows(cases: Sequence[Case]) -> list[list[float]]:
+    """The features of each case; raises MissingModel where MiniLM is not installed."""
+    from midchart.core.embedding.embedder import shared
+
+    if not cases:
+        return []
+    stated = [_stated(*case) for case in cases]
+    lines = [line for case in stated for line in texts(*case)]
+    vectors = shared().embed(lines).reshape(len(cases), 5, -1)
+    return [features(*case, rows) for case, rows in zip(stated, vectors, strict=True)]
+
+
+def _stated(question: str, reference: str, answer: str) -> Case:
+    """A case with what the reference and the answer state of now, without additions."""
+    short = core(reference, question)
+    text = current_words(question, expanded(answer, reference))
+    return question, short, text if short == reference else without_amounts(text) or text
+
+
+def same_statement(question: str, first: str, second: str) -> bool:
+    """Whether two answers state the same: each of them is correct by the other, and both or
+    neither state a number. Raises MissingModel where MiniLM is not installed."""
+    if bool(quantities(first)) != bool(quantities(second)):
+        return False
+    for reference, answer in ((first, second), (second, first)):
+        verdict, undecided = by_claims(question, reference, answer)
+        if verdict is None:
+            correct = any(probability(row) >= 0.5 for row in feature_rows(undecided))
+        else:
+            correct = verdict.outcome == "correct"
+        if not correct:
+            return False
+    return True
+
+
+def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | None, list[Case]]:
+    """The verdict that claims alone give, else the cases that are for the model: of alternative
+    references, those that no claim conflicts with."""
+    declines = is_refusal(answer)
+    if is_refusal(reference) or declines:
+        correct = declines and is_refusal(reference)
+        reason = "the answer declines" if declines else "the reference is a refusal"
+        return Verdict("correct" if correct else "incorrect", declines, reason), []
+    undecided: list[Case] = []
+    reason = ""
+    for one in ALTERNATIVES.split(reference):
+        comparison = compare(question, one, answer)
+        if comparison.verdict:
+            return Verdict("correct", False, comparison.reason), []
+        reason = reason or comparison.reason
+        if comparison.verdict is None and content(one) and content(one) == content(answer):
+            return Verdict("correct", False, "the same words"), []
+        if comparison.verdict is None:
+            undecided.append((question, one, answer))
+    if not undecided:
+        return Verdict("incorrect", False, reason), []
+    polarity = reference_polarity(reference)
+    if polarity and not set(content(reference)) - {polarity}:
+        return Verdict("unparsed", False, f"{polarity} expected, neither yes nor no said"), []
+    return None, undecided

@@ -1,0 +1,275 @@
+"""``midchart agreement``: how far offline judges agree with people on a file of verdicts, and the
+model of the judge ``statements``.
+
+The file is tab-separated with columns ``question``, ``references`` (joined by " | ": one is
+enough), ``answer`` and ``people`` ("correct" or "incorrect"), and optionally ``id``, which answers
+to one question share. ``--train`` fits the logistic regression; its own agreement is that of
+ten-fold cross-validation by question, the mean of five divisions.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from argparse import Namespace
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from midchart.core.access import LocalPath, needs
+from midchart.core.cli import arg, command, facts
+from midchart.core.errors import InputError, reason_of
+from midchart.core.judges import JUDGES
+from midchart.core.judges.agreement import ALL, KINDS, kind_of
+from midchart.core.judges.statements import (
+    ALTERNATIVES,
+    FEATURES,
+    Case,
+    by_claims,
+    feature_rows,
+)
+from midchart.core.protocol import Protocol
+from midchart.core.stats.agreement import kappa_of, raw_of
+from midchart.core.storage.outputs import output_file
+from midchart.core.types import Answer, Gold, Instruction
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+JUDGES_MEASURED = ("exact", "token_overlap", "exact_else_overlap", "statements")
+_MEASURES = ("agreement", "kappa")
+FOLDS, DIVISIONS, STRENGTH = 10, 5, 0.3
+"""Cross-validation, and the inverse of the ridge penalty, on scaled features."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """An answer of a system with people's verdict."""
+
+    group: str
+    question: str
+    references: tuple[str, ...]
+    answer: str
+    correct: bool
+
+    @property
+    def kind(self) -> str:
+        """The kind of the first reference."""
+        return kind_of(self.references[0])
+
+
+def read_verdicts(path: Path) -> list[Judged]:
+    """The rows of a file; raises InputError for one that is none, with its line."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = [*csv.DictReader(file, delimiter="\t")]
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path.name} cannot be read: {reason_of(error)}") from error
+    judged: list[Judged] = []
+    for line, row in enumerate(rows, start=2):
+        texts = [row.get(name) or "" for name in ("question", "references", "answer", "people")]
+        references = tuple(filter(None, map(str.strip, ALTERNATIVES.split(texts[1]))))
+        if not references or texts[3] not in ("correct", "incorrect"):
+            raise InputError(
+                f"{path.name}, line {line}: needs question, references, answer and people (correct "
+                "or incorrect), separated by tabs"
+            )
+        group = row.get("id") or texts[0]
+        judged.append(Judged(group, texts[0], references, texts[2], texts[3] == "correct"))
+    if not judged:
+        raise InputError(f"{path.name} holds no verdicts")
+    return judged
+
+
+def verdicts(judge: str, items: Sequence[Judged]) -> Bools:
+    """Whether a judge finds each answer correct by one of its references, bool [n]."""
+    built = JUDGES.build(judge, Protocol())
+    correct = [
+        any(
+            built.judge(
+                Instruction("q", "r", item.question), Gold("q", reference), Answer(item.answer)
+            ).outcome
+            == "correct"
+            for reference in item.references
+        )
+        for item in items
+    ]
+    return np.array(correct, dtype=np.bool_)
+
+
+def agreement_rows(judge: str, outcomes: Bools, items: Sequence[Judged]) -> list[dict[str, Any]]:
+    """A row a kind of reference with answers: judge, kind, n, agreement, kappa."""
+    people = np.array([item.correct for item in items])
+    rows: list[dict[str, Any]] = []
+    for kind in KINDS:
+        chosen = np.array([kind in (ALL, item.kind) for item in items])
+        if not chosen.any():
+            continue
+        tables = _table(outcomes[chosen], people[chosen])
+        rows.append(
+            {
+                "judge": judge,
+                "kind": kind,
+                "n": int(chosen.sum()),
+                "questions": len({i.group for i, c in zip(items, chosen, strict=True) if c}),
+                "agreement": round(float(raw_of(tables)), 4),
+                "kappa": round(float(kappa_of(tables)), 4),
+            }
+        )
+    return rows
+
+
+def _table(one: Bools, other: Bools) -> NDArray[np.int64]:
+    return np.array(
+        [[np.sum((one == a) & (other == b)) for b in (True, False)] for a in (True, False)]
+    )
+
+
+# The model of the judge ``statements``.
+
+
+@dataclass(frozen=True, slots=True)
+class Examples:
+    """Features of every answer by each of its references [rows, features], the answer of a row,
+    whether claims leave it open, what claims alone say of each answer (1, 0, nan: nothing), the
+    verdict of people, and the question's id."""
+
+    rows: Floats
+    answer: NDArray[np.int64]
+    is_open: Bools
+    by_claims: Floats
+    correct: Bools
+    group: NDArray[np.str_]
+
+
+def examples(items: Sequence[Judged]) -> Examples:
+    """The training examples of a file's rows."""
+    claims = np.full(len(items), np.nan)
+    cases: list[Case] = []
+    owner: list[int] = []
+    is_open: list[bool] = []
+    for number, item in enumerate(items):
+        verdict, undecided = by_claims(item.question, " | ".join(item.references), item.answer)
+        if verdict is not None:
+            claims[number] = verdict.outcome == "correct"
+        for reference in item.references:
+            cases.append((item.question, reference, item.answer))
+            owner.append(number)
+            is_open.append(cases[-1] in undecided)
+    return Examples(
+        np.array(feature_rows(cases)),
+        np.array(owner),
+        np.array(is_open),
+        claims,
+        np.array([item.correct for item in items]),
+        np.array([item.group for item in items]),
+    )
+
+
+def fit(known: Examples, chosen: Bools) -> Any:
+    """A logistic regression on scaled features of the answers ``chosen`` [answers], each by its
+    reference with the highest probability; the first fit takes the one with the most words."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    score = known.rows[:, :2].sum(axis=1)
+    model: Any = None
+    for _ in range(2):
+        best = _best(known, score)[chosen]
+        model = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=3000))
+        model.fit(known.rows[best], known.correct[chosen])
+        score = model.predict_proba(known.rows)[:, 1]
+    return model
+
+
+def _best(known: Examples, score: Floats) -> NDArray[np.intp]:
+    """The row of each answer with the highest score [answers]."""
+    order = np.lexsort((score, known.answer))
+    last = np.append(np.diff(known.answer[order]) > 0, True)
+    return order[last]
+
+
+def cross_validated(known: Examples, seed: int) -> Bools:
+    """The judge's outcome on each answer, from a model that saw no answer to its question [n]."""
+    names = np.unique(known.group)
+    fold_of = dict(
+        zip(np.random.default_rng(seed).permutation(names), range(len(names)), strict=True)
+    )
+    fold = np.array([fold_of[name] % FOLDS for name in known.group])
+    outcomes = np.zeros(len(fold), dtype=np.bool_)
+    for number in range(FOLDS):
+        score = fit(known, fold != number).predict_proba(known.rows)[:, 1]
+        tested = fold == number
+        score = np.where(known.is_open, score, 0.0)
+        outcomes[tested] = score[_best(known, score)][tested] >= 0.5
+    return np.where(np.isnan(known.by_claims), outcomes, known.by_claims == 1)
+
+
+def trained(items: Sequence[Judged], known: Examples) -> dict[str, Any]:
+    """The coefficients on all answers."""
+    scaler, regression = (part for _, part in fit(known, np.ones(len(items), np.bool_)).steps)
+    return {
+        "features": list(FEATURES),
+        "mean": [round(float(v), 6) for v in scaler.mean_],
+        "scale": [round(float(v), 6) for v in scaler.scale_],
+        "coefficients": [round(float(v), 6) for v in regression.coef_[0]],
+        "intercept": round(float(regression.intercept_[0]), 6),
+    }
+
+
+@needs("researcher")
+def judge_agreement(
+    data: LocalPath, judges: Sequence[str] = JUDGES_MEASURED, train: LocalPath = ""
+) -> dict[str, Any]:
+    """Agreement of judges with people by kind of reference; with ``train``, the file to write, the
+    model of ``statements`` and its card. Raises InputError, UnknownName for a judge."""
+    path = Path(data)
+    items = read_verdicts(path)
+    rows: list[dict[str, Any]] = []
+    model: dict[str, Any] = {}
+    for judge in judges:
+        if judge == "statements" and train:
+            known = examples(items)
+            model = trained(items, known)
+            divisions = [
+                agreement_rows(judge, cross_validated(known, seed), items)
+                for seed in range(DIVISIONS)
+            ]
+            for same in zip(*divisions, strict=True):
+                mean = {name: np.mean([row[name] for row in same]) for name in _MEASURES}
+                rows.append(same[0] | {name: round(float(v), 4) for name, v in mean.items()})
+        else:
+            rows += agreement_rows(judge, verdicts(judge, items), items)
+    document = {
+        "data": path.name,
+        "sha256": sha256(path.read_bytes()).hexdigest(),
+        "answers": len(items),
+        "questions": len({item.group for item in items}),
+        "agreement": rows,
+    }
+    if train:
+        how = f"{FOLDS}-fold cross-validation by question, mean of {DIVISIONS} divisions"
+        card = {"model": model, **document, "statements": how}
+        with output_file(Path(train)) as fresh:
+            fresh.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    return document
+
+
+@command(
+    "agreement",
+    "how far offline judges agree with people on a file of verdicts",
+    arg("data", metavar="FILE", help="tab-separated: question, references, answer, people"),
+    arg("--judge", action="append", metavar="NAME", help="a judge; may be given again"),
+    arg("--train", default="", metavar="FILE", help="fit the model of 'statements'; its new card"),
+    group="Models",
+    examples=("midchart agreement verdicts.tsv --judge statements --judge token_overlap",),
+)
+def agreement(call: Namespace) -> None:
+    """``midchart agreement``."""
+    document = judge_agreement(call.data, call.judge or JUDGES_MEASURED, call.train)
+    facts(call, document)
