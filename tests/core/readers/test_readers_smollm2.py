@@ -52,20 +52,20 @@ def test_the_prepared_weights_are_those_of_the_packaged_file(reader):
         "blk.29.attn_v.weight": "model.layers.29.self_attn.v_proj.weight",
     }
     with safetensors.safe_open(reader.folder / "model.safetensors", "np") as prepared:
-        for theirs, ours in names.items():
-            tensor = packed[theirs]
+        for packed_name, name in names.items():
+            tensor = packed[packed_name]
             expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            np.testing.assert_allclose(prepared.get_tensor(ours), expected, atol=1e-3)
+            np.testing.assert_allclose(prepared.get_tensor(name), expected, atol=1e-3)
 
 
 @pytest.mark.slow
 def test_its_answer_by_its_own_template_is_that_of_transformers(reader):
     lines = ["Creatinine 1.8 mg/dL", "The patient denies chest pain.", "HbA1c 7.2 %"]
-    kept = [
+    entries = [
         Kept(Sentence(f"e{at}", Span(at, 0, len(line)), None, "note", line, 9), 1.0, "arm")
         for at, line in enumerate(lines)
     ]
-    selection = Selection("p", "i", "bm25", tuple(kept), 27)
+    selection = Selection("p", "i", "bm25", tuple(entries), 27)
     frame = frame_of(reader)
     prompt = build_prompt(
         "What was the HbA1c?", selection, PROTOCOL, reader.window, reader.count_tokens, frame
