@@ -23,7 +23,10 @@ Values = Mapping[str, tuple[int, int]]
 """Each distinct value of a column → number of rows that have it, and the first of them from 1."""
 DAY_FIRST, MONTH_FIRST = "day first", "month first"
 DECIMAL_COMMA, DECIMAL_POINT = "decimal comma", "decimal point"
-SETTINGS = (DAY_FIRST, MONTH_FIRST, DECIMAL_COMMA, DECIMAL_POINT)
+BY_FILE, BY_NUMBER = "by file", "by number"
+PATIENTS = "records.patient"
+"""Key of the setting by which files with several people under one number make records."""
+SETTINGS = (DAY_FIRST, MONTH_FIRST, DECIMAL_COMMA, DECIMAL_POINT, BY_FILE, BY_NUMBER)
 """Values of the table ``[columns]`` of ``midchart.toml``, as ``"notes.time" = "day first"``."""
 
 

@@ -8,13 +8,15 @@ that another one replaces is left out. A body that is no text leaves a dated not
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
 from midchart.core.cohorts.files import LoadLog, entries_of, read_xml, shown, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
+from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
     Entry,
     PatientEntries,
@@ -206,8 +208,20 @@ class Ccda(RecordLoader):
             log.opened.add(file)
             with log.skipping(shown(file, root)):
                 documents += _read_documents(file, shown(file, root))
+        setting = column_settings(root, log).get(PATIENTS)
+        if setting == BY_FILE:
+            documents = [
+                replace(one, key=(PurePosixPath(one.name).stem, one.key[1])) for one in documents
+            ]
         people = People(log)
         same = [one for one in documents if people.same(one.key, one.person, one.name)]
+        if (others := len(documents) - len(same)) and setting != BY_NUMBER:
+            log.unsettle(
+                PATIENTS,
+                (BY_FILE, BY_NUMBER),
+                f"{others:,} documents are about another person than the first one of their "
+                "number — they are left out, unless each file is a record of its own",
+            )
         out_of_date, of_the_patient = _replaced(same), {one.name for one in same}
         names = record_names(one.key for one in documents)
         patients = PatientEntries(log)

@@ -272,9 +272,9 @@ def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
     if not unsettled:
         return
     several = len(unsettled) > 1
-    title = f"{len(unsettled)} columns need" if several else "One column needs"
+    title = f"{len(unsettled)} questions need" if several else "One question needs"
     with st.container(border=True):
-        st.write(f"**{title} your answer:** what the values mean cannot be decided from them.")
+        st.write(f"**{title} your answer:** the files alone do not decide it.")
         problem = sign_in.lacking(api.settle_columns)
         answers = {
             one["column"]: st.radio(
