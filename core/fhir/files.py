@@ -1,4 +1,4 @@
-"""Files of FHIR resources: JSON and NDJSON, plain or compressed, of resources and of bundles."""
+"""Files of FHIR resources and bundles: JSON, NDJSON and XML, plain or compressed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from midchart.core.cohorts.files import LARGEST_TABLE, data_error, open_file
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_document
 from midchart.core.fhir.values import clean
+from midchart.core.fhir.xml import read_xml_document
 from midchart.core.parsing import LONGEST_LINE
 from midchart.core.storage.archives import largest_document, untrusted_gzip
 from midchart.core.types import Skip
@@ -29,6 +30,7 @@ _BY_LINE = (".ndjson", ".jsonl")
 _SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
 SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
+XML = ".xml"
 _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
 _DAMAGED = (EOFError, zlib.error)
@@ -173,6 +175,8 @@ class ResourceFile:
         if len(data) > largest:
             reason = f"is a JSON file of more than {largest >> 20:,} MB"
             raise DataError(self.name, None, reason, "export it as NDJSON")
+        if ending(self.path) == XML:
+            return members(read_xml_document(data, self.name)), _MODIFIER in data
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
         with _errors(self.name):
             text = data.decode(encoding) if (encoding := _utf_16(data)) else data

@@ -1,4 +1,4 @@
-"""FHIR R4 and R4B: bundles, single resources and the NDJSON of a bulk export.
+"""FHIR R4 and R4B in JSON or XML: bundles, single resources and the NDJSON of a bulk export.
 
 Every resource is parsed once, to find its patient; then a patient's record is built from its
 resources. Every resource is read, or counted and named with the reason why it is
@@ -170,17 +170,21 @@ class Fhir(RecordLoader):
     """A FHIR bundle, a resource, an NDJSON file, or a folder of them."""
 
     name = "fhir"
-    title = "FHIR R4 (bundles, resources, NDJSON of a bulk export)"
+    title = "FHIR R4 (bundles and resources in JSON or XML, NDJSON of a bulk export)"
     source = "FHIR R4"
 
     def accepts(self, path: str) -> bool:
-        """Whether a file names a resourceType, or is FHIR in XML, which is then named."""
+        """Whether a file names a resourceType, or is FHIR in XML."""
         inside = _files(Path(path))
         return any(_may_be_fhir(file) for file in inside) or any(map(_is_xml, inside))
 
     def files(self, place: Path) -> list[Path]:
-        """The files that name a resourceType, also those in sub-folders."""
-        return [path for path in _files(place) if ending(path) in SUFFIXES and names_type(path)]
+        """The files that name a resourceType or are FHIR in XML, also those in sub-folders."""
+        return [
+            path
+            for path in _files(place)
+            if (ending(path) in SUFFIXES and names_type(path)) or _is_xml(path)
+        ]
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
@@ -193,10 +197,6 @@ class Fhir(RecordLoader):
             if ending(path) in SUFFIXES:
                 log.opened.add(path)
                 log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
-            elif _is_xml(path):
-                log.opened.add(path)
-                reason = "is FHIR in XML, which is not read — export it as JSON"
-                log.skip(shown(path, root), None, reason)
         named = [(shown(path, root), path) for path in resources]
         patients = _indexed(index, named, place)
         if not patients:

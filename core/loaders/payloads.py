@@ -1,7 +1,7 @@
 """Text of a payload inside of another source: an attachment, a cell of a table, a document's body.
 
-One dispatch by what the content is, whatever its stated type: C-CDA, FHIR JSON, RTF, HTML, PDF with
-a text layer, plain text; in base64 or not.
+One dispatch by what the content is, whatever its stated type: C-CDA, FHIR in JSON or XML, RTF,
+HTML, PDF with a text layer, plain text; in base64 or not.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import members
 from midchart.core.fhir.json_objects import read_document
 from midchart.core.fhir.values import clean, medicine
+from midchart.core.fhir.xml import NAMESPACE, read_xml_document
 from midchart.core.loaders.ccda_sections import documents_in, text_of_document
 from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
@@ -126,7 +127,7 @@ def _text_of(text: str, kind: str, depth: int) -> tuple[str, str]:
         return _rtf_text(text)
     if head.startswith("<") and _CLINICAL_DOCUMENT.search(head):
         return _document_text(text.lstrip("\ufeff \t\r\n"), depth)
-    if _FHIR.match(head):
+    if _FHIR.match(head) or (head.startswith("<") and f'"{NAMESPACE}"' in head):
         return _resources_text(text, depth)
     if kind in ("text/html", "application/xhtml+xml") or _HTML.search(head):
         return html_text(re.sub(r"\A\s*<\?xml[^>]*\?>", "", text)), ""
@@ -162,9 +163,10 @@ def _document_text(text: str, depth: int) -> tuple[str, str]:
 
 def _resources_text(text: str, depth: int) -> tuple[str, str]:
     try:
-        document = read_document(text, "it")
+        is_xml = text.lstrip("\ufeff \t\r\n").startswith("<")
+        document = (read_xml_document if is_xml else read_document)(text, "it")
     except DataError as error:
-        return "", f"is JSON that {error.reason}"
+        return "", f"names FHIR and {error.reason}"
     lines: list[str] = []
     inside = [one.resource for one in members(document)]
     named = {
