@@ -106,6 +106,10 @@ class People:
         self._people[key] = merged, first
         return True
 
+    def of(self, key: Key) -> Demographics:
+        """The demographics of a key that was entered."""
+        return self._people[key][0]
+
     def name_shared(self, names: Mapping[Key, str]) -> None:
         """Warn of records whose demographics are equal and complete: they may be one person.
 

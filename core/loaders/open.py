@@ -53,6 +53,7 @@ from midchart.core.egress import audit
 from midchart.core.errors import DataError, DataUseError, InputError, UnknownName
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
+from midchart.core.loaders.unknown import nearest, seen
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
 from midchart.core.storage.files import writing
@@ -93,7 +94,11 @@ def _why_not(path: Path) -> tuple[str, str]:
     if path.is_dir() and (path / "metadata" / "codes.parquet").exists():
         return "holds the metadata of MEDS and no events", "add data/*.parquet"
     known = "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
-    return "is in no format that is known here", f"known: {known}"
+    near = nearest(path)
+    return (
+        f"is in no format that is known here: {seen(path)}",
+        f"{near}; known: {known}" if near else f"known: {known}",
+    )
 
 
 @dataclasses.dataclass(slots=True)

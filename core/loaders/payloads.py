@@ -14,6 +14,7 @@ import re
 from collections.abc import Iterator
 
 from midchart.core.cohorts.files import parse_xml, xml_text
+from midchart.core.cohorts.records import Entry
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import members
@@ -30,6 +31,7 @@ _LARGEST_PDF, _MOST_PAGES = 64 << 20, 2_000
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
 _BASE64 = re.compile(r"(?:data:([\w/.+-]*)[^,]{0,80};base64,)?([A-Za-z0-9+/\s]{40,}={0,2})\s*\Z")
 _CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
+_MESSAGE = re.compile(r"MSH\|[^|]{4,5}\|")
 _FHIR = re.compile(r'\s*[\[{].*"resourceType"', re.DOTALL)
 _HTML = re.compile(
     r"\s*<(?:!doctype\s+html|html|head|body|div|p|table|span|h[1-6]|b|ul|ol|pre|font|center)\b[^<>]*>"
@@ -82,7 +84,12 @@ def cell_text(text: str) -> tuple[str, str]:
             return text, ""
         return payload_text(raw, encoded[1] or "application/octet-stream")
     head = text[:200].lstrip("\ufeff \t\r\n")
-    if head[:1] not in ("{", "<", "[") and "</" not in text and "<br" not in text.lower():
+    if (
+        head[:1] not in ("{", "<", "[")
+        and not _MESSAGE.match(head)
+        and "</" not in text
+        and "<br" not in text.lower()
+    ):
         return text, ""
     return payload_text(text)
 
@@ -125,6 +132,8 @@ def _text_of(text: str, kind: str, depth: int) -> tuple[str, str]:
         return "", "holds documents inside of each other at more levels than are read"
     if head.startswith("{\\rtf") or kind.endswith("rtf"):
         return _rtf_text(text)
+    if _MESSAGE.match(head):
+        return _messages_text(text)
     if head.startswith("<") and _CLINICAL_DOCUMENT.search(head):
         return _document_text(text.lstrip("\ufeff \t\r\n"), depth)
     if _FHIR.match(head) or (head.startswith("<") and f'"{NAMESPACE}"' in head):
@@ -137,6 +146,19 @@ def _text_of(text: str, kind: str, depth: int) -> tuple[str, str]:
         except DataError as error:
             return "", error.reason
     return text, ""
+
+
+def _messages_text(text: str) -> tuple[str, str]:
+    """The entries of HL7 v2 messages, one a line."""
+    import hl7
+
+    from midchart.core.loaders.hl7v2_segments import Message, messages_of
+
+    try:
+        entries = [one for message in messages_of(text) for one in Message(message).entries()]
+    except (hl7.HL7Exception, LookupError, TypeError, ValueError, AttributeError):
+        return "", "does not follow HL7 v2"
+    return "\n".join(map(_line, entries)), "holds HL7 v2 messages that state nothing that is read"
 
 
 def _rtf_text(text: str) -> tuple[str, str]:
@@ -196,9 +218,14 @@ def _entry_lines(reader: ResourceReader, resource: object) -> Iterator[str]:
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
         yield f"{clean(getattr(resource, 'get', dict.get)('resourceType'))} does not follow FHIR R4"
         return
-    for time, _, _, name, text, unit, *_ in entries:
-        dated = f"{time:%Y-%m-%d} " if time else ""
-        yield f"{dated}{name}: {text} {unit}".rstrip() if name else f"{dated}{text}"
+    yield from map(_line, entries)
+
+
+def _line(one: Entry) -> str:
+    """An entry in a line, with its date and name."""
+    time, _, _, name, text, unit, *_ = one
+    dated = f"{time:%Y-%m-%d} " if time else ""
+    return f"{dated}{name}: {text} {unit}".rstrip() if name else f"{dated}{text}"
 
 
 def _pdf_text(content: bytes) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Plain notes: a CSV, TSV or JSONL of patient_id, time, text, or a folder of ``.txt`` files.
+"""Plain notes: a CSV, TSV or JSONL of patient_id, time, text, or files of text, PDF, RTF or HTML.
 
 In a folder of text files each file is a patient, and each sub-folder of text files is a patient
 whose notes are its files in order of name; a name that starts with an ISO date dates its note. A
@@ -57,7 +57,7 @@ from midchart.core.cohorts.tables import (
 )
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.payloads import cell_text
+from midchart.core.loaders.payloads import cell_text, payload_text
 from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")
@@ -94,6 +94,9 @@ _OTHER_NAMES = {**COLUMNS, **_PERSON}
 HEAD_LINES = 64
 """Lines of a table that are checked for notes; loading reads all."""
 _NOT_NOTES = {"readme", "license", "licence", "copying", "changelog", "notice", "requirements"}
+_NOTE_FILES = {".txt": "text/plain", ".pdf": "application/pdf", ".rtf": "text/rtf",
+               ".html": "text/html", ".htm": "text/html"}  # fmt: skip
+"""Endings of files that are a note each, and their types."""
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[T_ ](\d{2})[-:.]?(\d{2}))?")
 _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AaPp][Mm])?")
 
@@ -114,7 +117,8 @@ def _is_table(path: Path) -> bool:
 
 
 def _is_note(path: Path) -> bool:
-    return path.suffix.lower() == ".txt" and path.stem.lower() not in _NOT_NOTES
+    """Whether a file is a text or a document with a text."""
+    return path.suffix.lower() in _NOTE_FILES and path.stem.lower() not in _NOT_NOTES
 
 
 def _cells(line: str | bytes) -> dict[str, str] | str:
@@ -276,16 +280,21 @@ class PlainNotes(RecordLoader):
     """Notes as a table or as text files, with an optional table of questions."""
 
     name = "plain_notes"
-    title = "plain notes (CSV or JSONL with patient_id, time, text; or a folder of .txt)"
+    title = "plain notes (CSV or JSONL with patient_id, time, text; or .txt, .pdf, .rtf, .html)"
     source = "plain notes"
 
     def accepts(self, path: str) -> bool:
-        """A table that names patient_id and text, a .txt file, or a folder with either."""
+        """A table that names patient_id and text, a note's file, or a folder with either; PDF and
+        HTML alone where nothing else is in the folder, as they may describe other data."""
         place = Path(path)
         if place.is_file():
             return _is_note(place) or _is_table(place)
         inside = without_hidden(place, [*place.glob("*"), *place.glob("*/*")])
-        return any(_is_note(f) or (f.parent == place and _is_table(f)) for f in inside)
+        if any(f.parent == place and _is_table(f) for f in inside):
+            return True
+        notes = [f for f in inside if _is_note(f)]
+        others = [f for f in inside if f.is_file() and f not in notes and not table_kind(f)]
+        return any(f.suffix.lower() == ".txt" for f in notes) or bool(notes and not others)
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All notes and questions."""
@@ -336,13 +345,19 @@ class _NotesFolder:
                 log.skip(name, None, reason)
 
     def _enter_text(self, file: Path, name: str, patient: str) -> None:
-        text, encoding = decoded(read_bytes(file, name), name)
-        if encoding:
-            self.encodings.setdefault(encoding, []).append(name)
+        kind = _NOTE_FILES[file.suffix.lower()]
+        data = read_bytes(file, name)
+        if kind == "application/pdf":
+            text, problem = payload_text(data, kind)
+        else:
+            content, encoding = decoded(data, name)
+            if encoding:
+                self.encodings.setdefault(encoding, []).append(name)
+            plain = kind == "text/plain"
+            text, problem = cell_text(content) if plain else payload_text(content, kind)
         match = _DATED.match(file.stem)
         stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
         time = ISO.read(stamp)
-        text, problem = cell_text(text)
         if problem:
             self.patients.log.skip(name, None, problem)
             text = f"not read: the file {problem}"

@@ -1,0 +1,109 @@
+"""HL7 version 2 messages: results (ORU), documents (MDM), visits (ADT), medicines, vaccinations.
+
+A file holds one message or many, also framed for a socket (MLLP). A patient's messages make one
+record.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+
+import hl7
+
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import LoadLog, entries_of, read_start, shown
+from midchart.core.cohorts.identity import Key, People, record_names
+from midchart.core.cohorts.records import (
+    Entry,
+    PatientEntries,
+    Questions,
+    ReadRecords,
+    read_question_tables,
+    tables_in,
+)
+from midchart.core.cohorts.tables import decoded, read_bytes
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.hl7v2_segments import Message, messages_of
+
+_SUFFIXES = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
+
+
+@LOADERS.register("hl7v2")
+class Hl7v2(RecordLoader):
+    """Files of HL7 version 2 messages, and a table of questions."""
+
+    name = "hl7v2"
+    title = "HL7 v2 messages (ORU, MDM, ADT, VXU; one or many a file)"
+    source = "HL7 v2"
+
+    def files(self, place: Path) -> list[Path]:
+        """The files that begin like messages, also in sub-folders."""
+        inside = (f for f in entries_of(place, deep=True) if f.suffix.lower() in _SUFFIXES)
+        return [file for file in inside if file.is_file() and self.has_marks(file)]
+
+    def has_marks(self, path: Path) -> bool:
+        """Whether a file begins with the head of a message or of a batch."""
+        head = read_start(path, 64).replace(b"\0", b"").lstrip(b"\xef\xbb\xbf\xff\xfe\x0b\r\n ")
+        return re.match(rb"(?:MSH|FHS|BHS)[^\w\s]", head) is not None
+
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+        """The messages' patients, and the questions of tables in the folder."""
+        people, found = People(log), list[tuple[Key, str, Message, list[Entry]]]()
+        for file in self.files(place):
+            name = shown(file, root)
+            log.opened.add(file)
+            with log.skipping(name):
+                found += _read_file(file, name, people, log)
+        names = record_names(key for key, *_ in found)
+        patients = PatientEntries(log)
+        for key, name, _, entries in found:
+            patients.add(names[key], name, *entries)
+            patients.name(names[key], key[1], name)
+            facts = {"birthdate": people.of(key).born, "gender": people.of(key).sex}
+            patients.facts[names[key]] = {n: v for n, v in facts.items() if v}
+        people.name_shared(names)
+        records = patients.records()
+        if not records:
+            raise log.nothing_read(place.name, "holds no message about a patient")
+        return records, read_question_tables(tables_in(place), records, log)
+
+
+def _read_file(
+    file: Path, name: str, people: People, log: LoadLog
+) -> Iterator[tuple[Key, str, Message, list[Entry]]]:
+    """The messages of a file by patient; what is left out of each enters ``log``."""
+    text, _ = decoded(read_bytes(file, name), name)
+    left_out: Counter[str] = Counter()
+    total, stem = 0, PurePosixPath(name).stem
+    known: set[str] = set()
+    for number, one in enumerate(messages_of(text), 1):
+        place = f"{name} (message {number:,})"
+        try:
+            message = Message(one)
+            total += message.segments
+            patient = message.patient(stem)
+            entries = message.entries()
+        except (hl7.HL7Exception, IndexError, KeyError, TypeError, ValueError, AttributeError):
+            log.skip(place, None, "does not follow HL7 v2 — export it again")
+            continue
+        if one in known or patient is None or not people.same(*patient, place):
+            reason = "its message is there twice" if one in known else (
+                "its message names no patient" if patient is None
+                else "its message is about another person under the same number"
+            )  # fmt: skip
+            left_out[reason] += message.segments
+            log.skip(place, None, reason.replace("its message ", "") + " — it is not read")
+            continue
+        known.add(one)
+        left_out += message.left_out
+        for problem in message.problems:
+            log.skip(place, None, problem)
+        yield patient[0], name, message, entries
+    if not total:
+        raise DataError(name, None, "holds no HL7 v2 message", "export it again")
+    shown_segments = total - left_out.total()
+    log.account(name, "segments", total=total, shown=shown_segments, reasons=left_out)

@@ -1,0 +1,181 @@
+"""Synthea's CSV export: a folder with ``patients.csv`` and tables of what happened to them.
+
+Each table is declared: its kind, and the columns of its time, end, code, name and parts. A later
+end is a separate entry. Tables of payers, claims, providers and organizations are administration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.columns import ISO
+from midchart.core.cohorts.files import LoadLog, entries_of, shown
+from midchart.core.cohorts.records import (
+    Entry,
+    PatientEntries,
+    Questions,
+    ReadRecords,
+    entry,
+    read_question_tables,
+    tables_in,
+)
+from midchart.core.cohorts.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    TableRow,
+    leave_out,
+    read_head,
+    read_table,
+    table_kind,
+    table_name,
+)
+from midchart.core.errors import DataError
+from midchart.core.loaders import LOADERS
+from midchart.core.loaders.payloads import cell_text
+
+PATIENTS = "patients"
+_PATIENT_COLUMNS = ("Id", "BIRTHDATE", "GENDER")
+_FACTS = {"birthdate": "BIRTHDATE", "gender": "GENDER", "race": "RACE", "ethnicity": "ETHNICITY",
+          "marital status": "MARITAL"}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """How a row becomes an entry. ``parts``: ``label: COLUMN`` or ``COLUMN`` of its text."""
+
+    kind: str
+    time: str = "START"
+    end: str = ""
+    name: str = "DESCRIPTION"
+    code: str = "CODE"
+    parts: tuple[str, ...] = ()
+    prefix: str = ""
+    unit: str = ""
+
+
+_REASON = "reason: REASONDESCRIPTION"
+_TABLES: Mapping[str, _Table] = {
+    "encounters": _Table("visit", parts=("class: ENCOUNTERCLASS", _REASON)),
+    "conditions": _Table("condition", end="STOP"),
+    "allergies": _Table(
+        "observation", end="STOP", prefix="Allergy to ",
+        parts=("TYPE", "CATEGORY", "reaction: DESCRIPTION1", "severity: SEVERITY1",
+               "reaction: DESCRIPTION2", "severity: SEVERITY2"),
+    ),
+    "medications": _Table("drug_exposure", end="STOP", parts=("dispenses: DISPENSES", _REASON)),
+    "observations": _Table("measurement", "DATE", parts=("VALUE",), unit="UNITS"),
+    "procedures": _Table("procedure", parts=(_REASON,)),
+    "immunizations": _Table("immunization", "DATE"),
+    "careplans": _Table("observation", end="STOP", parts=(_REASON,), prefix="Care plan: "),
+    "devices": _Table("device_exposure", end="STOP"),
+    "supplies": _Table("device_exposure", "DATE", parts=("quantity: QUANTITY",)),
+    "imaging_studies": _Table(
+        "image", "DATE", name="PROCEDURE_DESCRIPTION", code="PROCEDURE_CODE",
+        parts=("of: BODYSITE_DESCRIPTION", "MODALITY_DESCRIPTION", "SOP_DESCRIPTION"),
+    ),
+    "notes": _Table("note", "DATE", name="TYPE", parts=("TEXT",)),
+}  # fmt: skip
+_ADMINISTRATION = frozenset((
+    *("payers", "payer_transitions", "providers", "organizations", "claims"),
+    *("claims_transactions",),
+))  # fmt: skip
+
+
+@LOADERS.register("synthea_csv")
+class SyntheaCsv(RecordLoader):
+    """The tables of Synthea's CSV exporter."""
+
+    name = "synthea_csv"
+    title = "Synthea CSV (patients.csv, encounters.csv, observations.csv, …)"
+    source = "Synthea"
+
+    def accepts(self, path: str) -> bool:
+        """A folder with ``patients.csv`` in Synthea's columns and another of its tables."""
+        place = Path(path)
+        tables = _tables(place) if place.is_dir() else {}
+        return bool(
+            PATIENTS in tables and tables.keys() & _TABLES and _is_synthea(tables[PATIENTS])
+        )
+
+    def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
+        """All rows by patient, and the questions of other tables."""
+        patients, tables = PatientEntries(log), _tables(place)
+        for table, file in tables.items():
+            name = shown(file, root)
+            if table == PATIENTS or table in _TABLES:
+                log.opened.add(file)
+                with log.skipping(name):
+                    _read(table, file, name, patients)
+            elif table in _ADMINISTRATION:
+                log.opened.add(file)
+                log.account(name, "tables", total=1, shown=0, reasons={"administration": 1})
+        records = patients.records()
+        if not records:
+            raise log.nothing_read(place.name, "holds no patient")
+        known = {*_TABLES, *_ADMINISTRATION, PATIENTS}
+        others = [file for file in tables_in(place) if table_name(file) not in known]
+        return records, read_question_tables(others, records, log)
+
+
+def _tables(place: Path) -> dict[str, Path]:
+    """The CSV files of a folder by the names of their tables."""
+    return {table_name(file): file for file in entries_of(place) if table_kind(file) in DELIMITERS}
+
+
+def _is_synthea(file: Path) -> bool:
+    try:
+        header = read_head(file, ",", _PATIENT_COLUMNS).header
+    except (DataError, *DAMAGED_FILE):
+        return False
+    return {column.upper() for column in _PATIENT_COLUMNS} <= {one.upper() for one in header}
+
+
+def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
+    """Enter the rows of a table; raises DataError where it has no such rows."""
+    if table == PATIENTS:
+        for row in read_table(file, name, _PATIENT_COLUMNS, patients.log, ","):
+            patients.add(row.get("Id"), name, *_death(row))
+            patients.facts[row.get("Id")] = {
+                fact: row.get(column) for fact, column in _FACTS.items() if row.get(column)
+            }
+        return
+    form, nobody = _TABLES[table], 0
+    for row in read_table(file, name, ("PATIENT", form.time), patients.log, ","):
+        if not row.get("PATIENT"):
+            patients.log.skip(name, row.line, "names no patient — fill in PATIENT")
+            nobody += 1
+            continue
+        patients.add(row.get("PATIENT"), name, *_entries(form, row))
+    leave_out(patients.log, name, {"names no patient": nobody})
+
+
+def _death(row: TableRow) -> list[Entry]:
+    died = row.get("DEATHDATE")
+    return [entry(ISO.read(died), "death", name="Death", text="recorded")] if died else []
+
+
+def _entries(form: _Table, row: TableRow) -> list[Entry]:
+    """The entry of a row, and one for its end where that is on a later day."""
+    time, end = ISO.read(row.get(form.time)), ISO.read(row.get(form.end)) if form.end else None
+    lasting = end is not None and (time is None or end.date() > time.date())
+    texts: list[str] = []
+    for part in form.parts:
+        label, _, column = part.rpartition(": ")
+        text, problem = cell_text(row.get(column))
+        text = text or (f"not read: the text {problem}" if problem else "")
+        texts += [f"{label} {text}".strip()] if text else []
+    code, system = row.get(form.code), row.get("SYSTEM")
+    one = entry(
+        time,
+        form.kind,
+        code=f"{system}/{code}" if system and code else code,
+        name=form.prefix + (row.get(form.name) or form.kind),
+        text="; ".join(texts) or ("start" if lasting else "recorded"),
+        unit=row.get(form.unit) if form.unit else "",
+        visit_id=row.get("ENCOUNTER") or (row.get("Id") if form.kind == "visit" else ""),
+        line=row.line,
+    )
+    return [one, (end, *one[1:4], "end", "", *one[6:])] if lasting else [one]
