@@ -408,20 +408,22 @@ class ResourceReader:
         ``line``: of its file, for display.
         """
         resource = JsonObject.of(resource)
-        found = {one.decode() for one in _MARKED.findall(resource.array(resource.texts))}
-        found |= {name for name in resource.texts if name.lower().endswith("extension")}
+        marks = {one.decode() for one in _MARKED.findall(resource.array(resource.texts))}
+        marks |= {name for name in resource.texts if name.lower().endswith("extension")}
         if "contained" not in resource.texts:
-            return self._own_entries(resource, line, found) if _is_read(resource) else []
+            return self._own_entries(resource, line, marks) if _is_read(resource) else []
         around = self._contained
         inside = list(objects(resource.get("contained")))
         self._contained = around | {f"#{clean(one.get('id'))}": one for one in inside}
-        own = self._own_entries(resource, line, found) if _is_read(resource) else []
+        direct = self._own_entries(resource, line, marks) if _is_read(resource) else []
         known = len(self.problems)
-        more = [e for one in inside if not known or own for e in self._inner(resource, one, line)]
+        more = [
+            e for one in inside if not known or direct for e in self._inner(resource, one, line)
+        ]
         self._contained = around
-        time = next((one[0] for one in own), None) or _stated_time(resource)
-        visit = next((one[7] for one in own), "")
-        return own + [(one[0] or time, *one[1:7], one[7] or visit, *one[8:]) for one in more]
+        time = next((one[0] for one in direct), None) or _stated_time(resource)
+        visit = next((one[7] for one in direct), "")
+        return direct + [(one[0] or time, *one[1:7], one[7] or visit, *one[8:]) for one in more]
 
     def _inner(self, around: JsonObject, resource: Resource, line: int | None) -> list[Entry]:
         """The entries of a contained resource, whose patient is that of the one around it."""
@@ -432,11 +434,11 @@ class ResourceReader:
             return []
         return self.entries(resource, line)
 
-    def _own_entries(self, resource: JsonObject, line: int | None, found: Set[str]) -> list[Entry]:
-        """Those of the resource itself. ``found``: which of :data:`_MARKED` are in it."""
+    def _own_entries(self, resource: JsonObject, line: int | None, marks: Set[str]) -> list[Entry]:
+        """Those of the resource itself. ``marks``: which of :data:`_MARKED` are in it."""
         kind = resource["resourceType"]
         form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
-        extended = {n: v for n, v in resource.items() if n != "contained"} if found else {}
+        extended = {n: v for n, v in resource.items() if n != "contained"} if marks else {}
         codes = tuple(extension_codes(extended))
         is_document = form.kind == "note" or kind == "DiagnosticReport"
         words = ""
@@ -457,8 +459,8 @@ class ResourceReader:
             note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
-                said = "; ".join(extension_texts("", extended))
-                return [(*one[:4], f"{one[4]}\n{said}".rstrip(), *one[5:]) for one in notes]
+                extension = "; ".join(extension_texts("", extended))
+                return [(*one[:4], f"{one[4]}\n{extension}".rstrip(), *one[5:]) for one in notes]
         # What depends on more than the resource's content, and the content; its narrative is part
         # of it where nothing else says more.
         end = _end(resource, shape, time, words) if shape.ends else None
@@ -466,7 +468,7 @@ class ResourceReader:
         is_drug = kind.startswith("Medication")
         named = self._medicine(resource) if is_drug and shape.refers else ""
         texts = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
-        if "contentType" in found and not is_document:
+        if "contentType" in marks and not is_document:
             texts += self._attached(extended)
         texts += extension_texts("", extended)
         content = resource.array(shape.content)

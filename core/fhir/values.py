@@ -138,14 +138,14 @@ def concept(value: Any) -> tuple[str, str]:
 
 def _distinct(texts: Iterable[str]) -> str:
     """The first text, and in brackets the others that have a word more than those before."""
-    said: list[str] = []
+    distinct: list[str] = []
     words: set[str] = set()
     for text in texts:
         of_text = set(_WORD.findall(text.casefold()))
-        if text and not (said and of_text <= words):
-            said.append(text)
+        if text and not (distinct and of_text <= words):
+            distinct.append(text)
             words |= of_text
-    return f"{said[0]} ({'; '.join(said[1:])})" if len(said) > 1 else "".join(said)
+    return f"{distinct[0]} ({'; '.join(distinct[1:])})" if len(distinct) > 1 else "".join(distinct)
 
 
 def codes(value: Any) -> Iterator[str]:

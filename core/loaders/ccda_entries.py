@@ -271,22 +271,24 @@ class _Statement:
 
 def _build(element: Element, around: _Statement | None, relation: str, level: int) -> _Statement:
     ids: set[str] = set()
-    found: list[tuple[Element, str]] = []
+    statements: list[tuple[Element, str]] = []
     pending = [(element, "")]
     while pending:
         parent, related = pending.pop()
-        for child in reversed(parent):
+        others: list[tuple[Element, str]] = []
+        for child in parent:
             tag = tag_of(child)
             if tag in _STATEMENTS:
-                found.append((child, related))
+                statements.append((child, related))
                 continue
             if tag == "reference" and child.get("value"):
                 ids.add(child.get("value", "").strip().lstrip("#"))
             component = "component" if tag == "component" else ""
-            pending.append((child, component or child.get("typeCode", "") or related))
+            others.append((child, component or child.get("typeCode", "") or related))
+        pending += reversed(others)
     one = _Statement(element, around, relation, level, frozenset(ids), [])
     if level < _MOST_LEVELS:
-        one.inner = [_build(child, one, related, level + 1) for child, related in reversed(found)]
+        one.inner = [_build(child, one, related, level + 1) for child, related in statements]
     return one
 
 
@@ -326,24 +328,24 @@ class SectionEntries:
             return None, line
         linked.sort(key=lambda one: (one.level, _is_dated_otherwise(line, one.time()[0])))
         main = linked[0]
-        self._said |= {id(one) for own in linked for one in own.chain()}
+        self._said |= {id(one) for joined in linked for one in joined.chain()}
         status, words = main.status()
-        said = _words_of(line)
+        known_words = _words_of(line)
         opening = ""
-        if status in _OPENS and not (_words_of(words) <= said or _SAYS_NO.search(line)):
+        if status in _OPENS and not (_words_of(words) <= known_words or _SAYS_NO.search(line)):
             opening = f"{words.upper()} (coded entry)"
             self.denied += 1
-        values = list(self._values(main, linked, said))
+        values = list(self._values(main, linked, known_words))
         time, date = main.time()
         of_another = any(map(str.isdecimal, "".join(values))) or _is_dated_otherwise(line, time)
         if of_another and time is not None:
             values.append(f"dated {date}")
             time = None
-        added = [f"{part} (coded entry)" for part in (*values, *self._reasons(main, said))]
+        added = [f"{part} (coded entry)" for part in (*values, *self._reasons(main, known_words))]
         return time, "; ".join(filter(None, (opening, line, *added)))
 
     def _values(
-        self, main: _Statement, linked: Sequence[_Statement], said: frozenset[str]
+        self, main: _Statement, linked: Sequence[_Statement], known_words: frozenset[str]
     ) -> Iterator[str]:
         """Values of the entry of a line that the line does not have: numbers and findings."""
         for one in {id(one): one for one in (main, *linked)}.values():
@@ -351,22 +353,22 @@ class SectionEntries:
             for value in map(_value, each(one.element, "value")) if not any(about) else ():
                 words = _words_of(value)
                 is_code = value.isdecimal() and len(value) > 4
-                if value and not (is_code or words & said or words <= _TYPES):
+                if value and not (is_code or words & known_words or words <= _TYPES):
                     yield value
 
-    def _reasons(self, main: _Statement, said: frozenset[str]) -> Iterator[str]:
+    def _reasons(self, main: _Statement, known_words: frozenset[str]) -> Iterator[str]:
         """Why something was not done, where its line does not say so."""
         for one in main.inner if main.status()[0] is Status.NEGATED else ():
             reason = one.line() if one.relation == "RSON" else ""
-            if reason and not _words_of(reason) <= said:
+            if reason and not _words_of(reason) <= known_words:
                 self._said.add(id(one))
                 yield f"because {reason}"
 
     def rest(self, narrative: str) -> Iterator[tuple[datetime | None, str]]:
         """Time and line of each entry, or member of one, that the narrative does not say."""
-        said = _words_of(narrative)
+        known_words = _words_of(narrative)
         for top in self._tops:
-            lines = list(self._unsaid(top, said))
+            lines = list(self._unsaid(top, known_words))
             yield from lines
             if lines or top.status()[0] is not Status.RETRACTED:
                 states = lines or any(one.line() for one in top.all())
@@ -375,7 +377,7 @@ class SectionEntries:
                 self._counts["was cancelled or entered in error"] += 1
 
     def _unsaid(
-        self, one: _Statement, said: frozenset[str]
+        self, one: _Statement, known_words: frozenset[str]
     ) -> Iterator[tuple[datetime | None, str]]:
         if one.status()[0] is Status.RETRACTED:
             return
@@ -383,10 +385,10 @@ class SectionEntries:
         is_said = any(id(inner) in self._said for inner in one.all() if inner not in members)
         heads = members and not any(True for _ in each(one.element, "value"))
         line = "" if heads else one.line()
-        if not is_said and line and not (said and _is_said(one, said)):
+        if not is_said and line and not (known_words and _is_said(one, known_words)):
             yield one.time()[0], line
         for member in members:
-            yield from self._unsaid(member, said)
+            yield from self._unsaid(member, known_words)
 
 
 def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
@@ -400,7 +402,7 @@ def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
     return str(time.year) not in _YEAR.findall(line)
 
 
-def _is_said(one: _Statement, said: frozenset[str]) -> bool:
+def _is_said(one: _Statement, known_words: frozenset[str]) -> bool:
     """Whether a narrative has the words of what a statement is about: its product or substance,
     else its value, else its name."""
     elements = [inner.element for inner in one.all()]
@@ -410,4 +412,4 @@ def _is_said(one: _Statement, said: frozenset[str]) -> bool:
         [_label(e) for e in elements],
     )
     named = (text for texts in about for text in texts if text)
-    return _words_of(next(named, "")) <= said
+    return _words_of(next(named, "")) <= known_words

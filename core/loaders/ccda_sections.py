@@ -138,23 +138,29 @@ def _sections(
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
         title = title or code_text(code) or parent or "Section"
         lines = list(_lines(section, counts))
-        here = [line for own, line in lines if not _is_of_another_day(own, time)]
-        others = [(own, line) for own, line in lines if _is_of_another_day(own, time)]
+        current = [line for stated_time, line in lines if not _is_of_another_day(stated_time, time)]
+        others = [
+            (stated_time, line)
+            for stated_time, line in lines
+            if _is_of_another_day(stated_time, time)
+        ]
         if not lines and section.get("nullFlavor"):
-            here = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
+            current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
         inner = list(_sections(section, title, time, counts))
         holds_only = "holds only sections" if inner else ""
         reason = holds_only or "has neither text nor entries that say anything"
-        counts.by_part["sections"][SHOWN if here or others else reason] += 1
+        counts.by_part["sections"][SHOWN if current or others else reason] += 1
         counts.dated += len(others)
-        if here:
-            yield Passage(None, section_code(code), title, "\n".join(here))
-        yield from (Passage(own, section_code(code), title, line) for own, line in others)
+        if current:
+            yield Passage(None, section_code(code), title, "\n".join(current))
+        yield from (
+            Passage(stated_time, section_code(code), title, line) for stated_time, line in others
+        )
         yield from inner
 
 
-def _is_of_another_day(own: datetime | None, time: datetime | None) -> bool:
-    return own is not None and (time is None or own.date() != time.date())
+def _is_of_another_day(stated_time: datetime | None, time: datetime | None) -> bool:
+    return stated_time is not None and (time is None or stated_time.date() != time.date())
 
 
 def _lines(section: Element, counts: BodyCounts) -> Iterator[tuple[datetime | None, str]]:

@@ -52,15 +52,15 @@ class Hl7v2(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The messages' patients, and the questions of tables in the folder."""
-        people, found = People(log), list[tuple[Key, str, Message, list[Entry]]]()
+        people, messages = People(log), list[tuple[Key, str, Message, list[Entry]]]()
         for file in self.files(place):
             name = shown(file, root)
             log.opened.add(file)
             with log.skipping(name):
-                found += _read_file(file, name, people, log)
-        names = record_names(key for key, *_ in found)
+                messages += _read_file(file, name, people, log)
+        names = record_names(key for key, *_ in messages)
         patients = PatientEntries(log)
-        for key, name, _, entries in found:
+        for key, name, _, entries in messages:
             patients.add(names[key], name, *entries)
             patients.name(names[key], key[1], name)
             facts = {"birthdate": people.of(key).born, "gender": people.of(key).sex}

@@ -148,7 +148,7 @@ class Message:
                 administrative = kind in _ADMINISTRATIVE
                 why = "administration" if administrative else "a segment that is not read"
                 self.left_out[f"{kind}: {why}"] += 1
-        return [entry(**self._said(one)) for one in self._entries if self._holds(one)]
+        return [entry(**self._fields(one)) for one in self._entries if self._holds(one)]
 
     def _holds(self, one: dict[str, Any]) -> bool:
         status, words = classify(one["codes"])
@@ -156,7 +156,7 @@ class Message:
             self.left_out[f"{one['segment']}: {words}"] += 1
         return status is not Status.RETRACTED
 
-    def _said(self, one: Mapping[str, Any]) -> dict[str, Any]:
+    def _fields(self, one: Mapping[str, Any]) -> dict[str, Any]:
         text = "\n".join(one["lines"]) if one["kind"] == "note" else "; ".join(
             filter(None, (*one["lines"], *one["remarks"]))
         )  # fmt: skip

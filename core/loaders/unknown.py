@@ -59,8 +59,8 @@ def seen(place: Path) -> str:
 def nearest(place: Path) -> str:
     """The format that the files at a path are nearest to and what they lack of it, or ""."""
     for file in _files(place):
-        if said := _nearest(file):
-            return f"{file.name} is nearest to {said}"
+        if name := _nearest(file):
+            return f"{file.name} is nearest to {name}"
     return ""
 
 
@@ -77,7 +77,7 @@ def _nearest(file: Path) -> str:
         except (DataError, *DAMAGED_FILE):
             return ""
         return next(_by_columns(header), "")
-    mark = next((said for text, said in _MARKS if text in head), "")
+    mark = next((name for text, name in _MARKS if text in head), "")
     if not mark and (root := _ROOT.match(head.lstrip(b"\xef\xbb\xbf \r\n\t"))):
         return f"no format (its root element is {root[1].decode()})"
     return mark

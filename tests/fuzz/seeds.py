@@ -260,6 +260,46 @@ def notes() -> Files:
     return {"notes.csv": rows.encode(), "q.tsv": questions("1")}
 
 
+def hl7v2() -> Files:
+    """Messages of a result, a document and a vaccination."""
+    head, pid = (
+        "MSH|^~\\&|A|H|B|H|20210510||{}|{}|P|2.5",
+        "PID|1||77^^^H^MR||Quarrie^Nell||19510203|F",
+    )
+    result = "OBR|1||1|2823-3^Potassium^LN\rOBX|1|NM|2823-3^Potassium^LN||6.3|mmol/L|3.5-5.1|HH|||F\rNTE|1||again"
+    document = f"TXA|1|DS^Summary|TX|20210511\rOBX|1|TX|DS||{NOTE}||||||F"
+    vaccine = "RXA|0|1|20210512||141^Influenza^CVX|999||||||||||||||RE"
+    messages = [
+        f"{head.format(kind, number)}\r{pid}\r{body}\r"
+        for number, (kind, body) in enumerate(
+            [("ORU^R01", result), ("MDM^T02", document), ("VXU^V04", vaccine)]
+        )
+    ]
+    return {"a.hl7": "".join(messages).encode(), "q.tsv": questions("77")}
+
+
+def synthea_csv() -> Files:
+    """Two tables of Synthea's CSV export."""
+    patients = "Id,BIRTHDATE,DEATHDATE,GENDER\n1,1951-02-03,,F\n"
+    rows = "DATE,PATIENT,ENCOUNTER,CODE,DESCRIPTION,VALUE,UNITS\n2021-05-10T08:00:00Z,1,e,1-1,Potassium,6.3,mmol/L\n"
+    return {
+        "patients.csv": patients.encode(),
+        "observations.csv": rows.encode(),
+        "q.tsv": questions("1"),
+    }
+
+
+def fhir_xml() -> Files:
+    """A bundle in XML."""
+    text = (
+        '<Bundle xmlns="http://hl7.org/fhir"><type value="collection"/><entry><resource><Patient><id value="p"/></Patient>'
+        '</resource></entry><entry><resource><Observation><id value="o"/><status value="final"/><code><text value="Potassium"/>'
+        '</code><subject><reference value="Patient/p"/></subject><valueQuantity><value value="6.3"/></valueQuantity>'
+        "</Observation></resource></entry></Bundle>"
+    )
+    return {"a.xml": text.encode(), "q.tsv": questions("p")}
+
+
 def note_lines() -> Files:
     """Plain notes as JSON lines."""
     lines = (

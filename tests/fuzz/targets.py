@@ -235,14 +235,14 @@ def typed(rng: Rng, folder: Path) -> None:
 
 
 TARGETS: dict[str, Callable[[Rng, Path], None]] = {
-    "fhir": Cohorts((seeds.fhir_lines, seeds.fhir_bundle)),
+    "fhir": Cohorts((seeds.fhir_lines, seeds.fhir_bundle, seeds.fhir_xml)),
     "questions of notes": Cohorts(
         (seeds.squad, seeds.longhealth, seeds.archehr_qa, seeds.ehrnoteqa, seeds.medcalc)
     ),
     "xml": Cohorts((seeds.medalign, seeds.medalign_sample, seeds.ccda)),
-    "tables": Cohorts((seeds.omop_csv, seeds.omop_parquet)),
+    "tables": Cohorts((seeds.omop_csv, seeds.omop_parquet, seeds.synthea_csv)),
     "coded events": Cohorts((seeds.meds, seeds.ehrshot)),
-    "notes": Cohorts((seeds.notes, seeds.note_lines, seeds.note_files)),
+    "notes": Cohorts((seeds.notes, seeds.note_lines, seeds.note_files, seeds.hl7v2)),
     "tags and questions": tags_and_questions,
     "run imports": run_imports,
     "specs and settings": specs,

@@ -38,7 +38,7 @@ FORMATS: dict[str, Callable[[], Files]] = _OMOP | {
         *(seeds.archehr_qa, seeds.ccda, seeds.ehrnoteqa, seeds.ehrshot, seeds.fhir_bundle),
         *(seeds.fhir_lines, seeds.kept_questions, seeds.longhealth, seeds.medalign),
         *(seeds.medalign_sample, seeds.medcalc, seeds.meds, seeds.note_files, seeds.note_lines),
-        *(seeds.notes, seeds.squad),
+        *(seeds.notes, seeds.squad, seeds.hl7v2, seeds.synthea_csv, seeds.fhir_xml),
     )
 }
 _OF_PEOPLE = {FILE, QUESTIONS_FILE, SETS_FILE}
