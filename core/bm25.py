@@ -7,12 +7,15 @@ question. The plain version is ``tests/reference/bm25.py``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
+
+from midchart.core.text.analysis import Alternative, Analyzer, Asked, analyzer, language_of
 
 K1, B, EPSILON = 1.5, 0.75, 0.25
 Idf = Literal["non_negative", "rank_bm25"]
@@ -104,6 +107,13 @@ class BM25Index:
                 holds[self.documents[self.starts[term] : self.starts[term + 1]]] = True
         return holds
 
+    def holding_all(self, words: Iterable[str]) -> NDArray[np.bool_]:
+        """Which documents hold all of ``words``, bool [size]."""
+        holds = np.ones(self.size, dtype=bool)
+        for word in words:
+            holds &= self.holding((word,))
+        return holds
+
     def explain(self, query: Sequence[str], document: int) -> list[tuple[str, float]]:
         """What each word of the query adds to a document's score, in the order of the query.
 
@@ -119,3 +129,46 @@ class BM25Index:
             if at < end and self.documents[at] == document:
                 parts.append((word, float(self.parts[at])))
         return parts
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AnalysedIndex:
+    """Texts as the terms of ``analyzer``: a part of a question counts by its own terms, or by the
+    equivalent that counts most, all of whose terms a text holds."""
+
+    analyzer: Analyzer
+    index: BM25Index
+
+    @classmethod
+    def of(cls, texts: Sequence[str], language: str = "") -> AnalysedIndex:
+        """The index of texts; without a ``language`` that of the texts is determined."""
+        chosen = analyzer(language or language_of(texts))
+        return cls(chosen, BM25Index([chosen.terms(text) for text in texts], "non_negative"))
+
+    def scores(self, question: str) -> NDArray[np.float64]:
+        """Score of every text, float64 [n]; 0 where it holds nothing that is asked."""
+        total = np.zeros(self.index.size)
+        for part in self.analyzer.question(question):
+            best = self.index.scores(part.terms)
+            for other, holds in self._others(part):
+                best = np.maximum(best, other.weight * self.index.scores(other.terms) * holds)
+            total += best
+        return total
+
+    def coverage(self, parts: Sequence[Asked]) -> NDArray[np.float64]:
+        """Share of ``parts`` of a question that each text holds, rarer ones counting more,
+        float64 [n] in [0, 1]; all 0 without parts."""
+        share, total = np.zeros(self.index.size), 0.0
+        for part in parts:
+            holds = self.index.holding_all(part.terms)
+            for _, others in self._others(part):
+                holds = holds | others
+            weight = float(np.log1p(self.index.size / (1 + np.count_nonzero(holds))))
+            share, total = share + weight * holds, total + weight
+        return share / total if total else share
+
+    def _others(self, part: Asked) -> Iterator[tuple[Alternative, NDArray[np.bool_]]]:
+        for other in part.others:
+            holds = self.index.holding_all(other.terms)
+            if holds.any():
+                yield other, holds

@@ -188,7 +188,8 @@ class Budget:
 
 
 KeptBy = Literal["arm", "recency", "both", "filler"]
-"""Who put a line into a context; "filler": an experiment that lengthens it."""
+"""Who put a line into a context; "filler": a draw that fills a token budget, or an experiment that
+lengthens the context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +206,14 @@ class ContextLine:
     """One line of a reader's context: which sentence it shows and its text with its date.
 
     ``shown``: the spans of the record that the line gives verbatim; None is its complete sentence;
-    an empty tuple is generated text (a summary), which is not evidence.
+    an empty tuple is generated text (a summary), which is not evidence. ``title``: that of its
+    sentence, which the prompt does not show.
     """
 
     sentence_id: str
     text: str
     shown: tuple[Span, ...] | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,7 +182,8 @@ class ScoredArm(ABC):
     Subclasses set ``name`` and ``title`` and write :meth:`score`. ``by_relevance``: show the
     picks in rank order whatever the protocol says. ``buffered``: the recency buffer is added
     to the picks. ``contiguous``: under a token budget stop at the first sentence that does not
-    fit instead of going on to smaller ones. ``control``: a baseline that no method should lose to;
+    fit instead of going on to smaller ones. ``filled``: what is left of a token budget is filled by
+    a draw. ``control``: a baseline that no method should lose to;
     charts draw it in grey. ``titled``: under the protocol's ``scored_text = "titled"`` it scores
     titles too.
     """
@@ -193,6 +194,7 @@ class ScoredArm(ABC):
     buffered: ClassVar[bool] = True
     contiguous: ClassVar[bool] = False
     control: ClassVar[bool] = False
+    filled: ClassVar[bool] = True
     titled: ClassVar[bool] = True
 
     def __init__(self, protocol: Protocol) -> None:
@@ -265,7 +267,8 @@ class ScoredArm(ABC):
         Nothing after ``instruction.cutoff`` is looked at. ``budget.tokens`` covers everything:
         first the picks in rank order, then the buffer, newest event first (the other way round
         under the protocol's ``recency_rule = "events_first"``); a sentence that does not fit is
-        left out, counted in ``cut``, and smaller ones may still follow.
+        left out, counted in ``cut``, and smaller ones may still follow. A draw then fills what is
+        left of a token budget (not under ``unmatched = "kept"``).
         """
         # What may be kept: the arm's picks, best first, and the recency buffer.
         everything = candidates(record, instruction.cutoff, self.protocol)
@@ -282,6 +285,9 @@ class ScoredArm(ABC):
         first = self.protocol.recency_rule == "events_first"
         wanted = list(dict.fromkeys(recent + picks if first else picks + recent))
         fitting = set(_fitting(everything, wanted, budget.tokens, self.contiguous))
+        left_out = len(wanted) - len(fitting)
+        filler = self._filler(everything, instruction, wanted, fitting, budget)
+        fitting |= filler
         best = [p for p in picks if p in fitting]
         rest = sorted(p for p in fitting if p not in score_of)
         order = "relevance" if self.by_relevance else self.protocol.order
@@ -293,7 +299,7 @@ class ScoredArm(ABC):
         }[order]
 
         def entry_at(position: int) -> Kept:
-            by: KeptBy = "arm"
+            by: KeptBy = "filler" if position in filler else "arm"
             if position in is_recent:
                 by = "both" if position in score_of else "recency"
             return Kept(everything.sentences[position], score_of.get(position), by)
@@ -306,6 +312,8 @@ class ScoredArm(ABC):
             available = int(np.count_nonzero(self.reasons(pool, instruction)))
             if available < budget.k:
                 trace.append(("kept of k", f"{available} of {budget.k}"))
+        if filler:
+            trace.append(("filler", str(len(filler))))
         trace.extend(self.trace(pool, instruction, scores))
         return Selection(
             record.id,
@@ -313,9 +321,29 @@ class ScoredArm(ABC):
             self.name,
             tuple(entry_at(p) for p in shown),
             sum(everything.sentences[p].tokens for p in shown),
-            len(wanted) - len(shown),
+            left_out,
             tuple(trace),
         )
+
+    def _filler(
+        self,
+        everything: Candidates,
+        instruction: Instruction,
+        wanted: Sequence[int],
+        fitting: set[int],
+        budget: Budget,
+    ) -> set[int]:
+        """Positions that a draw by the seed, the same for every arm, adds to those ``fitting`` a
+        token budget, of what is not ``wanted``: so arms are compared at equal tokens."""
+        if budget.tokens is None or self.protocol.unmatched == "kept" or not self.filled:
+            return set()
+        room = budget.tokens - sum(everything.sentences[p].tokens for p in fitting)
+        if room <= 0:
+            return set()
+        parts = ("filler", str(self.protocol.seed), everything.key[0], instruction.question)
+        drawn: list[int] = generator(*parts).permutation(len(everything)).tolist()
+        taken = set(wanted)
+        return set(_fitting(everything, [p for p in drawn if p not in taken], room))
 
     def _buffer(self, everything: Candidates, budget: Budget) -> list[int]:
         """Positions of the recency buffer's sentences: newest event first, an event's sentences

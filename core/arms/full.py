@@ -31,6 +31,7 @@ class Full(ScoredArm):
     name, title = "full", "Full record"
     buffered = False
     contiguous = True
+    filled = False
 
     def __init__(self, protocol: Protocol, window: int = 0) -> None:
         super().__init__(protocol)

@@ -194,10 +194,11 @@ class Question:
         hit = lexical_hits(context_texts(selection), answer)
         shares = self.held(lines)
         held = None if shares is None else contained(shares)
-        buffer = sum(
+        filler = sum(k.sentence.tokens for k in selection.kept if k.kept_by == "filler")
+        others = sum(
             k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
         )
-        chance, picked = self.chance, max(0, selection.tokens - buffer)
+        chance, picked = self.chance, max(0, selection.tokens - others)
         return {
             "lexical": any(hit) if answer else None,
             "lexical_chance": chance.lexical(selection.tokens) if chance else None,
@@ -209,7 +210,8 @@ class Question:
             "evidence_picked_chance": chance.any_piece(picked) if chance else None,
             "evidence_all_chance": chance.all_pieces(selection.tokens) if chance else None,
             "evidence_all_picked_chance": chance.all_pieces(picked) if chance else None,
-            "buffer_tokens": buffer,
+            "buffer_tokens": others - filler,
+            "filler_tokens": filler,
             "kept": len(is_pick),
             "picked": sum(is_pick),
             "lexical_kept": sum(hit) if answer else None,

@@ -1,26 +1,28 @@
-"""Hybrid: reciprocal rank fusion of BM25 and MiniLM embeddings (midchart.core.stats.ranking).
-
-A sentence that shares no word with the question is not in BM25's ranking and gets nothing from it.
-Equal scores have equal ranks. A shared word or a cosine above 0 is a reason to keep a sentence.
+"""Hybrid: BM25 over analysed texts and MiniLM embeddings, their standardised scores added
+(midchart.core.stats.ranking). A cosine above 0 is the reason to keep a sentence, or a word that it
+shares with the question or its equivalents.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from midchart.core.arms import ARMS
-from midchart.core.arms.base import Candidates, Scores
-from midchart.core.arms.semantic import LexicalArm
-from midchart.core.stats.ranking import reciprocal_ranks
+from midchart.core.arms.base import Candidates, Mask, Scores
+from midchart.core.arms.bm25_analysed import analysed
+from midchart.core.arms.semantic import SemanticArm
+from midchart.core.stats.ranking import standardised_sum
 from midchart.core.types import Instruction
 
 
 @ARMS.register("hybrid")
-class Hybrid(LexicalArm):
-    """The k sentences of highest fused rank."""
+class Hybrid(SemanticArm):
+    """The k sentences of highest fused score."""
 
     name, title = "hybrid", "Hybrid (BM25 and MiniLM)"
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
-        lexical = self.lexical(pool, instruction.question)
-        return np.add(*reciprocal_ranks(lexical, self.cosines(pool, instruction.question)))
+        lexical = analysed(pool).scores(instruction.question)
+        return standardised_sum(lexical, self.cosines(pool, instruction.question))
+
+    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
+        shared_term = analysed(pool).scores(instruction.question) > 0
+        return shared_term | super().reasons(pool, instruction)

@@ -19,6 +19,7 @@ class Recency(ScoredArm):
 
     name, title = "recency", "Recency only"
     control = True
+    filled = False
 
     def pool(self, everything: Candidates) -> Candidates:
         return everything.only([False] * len(everything.sentences), "none")

@@ -332,6 +332,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived.
 
     ``buffer_tokens``: those of the recency buffer that the arm did not choose itself;
+    ``filler_tokens``: those of lines drawn to fill a token budget;
     ``mostly_buffer`` counts the selections in which they are more than half.
 
     ``evidence_all_in_prompt`` is the share of questions of which the prompt holds all pieces of the
@@ -367,6 +368,7 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     columns = (
         f"{named}, count(*) AS n, avg(len(selection)) AS sentences, "
         "avg(selection_tokens) AS selection_tokens, avg(buffer_tokens) AS buffer_tokens, "
+        "avg(filler_tokens) AS filler_tokens, "
         "count(*) FILTER (2 * buffer_tokens > selection_tokens) AS mostly_buffer, "
         f"{prompts}{evidence}, "
         f"count(*) FILTER ({ALL_KEPT} AND NOT {ALL_IN_PROMPT}) AS kept_but_cut, "

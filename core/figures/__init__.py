@@ -48,6 +48,7 @@ ORDER = (
         "hybrid",
         "certain",
         "bm25_temporal",
+        "bm25_analysed",
     ),
 )
 """Arms in the order of the palette; controls are drawn hollow and grey."""

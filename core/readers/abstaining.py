@@ -18,9 +18,9 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.extractive import Embed, Extractive, bare
+from midchart.core.readers.extractive import Embed, Extractive, bare, is_heading
 from midchart.core.text import words
-from midchart.core.types import Prompt
+from midchart.core.types import ContextLine, Prompt
 
 THRESHOLD = 1.5
 """Standard deviations above the mean of the context."""
@@ -45,11 +45,6 @@ UNINFORMATIVE = frozenset(
 def stems(text: str) -> frozenset[str]:
     """First characters of the informative words of a text."""
     return frozenset(word[:STEM] for word in words(text) if word not in UNINFORMATIVE)
-
-
-def is_heading(line: str) -> bool:
-    """Whether a line ends with a colon or has capitals only."""
-    return line.rstrip().endswith(":") or line.isupper()
 
 
 def coverage(question: str, lines: list[str]) -> NDArray[np.float64]:
@@ -106,14 +101,20 @@ class Abstaining(Extractive):
         lines = [bare(line.text) for line in prompt.context]
         asked = stems(prompt.question)
         empty = np.array([is_heading(line) and stems(line) <= asked for line in lines])
-        scores = (super().score(prompt, embed) + coverage(prompt.question, lines)) / 2
+        scores = (self.cosines(prompt, embed) + coverage(prompt.question, lines)) / 2
         return np.round(np.where(empty, np.float64(0), scores), 6).astype(np.float64)
 
-    def doubt(self, scores: NDArray[np.float64]) -> str:
-        value = prominence(scores)
-        if value >= self.threshold:
-            return ""
-        return (
-            f"the best line is {value:.2f} standard deviations above the mean of its context, "
-            f"below the threshold {self.threshold:g}"
-        )
+    def text_of(self, line: ContextLine) -> str:
+        return bare(line.text)
+
+    def answer_lines(
+        self, prompt: Prompt, embed: Embed | None = None
+    ) -> tuple[list[ContextLine], str]:
+        scores = self.score(prompt, embed)
+        value, doubt = prominence(scores), ""
+        if value < self.threshold:
+            doubt = (
+                f"the best line is {value:.2f} standard deviations above the mean of its context, "
+                f"below the threshold {self.threshold:g}"
+            )
+        return [prompt.context[int(np.argmax(scores))]], doubt

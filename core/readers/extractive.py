@@ -1,9 +1,15 @@
-"""Extractive: answers with the context line nearest to the question, word for word.
+"""Extractive: answers with the lines of its context that hold what is asked, word for word.
 
 A baseline without generation: it shows what a selection is worth when reading adds no reasoning.
-Of a multiple-choice question it chooses the option nearest to a line.
-Under the published truncation its answer is empty where the question was cut off, where a language
-model would continue the record (docs/methods.md, Stage 2: reading).
+A line is compared with the question together with its title: by the analysed words that both have
+and by MiniLM (midchart.core.stats.ranking). Only a line that holds the asked item, itself or in its
+title, is an answer, and a heading is none; where no line does, the answer is "Not documented." and
+the nearest line its source. Of a question for a section ("Which allergies?") the answer is the
+lines under that heading, of one for the latest value the line of the newest date.
+
+Of a multiple-choice question it chooses the option nearest to a line. Under the published
+truncation its answer is empty where the question was cut off, where a language model would continue
+the record (docs/methods.md, Stage 2: reading).
 """
 
 from __future__ import annotations
@@ -12,23 +18,75 @@ import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from midchart.core.bm25 import AnalysedIndex
 from midchart.core.embedding.embedder import Embedder, cosines, shared
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
+from midchart.core.stats.ranking import standardised_sum
 from midchart.core.text import count_tokens
-from midchart.core.text.prompt import HEAD, LINE_DATE, MIDDLE, NOT_DOCUMENTED, TAIL, option_text
-from midchart.core.types import Answer, Prompt
+from midchart.core.text.prompt import (
+    HEAD,
+    LINE_DATE,
+    MIDDLE,
+    NOT_DOCUMENTED,
+    TAIL,
+    body,
+    dated,
+    option_text,
+)
+from midchart.core.types import Answer, ContextLine, Prompt
 from midchart.core.weights import MINILM
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Unit vectors of texts, float32 [n, dim]."""
 _DATE = re.compile(rf"\[{LINE_DATE}\] ")
+LEAST_COVERAGE = 0.5
+"""Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
+LEAST_COSINE = 0.6
+"""Cosine of a line with the question from which it is an answer whatever words it has."""
+MOST_LINES = 12
+"""Most lines of an answer that is a section."""
+# fmt: off
+_GENERAL = frozenset(
+    (
+        "anything", "chart", "current", "currently", "date", "detail", "document", "documented",
+        "earliest",
+        "first", "history", "information", "initial", "kind", "known", "last", "latest", "level",
+        "measured", "mentioned", "name", "newest", "noted", "number", "oldest", "present",
+        "previous", "reading", "recent", "recently", "recorded", "reported", "result", "status",
+        "take", "taken", "taking", "time", "today", "type", "used", "value", "year",
+    )
+)
+# fmt: on
+"""Words of a question that name no item."""
+_ABSENT = re.compile(
+    r"\bno\b.*\b(?:information|data|recorded|records?|indicated|available|applicable|on file)\b"
+    r"|\b(?:not|none) (?:recorded|available|indicated|applicable|on file)\W*$",
+    re.IGNORECASE,
+)
+"""A line that says that a section holds nothing."""
+_NEWEST = re.compile(r"\b(?:most recent|latest|newest|last|current|currently|now)\b", re.IGNORECASE)
+_OLDEST = re.compile(r"\b(?:first|earliest|initial|oldest)\b", re.IGNORECASE)
+_LIST = re.compile(
+    r"^\W*(?:list|show|name)\b|\b(?:which|what)\b.*?\b\w{3,}(?:s|ae)\b|\bany\b|\ball\b",
+    re.IGNORECASE,
+)
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAY = re.compile(
+    r"(?<![\d./-])(?:(?P<y>\d{4})-(?P<m>\d\d)(?:-(?P<d>\d\d))?"
+    r"|(?P<m2>\d\d?)/(?P<d2>\d\d?)/(?P<y2>\d{4}|\d\d)|(?P<d3>\d\d?)\.(?P<m3>\d\d?)\.(?P<y3>\d{4})"
+    r"|(?P<y4>(?:19|20)\d\d)(?P<m4>[01]\d)(?P<d4>[0-3]\d))(?![\d-])"
+    rf"|\b(?P<n>{'|'.join(_MONTHS)})[a-z]*\.?\s+(?:(?P<d5>\d\d?)(?:st|nd|rd|th)?,?\s+)?"
+    r"(?P<y5>\d{4})\b",
+    re.IGNORECASE,
+)
 
 
 def bare(line: str) -> str:
@@ -36,9 +94,43 @@ def bare(line: str) -> str:
     return line[match.end() :] if (match := _DATE.match(line)) else line
 
 
+def titled(line: ContextLine) -> str:
+    """A line's text below its title, as arms score it."""
+    return f"{line.title}\n{bare(line.text)}" if line.title else bare(line.text)
+
+
+def dates(text: str) -> list[datetime]:
+    """The days that a text states, a month without a day as its first."""
+    days: list[datetime] = []
+    for match in _DAY.finditer(text):
+        part = {name[0]: value for name, value in match.groupdict().items() if value}
+        year, month, day = int(part["y"]), part.get("m"), int(part.get("d", 1))
+        number = int(month) if month else 1 + _MONTHS.index(part["n"][:3].lower())
+        if number > 12:  # the day before the month
+            number, day = day, number
+        try:
+            days.append(datetime(year + (2000 if year < 100 else 0), number, day))
+        except ValueError:
+            continue
+    return days
+
+
+def fact_date(line: ContextLine) -> datetime:
+    """The latest day that a line states, else that of its entry; the earliest there is without."""
+    stated = dates(body(line)) or dates(dated(line.text))
+    return max(stated, default=datetime.min)
+
+
+def is_heading(line: str) -> bool:
+    """Whether a line ends with a colon, has capitals only, or is marked as a heading."""
+    text = line.strip()
+    marked = text.startswith("#") or (text.startswith("**") and text.endswith("**"))
+    return marked or text.endswith(":") or (text.isupper() and not any(map(str.isdigit, text)))
+
+
 @READERS.register("extractive")
 class Extractive:
-    """The nearest context line by MiniLM cosine; ties go to the earlier line.
+    """The context lines that hold what is asked, else "Not documented."; ties go to the earlier.
 
     ``window`` is in tokens of :func:`midchart.core.text.count_tokens`, the paper's reader's length.
     Raises InputError for one without room for a question, MissingModel without the weights.
@@ -84,16 +176,20 @@ class Extractive:
             yield index, replace(answer, seconds=answer.seconds + each)
 
     def read(self, prompt: Prompt) -> Answer:
-        """The line of ``prompt.context`` nearest to its question, with its date as shown.
+        """The lines of ``prompt.context`` that answer its question, with their date as shown.
 
         The answer is empty, and says why, where the prompt holds no question or no line.
         """
         return self._read(prompt, self.embedder.embed)
 
+    def text_of(self, line: ContextLine) -> str:
+        """What of a line is compared with the question."""
+        return titled(line)
+
     def _compared(self, prompt: Prompt) -> list[str]:
         """The texts whose vectors an answer needs: what is asked for, then the lines."""
         asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
-        return [*asked, *(bare(line.text) for line in prompt.context)]
+        return [*asked, *map(self.text_of, prompt.context)]
 
     def _read(self, prompt: Prompt, embed: Embed) -> Answer:
         begun = time.perf_counter()
@@ -108,26 +204,17 @@ class Extractive:
             return Answer("", reason=missing, prompt_tokens=prompt.tokens)
         if prompt.options:
             return self._chosen(prompt, embed, begun)
-        scores = self.score(prompt, embed)
-        best = int(np.argmax(scores))
-        if doubt := self.doubt(scores):
-            return Answer(
-                NOT_DOCUMENTED,
-                reason=doubt,
-                quotes=True,
-                prompt_tokens=prompt.tokens,
-                output_tokens=count_tokens(NOT_DOCUMENTED),
-                seconds=time.perf_counter() - begun,
-                how="abstained",
-            )
-        line = prompt.context[best]
+        lines, doubt = self.answer_lines(prompt, embed)
+        text = NOT_DOCUMENTED if doubt else _joined(lines)
         return Answer(
-            line.text,
-            sources=(line.sentence_id,),
+            text,
+            reason=doubt,
+            sources=tuple(line.sentence_id for line in lines),
             quotes=True,
             prompt_tokens=prompt.tokens,
-            output_tokens=count_tokens(line.text),
+            output_tokens=count_tokens(text),
             seconds=time.perf_counter() - begun,
+            how="abstained" if doubt else "",
         )
 
     def _chosen(self, prompt: Prompt, embed: Embed, begun: float) -> Answer:
@@ -147,16 +234,66 @@ class Extractive:
             seconds=time.perf_counter() - begun,
         )
 
-    def score(self, prompt: Prompt, embed: Embed | None = None) -> NDArray[np.float64]:
+    def cosines(self, prompt: Prompt, embed: Embed | None = None) -> NDArray[np.float64]:
         """Cosine of each line of ``prompt.context`` with its question, float64 [n].
 
         ``embed``: unit vectors of texts, float32 [n, dim]; None for the reader's own encoder.
         """
-        lines = [bare(line.text) for line in prompt.context]
+        lines = [self.text_of(line) for line in prompt.context]
         vectors = (embed or self.embedder.embed)([prompt.question, *lines])
         # Six decimals, as in the dense arm: float32 rounding must not decide.
         return np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
 
-    def doubt(self, scores: NDArray[np.float64]) -> str:
-        """Why the best line is no answer, by the scores of all lines; empty where it is one."""
-        return ""
+    def answer_lines(
+        self, prompt: Prompt, embed: Embed | None = None
+    ) -> tuple[list[ContextLine], str]:
+        """The lines that answer a question; or the nearest one, and why it does not."""
+        context, question = prompt.context, prompt.question
+        cosine = self.cosines(prompt, embed)
+        texts = AnalysedIndex.of([titled(line) for line in context])
+        general = set(texts.analyzer.terms(" ".join(_GENERAL)))
+        items = [p for p in texts.analyzer.question(question) if not general.issuperset(p.terms)]
+        held = texts.coverage(items)
+        score = standardised_sum(texts.scores(question), cosine)
+        heading = np.array([is_heading(bare(line.text)) for line in context])
+        score = np.where(heading, score.min() - 1, score)
+        answers = ~heading & ((held >= LEAST_COVERAGE) | (cosine >= LEAST_COSINE))
+        if not answers.any():
+            return [context[int(np.argmax(score))]], "no line of the context holds what is asked"
+        absent = np.array([bool(_ABSENT.search(bare(line.text))) for line in context])
+        if (answers & ~absent).any():
+            answers &= ~absent
+        titles = AnalysedIndex.of([line.title for line in context], texts.analyzer.language)
+        in_section = answers & (titles.coverage(items) >= 1)
+        listed = bool(_LIST.search(question)) and bool(in_section.any())
+        if listed:
+            answers = in_section
+        best = int(np.argmax(np.where(answers, score, -np.inf)))
+        newest, oldest = _NEWEST.search(question), _OLDEST.search(question)
+        if newest or oldest:
+            equal = [i for i in np.flatnonzero(answers).tolist() if held[i] >= held[best]]
+            sign = 1 if newest else -1
+            best = max(equal, key=lambda i: (_ordinal(context[i]) * sign, score[i]))
+        elif listed:
+            section = [
+                line
+                for line, other in zip(context, heading, strict=True)
+                if not other and _place(line) == _place(context[best])
+            ]
+            return section[:MOST_LINES], ""
+        return [context[best]], ""
+
+
+def _place(line: ContextLine) -> tuple[str, str]:
+    """A line's entry and the titles above it."""
+    return line.sentence_id.partition(".")[0], line.title
+
+
+def _ordinal(line: ContextLine) -> int:
+    return fact_date(line).toordinal()
+
+
+def _joined(lines: Sequence[ContextLine]) -> str:
+    """Lines of one entry as one, after its date."""
+    first, *others = lines
+    return "; ".join([first.text, *map(body, others)])

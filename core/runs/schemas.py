@@ -236,7 +236,16 @@ SELECTIONS: Schema = {
     **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
     **dict.fromkeys(("evidence_all_chance", "evidence_all_picked_chance"), "DOUBLE"),
     **dict.fromkeys(
-        ("buffer_tokens", "kept", "picked", "unmatched", "lexical_kept", "lexical_picked"), "BIGINT"
+        (
+            "buffer_tokens",
+            "filler_tokens",
+            "kept",
+            "picked",
+            "unmatched",
+            "lexical_kept",
+            "lexical_picked",
+        ),
+        "BIGINT",
     ),
     **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
     "cut": "VARCHAR[]",
@@ -267,8 +276,9 @@ the arm itself chose (:func:`midchart.core.arms.hits.own_pick`); of both, how ma
 ``unmatched`` counts units that the arm chose without a reason to keep them (no word shared with the
 question, no similarity above 0), null for an arm that scores no units and in runs of earlier
 versions. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that
-the arm itself did not choose. ``evidence_in_prompt``: a sentence with evidence was not only kept
-but is in the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such
+the arm itself did not choose; ``filler_tokens``: how many a draw added, which filled a token budget
+(null in runs of earlier versions). ``evidence_in_prompt``: a sentence with evidence was not only
+kept but is in the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such
 sentence is; of the arm's own picks so many are (``evidence_in_prompt_picked``), and of the
 evidence's characters this share (``evidence_share_in_prompt``). In an answer's row
 ``prompt_tokens``, ``cut`` (lines lost) and ``prompt_cut`` (anything lost) are those of its reader's

@@ -37,6 +37,16 @@ def reciprocal_ranks(lexical: _Floats, semantic: _Floats) -> tuple[_Floats, _Flo
     return by_word, 1 / (OFFSET + ranks(semantic))
 
 
+def standardised_sum(lexical: _Floats, semantic: _Floats) -> _Floats:
+    """The sum of two scores of the same sentences, each less its mean in its standard deviations,
+    float64 [n], rounded to six decimals; one that is the same for all adds nothing."""
+    total = np.zeros(len(lexical))
+    for scores in (lexical, semantic):
+        if len(scores) and (spread := scores.std()) > 1e-9:
+            total += (scores - scores.mean()) / spread
+    return np.round(total, 6)
+
+
 def patients_needed(alpha: float) -> int:
     """Fewest patients for which a quantile at 1 − ``alpha`` is finite.
 

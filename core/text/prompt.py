@@ -183,7 +183,11 @@ def context_lines(
     if selection.lines is not None:
         return tuple(replace(line, text=_clean(line.text, control)) for line in selection.lines)
     return tuple(
-        ContextLine(entry.sentence.id, _clean(line_text(entry.sentence, protocol), control))
+        ContextLine(
+            entry.sentence.id,
+            _clean(line_text(entry.sentence, protocol), control),
+            title=_clean(entry.sentence.title),
+        )
         for entry in selection.kept
     )
 
@@ -401,7 +405,8 @@ def _drop_order(selection: Selection, n: int, protocol: Protocol) -> list[int]:
         buffered = entry.kept_by != "arm" if first else entry.kept_by == "recency"
         # Among equal scores the earlier line stays; among the buffer's lines the later one does.
         score = worst if entry.score is None else entry.score
-        return (buffered == first, score, i if buffered else -i)
+        order = 0 if entry.kept_by == "filler" else 1 + (buffered == first)
+        return (order, score, i if buffered else -i)
 
     return sorted(indices, key=rank)
 

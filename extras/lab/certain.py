@@ -240,7 +240,8 @@ class Certain(_RankedByBoth):
     MissingModel without a calibration, InputError where it does not fit or has too few patients.
     """
 
-    name, title = "certain", "Certain (conformal)"
+    name, title = "certain", "Certain (conformal, promised by patient)"
+    filled = False
     pinned = "calibration"
 
     def __init__(
@@ -355,9 +356,12 @@ class Certain(_RankedByBoth):
         """The sentences within the threshold and ``budget.tokens``; the trace says what is
         guaranteed."""
         selection = super().select(record, instruction, budget)
+        everything = candidates(record, instruction.cutoff, self.protocol)
+        share = selection.tokens / max(1, sum(s.tokens for s in everything.sentences))
         promise = (
             "all pieces of the evidence are kept with probability "
-            f"{percent(1 - self.alpha)} or more"
+            f"{percent(1 - self.alpha)} or more, over patients and not for each record; of this "
+            f"one {percent(share)} of the tokens are kept"
         )
         if self.withdrawn:
             promise = f"withdrawn: {self.withdrawn}"

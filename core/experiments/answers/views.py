@@ -160,13 +160,14 @@ TOKENS = View(
     (Measure("prompt_tokens", "tokens of a prompt", "tokens"),
      Measure("selection_tokens", "tokens kept", "tokens")),
     "forest", choose=("reader",), opens=("label",),
-    more=("sentences", "buffer_tokens", "cut_share", "prompts_cut", "question_survived",
-          "evidence_all_in_prompt", "evidence_share", "selection_seconds"),
+    more=("sentences", "buffer_tokens", "filler_tokens", "cut_share", "prompts_cut",
+          "question_survived", "evidence_all_in_prompt", "evidence_share", "selection_seconds"),
 )  # fmt: skip
 KEPT_TOKENS = View(
     "tokens", "How long is what is kept?", "tokens",
     (Measure("selection_tokens", "tokens kept", "tokens"),
-     Measure("buffer_tokens", "tokens of the recency buffer", "tokens")), "forest",
+     Measure("buffer_tokens", "tokens of the recency buffer", "tokens"),
+     Measure("filler_tokens", "tokens drawn to fill the budget", "tokens")), "forest",
     more=("sentences", "mostly_buffer", "evidence_share", "selection_seconds"), opens=("label",),
 )  # fmt: skip
 DIFFERENCES = View(

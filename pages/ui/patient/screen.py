@@ -294,7 +294,7 @@ def source_of(view: ArmView, units: Mapping[str, api.Sentence]) -> Source | None
         return None
     for id in view.answer.sources:
         if id in units:
-            return Source(units[id], True)
+            return Source(units[id], view.answer.how != "abstained")
     answer = set(api.words(view.answer.text))
     shared = [
         (len(answer & set(api.words(units[line.sentence_id].text))), line.sentence_id)

@@ -91,7 +91,9 @@ def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest()
     half = Protocol(recency_percent=50)
 
     def selected_texts(tokens: int, arm: str = "bm25") -> list[str]:
-        return ids(ask(arm, record, protocol=half, k=1, recency=3, tokens=tokens))
+        selection = ask(arm, record, protocol=half, k=1, recency=3, tokens=tokens)
+        assert selection.tokens <= tokens
+        return [k.sentence.id for k in selection.kept if k.kept_by != "filler"]
 
     # Half of 12 tokens is 6: e4 (3), e3 (2), and no room for e2 (3). The pick (2) comes first.
     assert selected_texts(12) == ["e0", "e3", "e4"] and selected_texts(12, "recency") == [
@@ -107,6 +109,22 @@ def test_selected_sentences_come_first_and_the_buffer_gets_a_share_of_the_rest()
     assert [(k.sentence.id, k.kept_by) for k in greedy.kept] == [
         ("e0", "arm"), ("e1", "arm"), ("e2", "arm"), ("e3", "both"), ("e4", "both"),
     ]  # fmt: skip
+
+
+def test_what_is_left_of_a_token_budget_is_filled_by_one_draw_for_all_arms():
+    record = chart("fever now", *(f"line {i} of ten" for i in range(10)), "glucose 120")
+
+    def filler(question: str, **options) -> list[str]:
+        selection = ask("bm25", record, question=question, k=1, recency=0, **options)
+        return [k.sentence.id for k in selection.kept if k.kept_by == "filler"]
+
+    drawn = filler("fever", tokens=18)
+    assert len(drawn) == 4 and drawn == filler("fever", tokens=18)
+    assert filler("fever", tokens=18, protocol=Protocol(seed=1)) != drawn
+    assert filler("fever") == [], "nothing is filled without a budget"
+    assert filler("fever", tokens=18, protocol=Protocol(unmatched="kept")) == []
+    everywhere = [filler("fever", tokens=18, protocol=Protocol(seed=s)) for s in range(40)]
+    assert {id for ids_ in everywhere for id in ids_} == {f"e{i}" for i in range(1, 12)}
 
 
 @pytest.mark.parametrize(("side", "left"), [("earliest", ["e0", "e1"]), ("latest", ["e2", "e3"])])

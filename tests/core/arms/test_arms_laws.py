@@ -164,6 +164,10 @@ def test_every_arm_satisfies_the_laws_of_a_selection(name, data):
         law_of_written_contexts(selection, record, {i: known[i] for i in allowed})
         return
     assert selection.tokens == sum(k.sentence.tokens for k in lines)
+    drawn = [k for k in lines if k.kept_by == "filler"]
+    assert not drawn or (budget.tokens is not None and protocol.unmatched == "dropped")
+    assert not drawn or name not in {"full", "recency"}
+    lines = tuple(k for k in lines if k.kept_by != "filler")
     picks = [k for k in lines if k.kept_by != "recency"]
     if name not in TAKES_ALL:
         assert len(picks) <= budget.k
@@ -176,11 +180,13 @@ def test_every_arm_satisfies_the_laws_of_a_selection(name, data):
         assert buffer <= {k.sentence.id for k in lines}
     if protocol.recency_rule == "share" and name != "oracle":
         without = arm.select(record, instruction, Budget(budget.k, 0, budget.tokens))
-        assert [k.sentence.id for k in without.kept] == [k.sentence.id for k in picks], (
+        alone = [k.sentence for k in without.kept if k.kept_by != "filler"]
+        assert [s.id for s in alone] == [k.sentence.id for k in picks], (
             "the buffer takes nothing from the picks"
         )
         if budget.tokens is not None:
-            assert selection.tokens - without.tokens <= budget.tokens // 10
+            tokens = sum(k.sentence.tokens for k in lines) - sum(s.tokens for s in alone)
+            assert tokens <= budget.tokens // 10
     places = [position[k.sentence.id] for k in lines]
     if arm.protocol.order == "time" and not arm.by_relevance:
         assert places == sorted(places), "time order"

@@ -12,6 +12,7 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.protocol import Protocol, parse
 from midchart.core.readers import READERS
 from midchart.core.readers.abstaining import coverage
+from midchart.core.readers.extractive import dates
 from midchart.core.text.prompt import build_prompt
 from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
@@ -92,6 +93,76 @@ def test_without_matching_words_it_gives_no_answer_and_a_reason(
     assert answer.text == "" and reason in answer.reason and answer.prompt_tokens == 12
 
 
+ALLERGIES = [
+    ("Allergies", "** Allergies **"),
+    ("Allergies", "Substance: Latex; Reaction: Hives"),
+    ("Allergies", "Substance: Codeine; Reaction: Nausea"),
+    ("Medications", "Name: aspirin 81 mg; Sig: once daily"),
+    ("Medications", "Name: Lasix 40 mg; Sig: twice daily"),
+    ("Vital Signs", "Systolic BP: 133"),
+    ("Social History", "Smoking Status: former smoker"),
+    ("Problems", "Urinary tract infection"),
+    ("Immunizations", "No Information About Immunizations"),
+    ("Labs", "Potassium 4.1 mmol/L, 11/02/2007"),
+    ("Labs", "Potassium 5.2 mmol/L, 01/08/2008"),
+    ("Labs", "Potassium 3.9 mmol/L, 10/05/2007"),
+    ("Imaging", "CHEST X-RAY:"),
+    ("Imaging", "Clear lungs."),
+]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (
+            "Which allergies are documented?",
+            "Substance: Latex; Reaction: Hives; Substance: Codeine; Reaction: Nausea",
+        ),
+        (
+            "Which medications is the patient taking?",
+            "Name: aspirin 81 mg; Sig: once daily; Name: Lasix 40 mg; Sig: twice daily",
+        ),
+        ("Is the patient allergic to latex?", "Substance: Latex; Reaction: Hives"),
+        ("Does the patient smoke?", "Smoking Status: former smoker"),
+        ("What was the most recent potassium?", "Potassium 5.2 mmol/L, 01/08/2008"),
+        ("What was the first potassium?", "Potassium 3.9 mmol/L, 10/05/2007"),
+        ("What is the blood pressure?", "Systolic BP: 133"),
+        ("What did the chest x-ray show?", None),
+        ("Which vaccines were given?", "No Information About Immunizations"),
+        ("What was the most recent uric acid?", None),
+        ("When is the next appointment?", None),
+    ],
+)
+def test_it_answers_with_lines_that_hold_the_asked_item_or_declines(question, answer, embedder):
+    context = tuple(
+        ContextLine(f"e0.{i}", f"[2013-09-25] {line}", title=title)
+        for i, (title, line) in enumerate(ALLERGIES)
+    )
+    prompt = Prompt("", question, context, 99)
+    reply = READERS.build("extractive", Protocol(), embedder=embedder).read(prompt)
+    shown = {line.sentence_id for line in context if answer and line.text[13:] in answer}
+    if answer is None:
+        assert reply.text == "Not documented." and reply.how == "abstained" and reply.reason
+        assert len(reply.sources) == 1
+    else:
+        assert reply.text == f"[2013-09-25] {answer}"
+        assert set(reply.sources) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("seen 2014-05-31 and 20120806", ["2014-05-31", "2012-08-06"]),
+        ("11/02/2007: 133; 1/3/08: 131", ["2007-11-02", "2008-01-03"]),
+        ("25/12/2010 and 4.3.2019", ["2010-12-25", "2019-03-04"]),
+        ("Nov 14, 1999; April 7, 2000; May 2012", ["1999-11-14", "2000-04-07", "2012-05-01"]),
+        ("13/13/2013, 132/86 mmHg, 4.5.6", []),
+    ],
+)
+def test_days_that_a_line_states(text, days):
+    assert [day.date().isoformat() for day in dates(text)] == days
+
+
 # The reader that abstains.
 
 
@@ -105,7 +176,7 @@ def prompt_with(question: str, *lines: str) -> Prompt:
 
 
 OTHERS = (
-    *("Chest x-ray is clear.", "Lives with a sister.", "Gait steady.", "Flu vaccine given."),
+    *("Chest x-ray is clear.", "Lives with a sister.", "Gait steady.", "Flu vaccine reply."),
     *("Heart rate 72.", "Walks to work.", "Colonoscopy in May.", "Wound is dry."),
 )
 
@@ -118,8 +189,8 @@ def test_it_answers_with_the_clearly_nearest_line_and_else_not_documented(embedd
     assert answer.sources == ("e8",)
     answer = reader.read(prompt_with("What was the ferritin level in 2019?", *OTHERS))
     assert answer.text == "Not documented."
-    assert answer.sources == ()
-    assert answer.status == "ok"
+    assert len(answer.sources) == 1  # the best line
+    assert answer.status == "ok" and answer.how == "abstained"
     assert "below the threshold 1.5" in answer.reason
     assert is_refusal(answer.text)
 
@@ -132,8 +203,8 @@ def test_a_heading_that_only_repeats_the_question_is_no_answer(embedder):
 
 def test_the_threshold_decides_how_often_it_abstains(embedder):
     prompt = prompt_with("Which antibiotics?", *OTHERS)
-    assert abstaining(embedder, threshold=0).read(prompt).sources
-    assert not abstaining(embedder, threshold=10).read(prompt).sources
+    assert not abstaining(embedder, threshold=0).read(prompt).how
+    assert abstaining(embedder, threshold=10).read(prompt).how == "abstained"
 
 
 def test_rarer_words_of_the_question_count_more():

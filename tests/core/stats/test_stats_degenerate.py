@@ -332,6 +332,7 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
     "positions.Responses.rows": (lambda d: d.responses()[0].rows, ANY),
     "ranking.ranks": (lambda d: ranking.ranks(d.first), ANY),
     "ranking.reciprocal_ranks": (lambda d: ranking.reciprocal_ranks(d.first, d.second), ANY),
+    "ranking.standardised_sum": (lambda d: ranking.standardised_sum(d.first, d.second), ANY),
     "ranking.patients_needed": (lambda d: ranking.patients_needed(0.1), ANY),
     "ranking.hierarchical_quantile": (
         lambda d: ranking.hierarchical_quantile(d.first, d.clusters.tolist(), 0.1),

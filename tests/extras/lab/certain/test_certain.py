@@ -106,9 +106,10 @@ def test_the_threshold_of_a_patient_comes_from_all_others(tmp_path):
 def test_the_trace_says_what_is_guaranteed_and_whether_the_record_may_not_hold_it(tmp_path):
     arm = Certain(PROTOCOL, calibration_file(tmp_path / "c.json", PROTOCOL))
     trace = trace_of(arm.select(RECORD, ASKED, Budget()))
-    assert trace["guarantee"] == (
-        "all pieces of the evidence are kept with probability 90.0 % or more"
+    assert trace["guarantee"].startswith(
+        "all pieces of the evidence are kept with probability 90.0 % or more, over patients"
     )
+    assert "% of the tokens are kept" in trace["guarantee"]
     assert trace["record may not hold it"].startswith("no")
     other = Instruction("i2", "p1", "Which painter made the triptych in the harbour chapel?")
     assert trace_of(arm.select(RECORD, other, Budget()))["record may not hold it"].startswith("yes")
