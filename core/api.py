@@ -29,7 +29,8 @@ FUNCTIONS: Mapping[str, str] = {
     "results.funnel": "evidence_funnel",
     "results.importing": "import_run",
     "results.items": (
-        "answer answered_by asked_of compared disagreements item outcomes rows wrong_in_the_middle"
+        "answer answered_by asked_of compared disagreements item outcomes primary_judge rows "
+        "wrong_in_the_middle"
     ),
     "results.report": "failed_in_words methods report report_csv rows_warning write_tables",
     "results.reviews": ("add_review review_cards review_mark review_rows reviewer_name reviewers"),
@@ -83,6 +84,7 @@ OPEN: Mapping[str, str] = {
     "options": "FORMAT RECEIVED type_text",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
+    "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES is_heading",
     "results.funnel": "funnel_sentence=sentence STEPS",
     "results.report": "conclusion_of views_of",
     "results.reviews": "Card REVIEW_REASONS=REASONS",

@@ -1,36 +1,53 @@
-"""Patient: which sentences each arm kept for a question, which evidence it dropped, and what the
-reader answered."""
+"""Patient: the chart as a map, its questions, the record and the arms next to each other."""
 
 import streamlit as st
 
 from midchart.pages.ui import guard, parts
 from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
+from midchart.pages.ui.shared import figures
 
 guard.page("Patient")
 
-body, end = st.container(), st.container()
+place, end = view.places(), st.container()
 drawer = end.expander(
     "Settings and files", icon=":material/tune:", on_change="rerun", key="patient_drawer"
 )
-choice = controls.choose(body, drawer)
-with body:
-    if not choice.record.events:
-        st.info("This record has no events.")
-        st.stop()
-    if not choice.instruction.question:
+choice = controls.choose(place.questions, drawer)
+if not choice.record.events:
+    place.record.info("This record has no events.")
+    st.stop()
+if not choice.instruction.question:
+    with place.record:
         record_view.section(choice, (), ())
-        st.stop()
-    pieces = cached.pieces(choice)
-    with (
-        st.container()
-    ):  # so that what follows keeps its place on the page, and the record its position
-        views = view.first_screen(choice, pieces)
-        own_question.section(choice)
-    others = [other for marks_of in parts.parts("patient") if (other := marks_of(choice))]
-    views = [*(other.view for other in others), *views]
-    view.details(choice, views, pieces)
+    st.stop()
+figures.set_cohort(choice.cohort)
+pieces = cached.pieces(choice)
+with place.top:
+    controls_line = st.container(
+        horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
+    )
+with controls_line:
+    st.caption(view.facts(choice), width="content")
+    with st.container(horizontal=True, width="content", gap="small"):
+        heat, by = view.heat_of(choice), view.axis_choice(choice)
+arms, reading, stages = view.views_of(choice, "" if heat == view.NO_HEAT else heat)
+others = [other for marks_of in parts.parts("patient") if (other := marks_of(choice))]
+views = [*(other.view for other in others), *arms]
+with place.top:
+    view.headline(choice, arms, pieces)
+with place.map:
+    hot = stages.get(cached.HEAT) == cached.READ
+    drawn = view.chart_map(choice, views, pieces, by, heat, hot)
+    view.reading_the_map(choice, pieces, by)
+with place.record:
+    record_view.section(choice, views, pieces)
+with place.arms:
+    view.arms(choice, arms, pieces, reading, stages)
+with place.below:
+    own_question.section(choice)
+    view.reasons(choice, views, pieces)
     for other in others:
         other.section()
 if drawer.open:
     with drawer:
-        view.files(choice, views, pieces)
+        view.files(choice, views, pieces, drawn)

@@ -55,11 +55,13 @@ def funnel(store: RowStore, plan: Plan, position: str = "") -> Table:
         named, outcome, quoted, verdicts = "a.label, '' AS reader, '' AS judge, false AS named", *(
             "NULL::BOOLEAN", "false", "")  # fmt: skip
         main, judged = "selections", "a.selection IS NOT NULL"
-    kept, prompted = (sql.replace("evidence", "a.evidence") for sql in (ALL_KEPT, ALL_IN_PROMPT))
+    selected, prompted = (
+        sql.replace("evidence", "a.evidence") for sql in (ALL_KEPT, ALL_IN_PROMPT)
+    )
     rows = query(
         lambda: (
             f"SELECT {named}, least(9, floor(10 * a.{position}))::INT AS part, "
-            f"coalesce({kept}, false) AS kept, coalesce({prompted}, {kept}, false) AS prompted, "
+            f"coalesce({selected}, false) AS kept, coalesce({prompted}, {selected}, false) AS prompted, "
             f"{quoted} AS quoted, {outcome} AS correct, count(*) AS n "
             f"FROM (SELECT * FROM {store.source(main)} WHERE {store.counted}) a{verdicts} "
             f"WHERE a.evidence IS NOT NULL AND a.{position} IS NOT NULL AND {judged} GROUP BY ALL"

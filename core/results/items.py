@@ -10,7 +10,7 @@ from midchart.core.errors import InputError, UnknownName
 from midchart.core.options import received_fields
 from midchart.core.results.comparison import detectable, paired
 from midchart.core.results.funnel import step_of
-from midchart.core.results.primary import verdict_source
+from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store, withdraw
 from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
 from midchart.core.results.tables import facts
@@ -171,6 +171,14 @@ def _step(row: Row, names_sources: bool) -> str | None:
         "correct": row["outcome"] == "correct" if "refusal" in row else None,
     }
     return step_of(facts, names_sources)
+
+
+@needs("viewer")
+def primary_judge(run: RunRef) -> str:
+    """The label of the judge by which a run's conclusions are drawn; raises UnknownName."""
+    folder = find_run(run)
+    plan = folder.plan()
+    return with_primary(plan, folder.store(plan)).primary_judge if plan.judges else ""
 
 
 @needs("viewer")

@@ -8,7 +8,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import WorkFailed
-from midchart.pages.ui.patient import background
+from midchart.pages.ui.patient import cached
 from tests.support.pages import page_at, page_html, plain_text
 
 pytestmark = pytest.mark.slow
@@ -23,20 +23,23 @@ def test_a_page_is_drawn_before_its_slow_arms_are_done(cohort, monkeypatch):
         return select(cohort, record, instruction, "bm25", protocol)
 
     monkeypatch.setattr(api, "select", slow)
-    monkeypatch.setattr(background, "MOMENT_S", 2.0)
+    monkeypatch.setattr(cached, "MOMENT_S", 2.0)
     app = page_at("patient")
     app.session_state["patient_arms"] = ["hybrid", "bm25"]
     app.session_state["k"] = 7  # selections of other tests are cached
     app.run()
     assert not app.exception
-    assert ">running<" in page_html(app) and "Hybrid (BM25 and MiniLM) selecting" in plain_text(app)
+    assert ">running<" in page_html(app)
+    assert "Hybrid (BM25 and MiniLM)" in plain_text(app) and "(scoring" in plain_text(app)
     assert "BM25 kept" in page_html(app) or "BM25 dropped" in page_html(app)
     assert app.get("bidi_component"), "the record can be read meanwhile"
     gate.set()
-    monkeypatch.setattr(background, "MOMENT_S", 60.0)
+    monkeypatch.setattr(cached, "MOMENT_S", 60.0)
     app.run()
-    assert ">running<" not in page_html(app) and "selecting sentences" not in plain_text(app)
-    assert page_html(app).count("Answer of ") == 1 and page_html(app).count("<q>") == 2
+    assert ">running<" not in page_html(app) and "scoring sentences" not in plain_text(app)
+    assert (
+        page_html(app).count("Answers of ") == 1 and page_html(app).count("found no answer in") == 2
+    )
 
 
 def test_an_arm_that_fails_in_its_thread_says_why_on_the_page(cohort, monkeypatch):

@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.pages.ui.patient import harm, model, opening, screen
+from midchart.pages.ui.patient import controls, model, screen
 from tests.pages.test_patient_marks import PIECES, prompted, view_of
 from tests.support.pages import page_at, page_html, page_text
 from tests.support.run_helpers import (
@@ -37,7 +37,7 @@ def test_wrong_answers_with_the_evidence_in_the_prompt_come_first():
         judged(prompted(HELD), "[2015-02-03] The score was 28", "incorrect"),
         judged(prompted(OTHER), "28", "incorrect"),
     ]
-    assert harm.sentences(views, PIECES, "36 points") == (
+    assert screen.harm_sentences(views, PIECES, "36 points") == (
         "The evidence was in the prompt: BM25 and HYBRID still answered 28 instead of 36. "
         "DENSE dropped the evidence and gave no answer.",
         "",
@@ -52,7 +52,7 @@ def test_a_wrong_answer_without_the_evidence_names_who_dropped_it_and_what_was_r
         judged(GONE, "warfarin", "incorrect"),
         judged(HELD, "Metformin was stopped.", "correct"),
     ]
-    assert harm.sentences(views, PIECES, "Metformin") == (
+    assert screen.harm_sentences(views, PIECES, "Metformin") == (
         "DENSE dropped the evidence and answered “warfarin”.",
         "The evidence was in the prompt: BM25 answered correctly. The reference answer is "
         "“Metformin”.",
@@ -64,13 +64,13 @@ def test_a_wrong_answer_without_the_evidence_names_who_dropped_it_and_what_was_r
 
 def test_what_controls_did_is_not_the_headline():
     control = judged(replace(HELD, name="oracle", title="ORACLE"), "5", "incorrect")
-    sentences = harm.sentences([control, judged(GONE, "28", "incorrect")], PIECES, "36")
+    sentences = screen.harm_sentences([control, judged(GONE, "28", "incorrect")], PIECES, "36")
     assert sentences == (
         "DENSE dropped the evidence and answered 28 instead of 36.",
         "The evidence was in the prompt: ORACLE still answered 5 instead of 36.",
         True,
     )
-    alone = harm.sentences([control], PIECES, "36")
+    alone = screen.harm_sentences([control], PIECES, "36")
     assert alone is not None and not alone.harmful, "no method was wrong"
 
 
@@ -88,7 +88,7 @@ def test_what_controls_did_is_not_the_headline():
     ],
 )
 def test_the_contrast_is_of_single_values_or_of_the_texts(answer, reference, words):
-    assert harm.contrast(answer, reference) == words
+    assert screen.contrast(answer, reference) == words
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def opened() -> AppTest:
 
 
 def test_it_opens_on_a_wrong_answer_from_the_middle_of_a_record(cohort):
-    assert opening.NO_RUN.split(":")[0] in page_text(opened())
+    assert controls.NO_WRONG_ANSWER.split(":")[0] in page_text(opened())
     table = spec(
         cohort, name="first", arms=["bm25"], readers=["extractive"],
         judges=["exact", "token_overlap"], protocol="corrected",
@@ -121,10 +121,10 @@ def test_it_opens_on_a_wrong_answer_from_the_middle_of_a_record(cohort):
     [row, *_] = api.wrong_in_the_middle(run, "extractive", ("bm25", "hybrid"))
     assert (row["instruction"], row["record"], row["wrong"]) == ("i12", "2", 1)
     app = opened()
-    assert app.selectbox(key="patient_question").value == "i12"
+    assert app.radio(key="patient_question").value == "i12"
     assert "that the run first answered wrongly under 1 of" in page_text(app)
     assert "The reference answer is “999 milligram”." in page_html(app)
     # A later choice stays, and the address decides.
-    app.selectbox(key="patient_question").set_value("i10").run()
-    assert app.selectbox(key="patient_question").value == "i10"
+    app.radio(key="patient_question").set_value("i10").run()
+    assert app.radio(key="patient_question").value == "i10"
     assert "Opened on a question" not in page_text(app)

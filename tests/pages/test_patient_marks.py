@@ -17,7 +17,7 @@ from midchart.core.arms.hits import question_of
 from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Prompt
 from midchart.pages.ui.arms import contexts
-from midchart.pages.ui.patient import export, model, panel, prompts, screen
+from midchart.pages.ui.patient import model, prompts, screen, view
 from midchart.pages.ui.patient.model import ArmView, Choice
 from midchart.pages.ui.shared import marks, tables
 
@@ -198,28 +198,32 @@ def test_passages_with_another_value_stand_beside_the_evidence_the_newest_first_
         "<u>Metformin was stopped in May.</u>", "Same item, other value or date", ">newest</span>",
         "2021-02-03, written in 2020-01-05 · Measurement · 3 times in the record",
         "Metformin stopped again.", "Metformin &lt;b&gt;was&lt;/b&gt; stopped in 2012.",
-        "no synonyms, abbreviations or negation", ">BM25</b>",
+        "no synonyms, abbreviations or negation",
     ]  # fmt: skip
     assert [part for part in parts if part not in html] == []
     assert [html.index(part) for part in parts] == sorted(html.index(part) for part in parts)
     assert html.count(">newest</span>") == 1
-    alone = screen.screen(CHOICE, [], PIECES, (812, 31_000), OTHERS[:1])
+    alone = screen.asked(CHOICE, [], PIECES, OTHERS[:1])
     assert "The evidence is newer than each of them." in alone
-    assert "Same item" not in screen.screen(CHOICE, [], PIECES, (812, 31_000), ())
+    assert "Same item" not in screen.asked(CHOICE, [], PIECES, ())
 
 
 def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
-    return screen.screen(choice, views, PIECES, (812, 31_000), OTHERS)
+    """What the page says of a question: the headline, the arms, the chart's own passages."""
+    first, rest = screen.verdict(views, PIECES, choice.gold.answer if choice.gold else "")
+    cards = screen.arms(choice, views, PIECES, (812, 31_000))
+    return first + rest + cards + screen.asked(choice, views, PIECES, OTHERS)
 
 
-def test_the_first_screen_has_evidence_reference_question_and_a_line_per_arm_in_this_order():
+def test_the_page_has_headline_a_card_per_arm_evidence_and_reference_in_this_order():
     rank = {1: model.Rank(57, 812, "37 places too low")}
     html = first_screen(replace(view_of("bm25", "e0", recent=("e4",)), ranks=rank))
     parts = [
-        ">dropped evidence</span>", "2020-01-03 · Note · at 50 % of the record · dropped by BM25",
-        "<u>Metformin was stopped in May.</u>", ">May</div>", "When was metformin stopped?",
-        ">BM25</b>", "2 of 812 sentences kept (1 by score, 1 most recent)", ">dropped</mark>",
-        "rank 57 of 812, 37 places too low",
+        ">dropped evidence</span>", ">BM25</b>",
+        "2 of 812 sentences kept (1 by score, 1 most recent)", ">dropped</mark>",
+        "rank 57 of 812, 37 places too low", "Ranked best", "<time>2020-01-01</time> a: 1",
+        "2020-01-03 · Note · at 50 % of the record · dropped by BM25",
+        "<u>Metformin was stopped in May.</u>", ">May</div>",
     ]  # fmt: skip
     assert [part for part in parts if part not in html] == []
     assert [html.index(part) for part in parts] == sorted(html.index(part) for part in parts)
@@ -258,7 +262,7 @@ def test_what_opens_first_is_the_dropped_evidence():
 
 def test_export_holds_every_kept_and_every_dropped_sentence():
     views = [view_of("bm25", "e0", recent=("e4",)), ArmView("dense", "Dense", problem="no weights")]
-    frame = export.frame(CHOICE, views, PIECES)
+    frame = view.selections_frame(CHOICE, views, PIECES)
     assert list(frame.status) == ["kept", "kept", "dropped evidence"]
     assert list(frame.sentence) == ["e0", "e4", "e2.1"]
     assert frame.text[2].startswith("Metformin"), "dropped evidence carries its words"
@@ -276,12 +280,22 @@ def answered(view: ArmView, text: str, *sources: str, **verdicts_by: str) -> Arm
 def test_every_answer_names_its_reader_and_its_source_sentence():
     view = answered(view_of("bm25", "e0", "e2.1"), "May", "e2.1")
     html = first_screen(view)
-    assert "Answer of Small &lt;b&gt;reader" in html and "only quotes" not in html
-    assert "Source: 2020-01-03 · Note · the evidence: “Metformin was stopped in May.”" in html
+    assert "Answers of Small &lt;b&gt;reader" in html and "only quotes" not in html
+    claim = "quotes the evidence: 2020-01-03 · Note: “Metformin was stopped in May.”"
+    assert f"Small &lt;b&gt;reader&lt;/b&gt; {claim}" in html
     html = first_screen(replace(view, only_quotes=True))
     assert "which only quotes" in html
-    assert "Source: 2020-01-01 · Measurement · not the evidence" in first_screen(
+    assert "quotes something else: 2020-01-01 · Measurement" in first_screen(
         answered(view_of("bm25", "e0"), "a: 1", "e0")
+    )
+    html = first_screen(answered(view_of("bm25", "e0", "e1"), "Not documented.", "e0"))
+    assert "found no answer in the 2 sentences it got (of 812): Not documented" in html
+    assert "<q>" not in html, "the reader's word is not the chart's"
+    html = first_screen(answered(view_of("bm25", "e0"), "Insulin since 1999"))
+    assert "is supported by no sentence it got" in html
+    cards = screen.arms(replace(CHOICE, gold=None), [view], (), (812, 31_000))
+    assert cards.index("Ranked best") < cards.index("<q>May</q>"), (
+        "the chart first, then its reader"
     )
     assert api.only_quotes("small") and api.only_quotes("extractive")
     assert not api.only_quotes("qwen")
@@ -321,7 +335,7 @@ def test_the_marks_of_an_entry_say_what_was_kept_cut_and_dropped():
     units = [unit for unit in api.sentences(RECORD, PROTOCOL) if unit.span.event == 2]
     gold, arms = model.gold_ids(PIECES), model.arms_showing([bm25, full])
     labels = [
-        [(mark.label, mark.extra) for mark in panel.marks_of(units, view, gold, arms)]
+        [(mark.label, mark.extra) for mark in model.marks_of(units, view, gold, arms)]
         for view in (bm25, full)
     ]
     assert labels == [

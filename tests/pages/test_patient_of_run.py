@@ -35,8 +35,8 @@ def test_a_run_s_answer_and_verdicts_are_shown_with_its_reader_and_name(page, ru
     stored = {row["label"]: row for row in api.item(run, "q1")["arms"]}
     row = stored["bm25"]
     assert row["answer"].split("] ")[1][:30] in shown["BM25"]
-    reader = "Answer of Extractive baseline (non-generative) of run small comparison"
-    assert reader in page_html(page) and "Source: " in shown["BM25"]
+    reader = "Answers of Extractive baseline (non-generative) of run small comparison"
+    assert reader in page_html(page) and "Extractive baseline quotes " in shown["BM25"]
     first = row["verdicts"][0]
     assert first["judge"] == "exact_else_overlap", "the primary judge of the run"
     words = f">{first['outcome']}</span><small>by Exact values, else token overlap (offline)"
@@ -53,5 +53,5 @@ def test_a_run_s_answer_is_not_shown_for_other_sentences_or_questions(page):
     page.session_state["patient_typed"] = "Any polyp?"
     page.run()
     assert not page.exception
-    assert "Answer of Extractive" in page_html(page) and "of run" not in page_html(page)
+    assert "Answers of Extractive" in page_html(page) and "of run" not in page_html(page)
     assert "<q>" in lines(page)["BM25"], "the run does not ask this question: its reader answers"

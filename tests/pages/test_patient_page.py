@@ -74,12 +74,13 @@ def test_the_address_names_patient_and_question_by_tokens_and_opens_them_again(p
         "patient": controls.token("hand", "9001"),
         "question": controls.token("hand", "q2"),
         "arms": ARMS,
+        "reader": ":abstaining",
     }
     again = page_at("patient")
     for name, value in address.items():
         again.query_params[name] = value
     again.run()
-    assert again.selectbox(key="patient_question").value == "q2"
+    assert again.radio(key="patient_question").value == "q2"
     assert again.multiselect(key="patient_arms").value == ARMS
     plain = page_at("patient")
     plain.session_state["patient_arms"] = ARMS

@@ -9,9 +9,9 @@ import pytest
 
 from midchart.core import api
 from midchart.core.types import Sentence
-from midchart.pages.ui.patient import cached, score_arrays, scores, timeline
+from midchart.pages.ui.patient import cached, scores, timeline
 from midchart.pages.ui.patient.model import ArmView
-from midchart.pages.ui.patient.score_arrays import ORDER, TIME
+from midchart.pages.ui.patient.timeline import ORDER, TIME
 from midchart.pages.ui.shared import chart
 from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
@@ -31,7 +31,7 @@ def table_of(*scores: np.ndarray, k: int = 20) -> api.ScoreTable:
     )
     arms = []
     for number, values in enumerate(scores):
-        rank = score_arrays.ranks(values)
+        rank = timeline.ranks(values)
         picked = (rank > 0) & (rank <= k)
         selected = picked.copy()
         selected[-2:] = True
@@ -45,9 +45,9 @@ def table_of(*scores: np.ndarray, k: int = 20) -> api.ScoreTable:
 @pytest.mark.parametrize("n", [1, 7, 599, 601, 5000])
 def test_no_high_score_is_lost_in_columns(by, n):
     values = np.random.default_rng(3).normal(size=n)
-    x, of = score_arrays.columns(table_of(values), by)
-    assert len(x) <= score_arrays.MOST_COLUMNS
-    columns = score_arrays.highest(values, of, len(x))
+    x, of = timeline.columns(table_of(values), by)
+    assert len(x) <= timeline.MOST_COLUMNS
+    columns = timeline.highest(values, of, len(x))
     on = of >= 0
     assert (~on).sum() == (1 if by == TIME else 0), "only the undated one"
     if on.any():
@@ -56,19 +56,21 @@ def test_no_high_score_is_lost_in_columns(by, n):
         assert columns[column] == np.float32(values[of == column].max())
 
 
-def test_the_heat_strips_are_small_and_lie_under_their_arms_and_hold_no_text():
-    rng = np.random.default_rng(5)
-    tables = {f"arm{i}": table_of(rng.normal(size=5000)) for i in range(3)}
-    n = len(tables["arm0"].sentences) // 2
+def test_the_heat_is_small_lies_below_the_arms_and_holds_no_text():
+    table = table_of(np.random.default_rng(5).normal(size=5000))
+    n = len(table.sentences) // 2
     record = api.Record("p", tuple(api.Event(i, None, "note", "secret") for i in range(n)), "d")
     selection = api.Selection("p", "q", "arm", (), 0)
-    views = [ArmView(name, name, selection) for name in ("none", *tables)]
-    figure = timeline.figure(timeline.axis_of(record), views, (), ORDER, tables, {})
+    views = [ArmView(name, name, selection) for name in ("one", "other")]
+    axis = timeline.axis_of(record)
+    figure = timeline.figure(axis, views, (), ORDER, ("QCCS gate", table), {})
     assert len(figure.to_json()) < 500_000 and "secret" not in figure.to_json()
     heat = next(t for t in figure.data if t.colorscale == chart_scale() and t.type == "heatmap")
-    low, high = timeline.HEAT
-    assert list(heat.y) == [1 + low, 1 + high, 2 + low, 2 + high, 3 + low, 3 + high]
-    assert len(heat.z) == 5 and np.isnan(np.asarray(heat.z, float)[1]).all(), "a gap between arms"
+    assert list(heat.y) == [1.58, 2.42] and len(heat.z) == 1
+    assert list(figure.layout.yaxis.ticktext) == ["one", "other", "<i>QCCS gate</i>"]
+    waiting = timeline.figure(axis, views, (), ORDER, ("QCCS gate", None), {})
+    assert waiting.layout.yaxis.ticktext[-1] == "<i>QCCS gate …</i>"
+    assert not [t for t in waiting.data if t.type == "heatmap"]
 
 
 def chart_scale() -> object:

@@ -12,7 +12,7 @@ from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Sentence
 from midchart.pages.ui.patient import model, timeline
 from midchart.pages.ui.patient.model import ArmView
-from midchart.pages.ui.patient.score_arrays import ORDER, TIME
+from midchart.pages.ui.patient.timeline import ORDER, TIME
 
 DAY = datetime(2012, 3, 1)
 KINDS = ("measurement", "measurement", "drug_exposure", "visit", "note", "condition", "specimen")
@@ -57,7 +57,9 @@ def pieces_at(record: api.Record, *events: int) -> tuple[model.Piece, ...]:
 
 
 def draw(record, views, pieces, by=ORDER):
-    return timeline.figure(timeline.axis_of(record), views, pieces, by, {}, {})
+    return timeline.figure(
+        timeline.axis_of(record), views, pieces, by, ("", None), {}, {"bm25": "e50"}
+    )
 
 
 def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
@@ -65,7 +67,7 @@ def test_markers_stand_where_their_events_are_and_recent_ones_are_hollow():
     figure = draw(record, [view_of(record, [10, 50, 100], recent=1)], pieces_at(record, 50, 70))
     [bm25] = [t for t in figure.data if t.name == "BM25"]
     assert list(bm25.x) == [10.0, 50.0, 100.0]
-    assert list(bm25.marker.symbol) == ["square", "square", "square-open"]
+    assert list(bm25.marker.symbol) == ["square", "triangle-down", "square-open"], "its source"
     assert [row[0] for row in bm25.customdata] == [10, 50, 100]
     [gold] = [t for t in figure.data if t.name == "Evidence"]
     assert list(gold.x) == [50.0, 70.0]
@@ -88,7 +90,8 @@ def test_evidence_on_the_timeline_is_that_in_the_prompt_and_cut_evidence_has_a_m
     assert list(status.marker.symbol) == ["circle-open", "circle-x-open", "x-thin-open"]
     [kept_markers] = [t for t in figure.data if t.name == "BM25"]
     assert kept_markers.marker.opacity[0] > kept_markers.marker.opacity[1]
-    assert list(kept_markers.text) == ["score 2", "score 2; cut at 512 tokens"]
+    assert kept_markers.text[0] == "score 2"
+    assert kept_markers.text[1] == "score 2; cut at 512 tokens; the answer is from here"
     assert timeline.alt([cut], pieces, 101).endswith(
         "BM25 kept 2, 1 of 3 evidence, cut at 512 tokens"
     )
@@ -101,7 +104,7 @@ def test_twenty_thousand_events_stay_under_two_megabytes(by):
     views = [everything, *(view_of(record, list(range(i, 20_000, 800))) for i in (3, 5, 7))]
     pieces = pieces_at(record, 9_000, 12_000)
     axis = timeline.axis_of(record)
-    figure = timeline.figure(axis, views, pieces, by, {}, {})
+    figure = timeline.figure(axis, views, pieces, by, ("", None), {})
     text = figure.to_json()
     assert len(text) < 2_000_000
     assert "secret" not in text, "hover holds an index, never text of the record"

@@ -57,8 +57,8 @@ def clickable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(st, "dataframe", _with_button(st.dataframe))
     plot = chart.plot
 
-    def plotted(drawing: Any, alt: str, key: str, select: Any = None) -> None:
-        plot(drawing, alt, key)
+    def plotted(drawing: Any, alt: str, key: str, select: Any = None, **more: Any) -> None:
+        plot(drawing, alt, key, **more)
         if select:
             st.button("click", key=f"click_{key}", on_click=_select, args=(key, select))
 

@@ -56,8 +56,23 @@ class Figure {
     addEventListener("beforeprint", this.print);
   }
 
+  // A line where the record next to the figure is, moved without drawing anything else.
+  follow({ percent, time }) {
+    const axis = this.place._fullLayout?.xaxis;
+    if (this.drawn === null || !axis) return;
+    const at = axis.type === "date" ? (time ? axis.d2p(time) : null) : axis.d2p(percent);
+    this.line ??= this.place.appendChild(document.createElement("i"));
+    this.line.className = "midchart-place";
+    this.line.hidden = at === null || !(at >= 0 && at <= axis._length);
+    this.line.style.left = `${axis._offset + (at ?? 0)}px`;
+  }
+
   update(data) {
     this.wanted = data;
+    if (data.follows && !this.followed) {
+      this.followed = ({ detail }) => this.follow(detail);
+      document.addEventListener("midchart-place", this.followed);
+    }
     this.place.setAttribute("role", "img");
     this.place.setAttribute("aria-label", data.alt);
     this.place.style.height = `${data.height}px`; // before it is drawn too, so that nothing moves
@@ -103,6 +118,7 @@ class Figure {
     this.watcher.disconnect();
     this.sizes.disconnect();
     removeEventListener("beforeprint", this.print);
+    if (this.followed) document.removeEventListener("midchart-place", this.followed);
     if (this.drawn !== null) globalThis.Plotly.purge(this.place);
   }
 }

@@ -6,8 +6,10 @@ is never replaced: its view carries the reason.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -16,16 +18,17 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError, UnknownName
 from midchart.pages.ui import state
-from midchart.pages.ui.patient import score_arrays, timeline
+from midchart.pages.ui.patient import timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, Rank, evidence_pieces
 from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.sign_in import later
 
 EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
 READING = frozenset(EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce"})
 """Arms whose first run on a record takes seconds, on a long one minutes."""
 SLOW = READING | {"qccs"}
 """Arms that are slow on a first run; the gate among them trains once and is quick afterwards."""
-DEFAULT_ARMS = ("bm25", "hybrid", "recency", "oracle")
+DEFAULT_ARMS = ("bm25", "qccs", "recency", "oracle")
 NEEDS_EVIDENCE = frozenset({"oracle"})
 MOST_ARMS = 4
 QUICK_READERS = frozenset({"extractive", "abstaining"})
@@ -187,17 +190,17 @@ def _ranks(choice: Choice, arm: str) -> dict[int, Rank]:
         return {}
     table = scores(choice, arm)
     [scored] = table.arms
-    if scored.problem or score_arrays.constant(scored.values):
+    if scored.problem or timeline.constant(scored.values):
         return {}
-    rank = score_arrays.ranks(scored.values)
+    rank = timeline.ranks(scored.values)
     index = {sentence.id: at for at, sentence in enumerate(table.sentences)}
     result: dict[int, Rank] = {}
     for piece in pieces(choice):
         places = [index[id] for id in piece.ids if id in index]
         if places:
             at = max(places, key=lambda i: (not scored.kept[i], rank[i] == 0, rank[i]))
-            why = score_arrays.why_kept(scored, at).removeprefix("no, ").removeprefix("no")
-            why = "" if why == score_arrays.BY_ITS_SCORE else why
+            why = timeline.why_kept(scored, at).removeprefix("no, ").removeprefix("no")
+            why = "" if why == timeline.BY_ITS_SCORE else why
             result[piece.number] = Rank(int(rank[at]), int((rank > 0).sum()), why)
     return result
 
@@ -327,6 +330,67 @@ def _requested() -> set[tuple[str, ...]]:
     return st.session_state.setdefault("patient_asked", set())
 
 
+# Slow arms, in a thread
+
+
+MOMENT_S = 0.3
+"""How long a page waits for its arms before it is drawn without them."""
+WAITING, SELECTED, READ = range(3)
+"""How far an arm is: not run, its sentences selected, and answered by the reader."""
+
+
+class Reading:
+    """The arms of a choice, run in a thread: the quick ones first, selections before answers, and
+    at last the scores of the map's heat.
+
+    ``titles``: arm → title. ``reads``: whether the reader answers too; ``heat``: an arm, or "".
+    """
+
+    def __init__(
+        self, choice: Choice, titles: Mapping[str, str], reads: bool, heat: str = ""
+    ) -> None:
+        self.stage = dict.fromkeys((*titles, *filter(None, [HEAT * bool(heat)])), WAITING)
+        work = later(self._work, choice, titles, reads, heat)
+        self._thread = threading.Thread(target=work, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> dict[str, int]:
+        """How far each arm is, after ``seconds`` or once all are done."""
+        self._thread.join(seconds)
+        return dict(self.stage)
+
+    def _work(self, choice: Choice, titles: Mapping[str, str], reads: bool, heat: str) -> None:
+        steps = [(arm in SLOW, stage, arm) for arm in titles for stage in (SELECTED, READ)]
+        try:
+            for _, stage, arm in sorted(steps, key=lambda step: step[:2]):
+                try:
+                    work(choice, arm, titles[arm], reads and stage == READ)
+                except (MidchartError, OSError):
+                    stage = READ  # the page does the same at once, and names the reason
+                self.stage[arm] = stage
+            if heat:
+                with suppress(MidchartError, OSError):
+                    scores(choice, heat)
+        finally:
+            self.stage = dict.fromkeys(self.stage, READ)
+
+
+HEAT = "heat of the map"
+"""The step of the map's scores among the arms."""
+
+
+@cached(
+    lambda choice, titles, reads, heat: (
+        *question_key(choice), choice.reader, *titles, reads, heat,
+    ),
+    entries=24,
+    shared=True,
+)  # fmt: skip
+def reading(choice: Choice, titles: Mapping[str, str], reads: bool, heat: str) -> Reading:
+    """The one :class:`Reading` of these arms on this question."""
+    return Reading(choice, titles, reads, heat)
+
+
 @cached(lambda choice, arm: (*question_key(choice), arm), entries=48, shared=True)
 def scores(choice: Choice, arm: str) -> api.ScoreTable:
     """Every sentence's score by an arm."""
@@ -340,7 +404,7 @@ def strips(choice: Choice, views: Sequence[ArmView]) -> dict[str, api.ScoreTable
     return {
         name: table
         for name, table in tables.items()
-        if not table.arms[0].problem and not score_arrays.constant(table.arms[0].values)
+        if not table.arms[0].problem and not timeline.constant(table.arms[0].values)
     }
 
 

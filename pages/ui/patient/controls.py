@@ -17,8 +17,9 @@ from streamlit.delta_generator import DeltaGenerator
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
-from midchart.pages.ui.patient import cached, opening
+from midchart.pages.ui.patient import cached, screen
 from midchart.pages.ui.patient.model import Choice
+from midchart.pages.ui.shared.cache import cached as cached_result
 from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import (
@@ -26,6 +27,7 @@ from midchart.pages.ui.shared.pickers import (
     new_in_url,
     pick_linked,
     pick_several,
+    restore,
     segments,
     token,
     write_url,
@@ -94,18 +96,24 @@ def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
 
 
 def _pick_reader(cohort: api.Cohort) -> tuple[tuple[str, str], str]:
-    """The reader (its run and name), and its title."""
+    """The reader (its run and name), and its title; in the URL as RUN:READER, so that a link shows
+    the same answers."""
     readers = _readers(cohort)
     if not readers:
         return ("", ""), ""
     if st.session_state.get("patient_reader") not in readers:
         st.session_state.pop("patient_reader", None)
+    restore("reader", next(iter(readers)), {":".join(one): one for one in readers}, READER)
     reader = st.selectbox(
-        "Reader", list(readers), key="patient_reader", persist_state="session",
+        "Reader", list(readers), key=READER, persist_state="session",
         format_func=lambda choice: for_terminal(readers[choice]),
         help="Answers of a finished run are shown where its arm kept the same sentences.",
     )  # fmt: skip
+    write_url("reader", [":".join(reader)])
     return reader, readers[reader]
+
+
+READER = "patient_reader"
 
 
 def _pick_protocol(drawer: DeltaGenerator) -> api.Protocol:
@@ -174,16 +182,79 @@ def _linked_patient(patients: Mapping[str, str], cohort: str) -> str | None:
     return next((id for id in patients if wanted[0] in (id, token(cohort, id))), None)
 
 
-def _pick_question(cohort: api.Cohort, name: str, record_id: str) -> str:
+def _pick_question(cohort: api.Cohort, name: str, record_id: str, arms: tuple[str, ...]) -> str:
     """The id of one of the patient's questions, those with located evidence first, or TYPED."""
     offered = [one for one in cohort.instructions if one.record_id == record_id]
     there = f"this patient has {len(offered)} questions; choose one on page Patient."
     _known("question", [one.id for one in offered], name, there)
     located = {id for one in offered if (gold := cohort.gold.get(id := one.id)) and gold.spans}
     offered.sort(key=lambda one: one.id not in located)
-    titles = {one.id: " ".join(one.question.split()) for one in offered}
+    dots = _dots(cohort, [one.id for one in offered], arms)
+    titles = {
+        one.id: f"{dots.get(one.id, '')} {' '.join(one.question.split())}".strip()
+        for one in offered
+    }
     titles[TYPED] = "Type a question…"
-    return _pick("question", "Question", titles, name, label_visibility="collapsed")
+    st.session_state.setdefault("patient_question", offered[0].id if offered else TYPED)
+    with st.container(horizontal=True, gap="small", vertical_alignment="center"):
+        st.markdown("**Questions**")
+        order = list(titles)
+        for label, step, icon in (
+            ("Previous question", -1, ":material/arrow_upward:"),
+            ("Next question", 1, ":material/arrow_downward:"),
+        ):
+            st.button(
+                "", icon=icon, help=label, key=f"patient_step_{step}", on_click=_step,
+                args=(order, step), type="tertiary", disabled=len(order) < 2,
+            )  # fmt: skip
+    chosen = _pick(
+        "question", "Question", titles, name, label_visibility="collapsed",
+        below=len(titles) <= MOST_BELOW,
+    )  # fmt: skip
+    if dots:
+        named = listed([api.title("arm", arm) for arm in arms])
+        st.caption(f"● right, ○ wrong, – not judged in the newest run, under {named}.")
+    return chosen
+
+
+MOST_BELOW = 16
+"""Questions that are listed below each other; more are in a menu."""
+
+
+def _step(order: list[str], step: int) -> None:
+    """Choose the question before or after the present one."""
+    now = st.session_state.get("patient_question")
+    at = order.index(now) if now in order else 0
+    st.session_state["patient_question"] = order[(at + step) % len(order)]
+
+
+_DOTS = {"correct": "●", "incorrect": "○"}
+
+
+def _dots(cohort: api.Cohort, asked: list[str], arms: tuple[str, ...]) -> dict[str, str]:
+    """Question → a dot for the verdict under each arm, of the newest finished run that asks one."""
+    for run in state.runs(("answers",)):
+        if run["status"] != "done" or run["data"] != api.listed_path(cohort):
+            continue
+        verdicts = _verdicts(run)
+        dots = {
+            id: "".join(_DOTS.get(verdicts[id].get(arm, ""), "–") for arm in arms)
+            for id in asked
+            if id in verdicts
+        }
+        if dots:
+            return dots
+    return {}
+
+
+@cached_result(state.run_key, entries=8)
+def _verdicts(run: dict[str, Any]) -> dict[str, dict[str, str]]:
+    """Question → arm → the outcome by the primary judge, of the run's first reader."""
+    report_judge = api.primary_judge(run["run"])
+    table: dict[str, dict[str, str]] = {}
+    for row in api.outcomes(run["run"], api.answered_by(run["run"])[0], report_judge):
+        table.setdefault(row["instruction"], {})[row["label"]] = row["outcome"]
+    return table
 
 
 @st.cache_resource
@@ -247,7 +318,7 @@ def _instruction(
 
 
 def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
-    """Draw the controls: the question in ``body``, rarely used ones in ``drawer``, the others in
+    """Draw the controls: the questions in ``body``, rarely used ones in ``drawer``, the others in
     the sidebar; stops the page with a message where something cannot be read.
 
     A question that the chosen run does not ask is answered by the run's reader now, if it is
@@ -263,7 +334,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         st.stop()
     many = f"cohort {name} has {len(patients):,} patients; choose one on page Patient."
     _known("patient", patients, name, many)
-    opening.choose(cohort, key)
+    _open_first(cohort, key)
     with st.sidebar:
         navigation.link("data", "Import a cohort", icon=":material/upload_file:")
         arms = _pick_arms()
@@ -279,7 +350,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
             st.error(for_screen(str(error)), title="This record cannot be read")
             st.stop()
         _restore_typed()
-        question = _pick_question(cohort, name, record_id)
+        question = _pick_question(cohort, name, record_id, arms)
         instruction = _instruction(cohort, name, record, question)
     known = [
         name
@@ -298,3 +369,71 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     if run and instruction.question and not cached.in_run(choice) and name in installed:
         return replace(choice, run="", reader=name, reader_title=installed[name])
     return choice
+
+
+# The question that the page opens on: one from the middle of a record that was answered wrongly,
+# so that what is lost there is seen at once.
+
+
+OPENED = "patient_opened"
+"""Session key: the cohort's key, the question that the page chose, and why."""
+_NO_GOLD = api.Gold("", "")
+NO_WRONG_ANSWER = (
+    "No finished run on this cohort has a wrong answer to a question from the middle of a record: "
+    "the first question with located evidence is shown."
+)
+
+
+@cached_result(lambda run, reader, arms: state.run_key(run, reader, arms))
+def _wrong(run: dict[str, Any], reader: str, arms: tuple[str, ...]) -> list[dict[str, Any]]:
+    return api.wrong_in_the_middle(run["run"], reader, arms)
+
+
+def _open_first(cohort: api.Cohort, key: str) -> None:
+    """Choose patient and question where neither the address nor this session names one."""
+    named = any(name in st.query_params for name in ("patient", "question", "typed"))
+    patient = st.session_state.get("patient_patient")
+    if named or patient in cohort.records or st.session_state.get(OPENED, ("",))[0] == key:
+        return
+    question, why = _of_runs(cohort)
+    if not question:
+        located = (one.id for one in cohort.instructions if cohort.gold.get(one.id, _NO_GOLD).spans)
+        question = next(located, "")
+    if question:
+        record = next(one.record_id for one in cohort.instructions if one.id == question)
+        st.session_state["patient_patient"] = record
+        st.session_state["patient_question"] = question
+    st.session_state[OPENED] = (key, question, why)
+
+
+def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
+    """The id of the question by the newest finished run that has one, and why; "" where none has.
+
+    Sets the reader: one that answers at once where the run has it, else the run's.
+    """
+    known = {one.id for one in cohort.instructions}
+    arms = tuple(name for name in cached.DEFAULT_ARMS if screen.is_method(name))
+    for run in state.runs(("answers",)):
+        if run["status"] != "done" or run["data"] != api.listed_path(cohort):
+            continue
+        answered = api.answered_by(run["run"])
+        # Of a slow reader the run's own answers are shown, which are there at once.
+        quick = [name for name in state.installed_readers() if name in cached.QUICK_READERS]
+        live = [name for name in quick if name in answered]
+        for reader in live or answered:
+            rows = [row for row in _wrong(run, reader, arms) if row["instruction"] in known]
+            if rows:
+                st.session_state["patient_reader"] = ("" if live else run["run"], reader)
+                why = (
+                    "Opened on a question from the middle of its record that the run "
+                    f"{run['name']} answered wrongly under {rows[0]['wrong']} of {len(arms)} arms; "
+                    f"it has {len(rows):,} such questions."
+                )
+                return rows[0]["instruction"], why
+    return "", NO_WRONG_ANSWER
+
+
+def why_opened(instruction: api.Instruction, key: str) -> str:
+    """Why this question is shown, while it is the one that the page chose; else ""."""
+    opened, question, words = st.session_state.get(OPENED, ("", "", ""))
+    return words if opened == key and instruction.id == question else ""

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from midchart.core import api
-from midchart.pages.ui.patient.model import ArmView
-from midchart.pages.ui.patient.panel import label_of
+from midchart.pages.ui.patient.model import ArmView, label_of
 from midchart.pages.ui.shared import marks
 
 MOST_LINES = 300

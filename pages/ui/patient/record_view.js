@@ -161,7 +161,10 @@ class Viewer {
       this.open = data.open;
       this.goTo(data.open, -1);
       this.redraw();
-      if (data.at !== null) this.show(data.open, this.sentenceAt(data.open, data.at));
+      if (data.at !== null) {
+        this.cursor = [data.open, this.sentenceAt(data.open, data.at)];
+        this.showCursor();
+      }
     } else this.redraw();
     // The page stays where it is when another question is chosen.
     if (!first && this.timesOpened !== data.opened) {
@@ -546,8 +549,15 @@ class Viewer {
     this.width = this.scroll.clientWidth;
     const anchor = this.anchor();
     this.layOut();
-    if (anchor) this.goTo(anchor[0], -1, anchor[1]);
+    // The sentence that the page opened on stays in sight until somebody scrolls away from it.
+    if (this.cursor && this.scroll.scrollTop === this.openedAt) this.showCursor();
+    else if (anchor) this.goTo(anchor[0], -1, anchor[1]);
     this.redraw();
+  }
+
+  showCursor() {
+    this.show(...this.cursor);
+    this.openedAt = this.scroll.scrollTop;
   }
 
   row(row) {
@@ -683,6 +693,10 @@ class Viewer {
     const n = this.rows.event.length;
     const row = this.rowAt(this.scroll.scrollTop + 4);
     const event = this.rows.event[row];
+    if (n) {
+      const percent = (100 * event) / Math.max(this.record.text.length - 1, 1);
+      document.dispatchEvent(new CustomEvent("midchart-place", { detail: { percent, time: this.record.time[event] } }));
+    }
     this.where.textContent = n ? [this.record.time[event] || "undated", this.record.titles[this.record.title[event]],
       this.placeOf(event)].join(" · ") : "";
   }

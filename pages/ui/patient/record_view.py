@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import guard
-from midchart.pages.ui.patient import cached, model, own_question, panel, timeline
+from midchart.pages.ui.patient import cached, model, own_question, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.pickers import segments
@@ -114,13 +114,13 @@ def shown_record(choice: Choice) -> ShownRecord:
     order = [*(label for label, _ in timeline.KINDS), timeline.OTHER]
     content = {
         "group": [order.index(group.get(e.kind, timeline.OTHER)) for e in events],
-        "kind": column("kinds", [panel.kind_of(e) for e in events]),
+        "kind": column("kinds", [model.kind_of(e) for e in events]),
         "title": column(
-            "titles", [e.name or "Note" if e.kind == "note" else panel.kind_of(e) for e in events]
+            "titles", [e.name or "Note" if e.kind == "note" else model.kind_of(e) for e in events]
         ),
         "author": column("authors", [e.author for e in events]),
         "note": [int(e.kind == "note") for e in events],
-        "time": [panel.when(e) if e.time else "" for e in events],
+        "time": [model.when(e) if e.time else "" for e in events],
         "text": texts,
         "cuts": cuts,
         "headings": headings,
@@ -147,7 +147,7 @@ def marks_part(
     extras: dict[str, int] = {}
     flat: list[int] = []
     for event, units in sorted(by_event.items()) if view else ():
-        for mark in panel.marks_of(list(units.values()), view, gold, arms):
+        for mark in model.marks_of(list(units.values()), view, gold, arms):
             extra = extras.setdefault(marks.for_terminal(mark.extra), len(extras))
             flat += event, *shown.place(event, mark.start, mark.end), labels[mark.label], extra
     return Part.of(
@@ -185,7 +185,7 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
     with st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     ):
-        st.header("What does the record say?", anchor=False, width="content")
+        st.markdown("**The chart**")
         if by_name:
             titles = {name: view.title for name, view in by_name.items()}
             name = segments(

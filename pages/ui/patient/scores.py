@@ -14,7 +14,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui.patient import cached, model, panel, score_arrays
+from midchart.pages.ui.patient import cached, model, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
@@ -44,7 +44,7 @@ def section(
     with left:
         held = bool(arm.kept[at])
         label = marks.label(held, False, at in gold)
-        entry = panel.head(choice.record.events[sentence.span.event])
+        entry = model.head(choice.record.events[sentence.span.event])
         head = (
             f'<div class="mc-lead"><b>{marks.for_screen(entry, html=True)}</b> · '
             f"sentence {at + 1:,} of {len(tabled.sentences):,} "
@@ -136,14 +136,14 @@ def _terms(why: api.Explanation) -> None:
 
 def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> pd.DataFrame:
     """Score, threshold, rank and outcome of a sentence by arm."""
-    ranks = [score_arrays.ranks(arm.values) for arm in table.arms]
+    ranks = [timeline.ranks(arm.values) for arm in table.arms]
     return pd.DataFrame(
         {
             "arm": titles[arm.arm],
             "score": None if np.isnan(arm.values[at]) else f"{arm.values[at]:.4g}",
             "kept from": None if arm.threshold is None else f"{arm.threshold:.4g}",
             "rank": f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
-            "kept": score_arrays.why_kept(arm, at),
+            "kept": timeline.why_kept(arm, at),
         }
         for arm, rank in zip(table.arms, ranks, strict=True)
     )
@@ -156,7 +156,7 @@ def _list(
     wanted = set(gold)
     for arm in table.arms:
         wanted.update(np.flatnonzero(arm.kept & arm.picked).tolist())
-        wanted.update(score_arrays.nearly_kept(arm).tolist())
+        wanted.update(timeline.nearly_kept(arm).tolist())
     listed = sorted(wanted)[:MOST_LISTED]
     shown: dict[str, object] = {
         "sentence": [i + 1 for i in listed],
@@ -166,7 +166,7 @@ def _list(
         "evidence": ["evidence" if i in gold else "" for i in listed],
     }  # fmt: skip
     for arm in table.arms:
-        rank = score_arrays.ranks(arm.values)
+        rank = timeline.ranks(arm.values)
         shown[titles[arm.arm]] = [
             (f"{rank[i]:,}" if rank[i] else "–") + (" kept" if arm.kept[i] else "") for i in listed
         ]

@@ -1,9 +1,9 @@
-"""The first screen of the Patient page: the answer before anything else, as HTML.
+"""What the Patient page says of a question, as HTML.
 
-From top to bottom: what was answered wrongly or was dropped, the evidence with date and type, the
-reference answer, and a line per arm: evidence kept, cut or dropped, the answer with its source
-sentence, the verdict. Statuses are words in the borders of :mod:`pages.ui.shared.marks`, never red
-or green; all text is escaped.
+What was answered wrongly or was dropped; a card an arm: evidence kept, cut or dropped, the answer
+as the claim of its reader, the verdict, and the sentences that were ranked best; the evidence with
+date and type, and the reference answer. Statuses are words in the borders of
+:mod:`pages.ui.shared.marks`, never red or green; all text is escaped.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from midchart.core import api
-from midchart.pages.ui.patient import harm, model
-from midchart.pages.ui.patient.model import ArmView, Choice, Piece
-from midchart.pages.ui.patient.panel import head
+from midchart.pages.ui.patient import cached, model
+from midchart.pages.ui.patient.model import ArmView, Choice, Piece, head
 from midchart.pages.ui.shared import chart, marks, verdicts
 from midchart.pages.ui.shared.formats import listed
 from midchart.pages.ui.shared.marks import for_screen
@@ -28,24 +27,25 @@ MOST_CHARACTERS = 420
 
 WRONG = "wrong or no answer"
 """The tag of a question that some arm answered wrongly, or not at all, with the evidence."""
-IN_PICKER = 100
-"""Characters of a question that the picker of questions shows on a wide screen."""
 UNKNOWN = "The share of the evidence in a summary is unknown."
 
 
-def screen(
+def asked(
     choice: Choice,
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
-    size: tuple[int, int],
     others: Sequence[api.OtherValue],
 ) -> str:
-    """The first screen. ``size``: the record's units of selection and tokens; ``others``: passages
-    with another value or date of the evidence's item."""
-    reference = choice.gold.answer if choice.gold is not None else ""
-    alarm, rest = verdict(views, pieces, reference)
-    body = alarm + _asked(choice, views, pieces, others, rest) + _arms(choice, views, pieces, size)
-    return marks.block(body)
+    """What the chart says of it: the evidence, the reference answer, and ``others``, passages with
+    another value or date of the evidence's item."""
+    return marks.block(_asked(choice, views, pieces, others))
+
+
+def arms(
+    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], size: tuple[int, int]
+) -> str:
+    """A card an arm. ``size``: the record's units of selection and tokens."""
+    return marks.block(_arms(choice, views, pieces, size))
 
 
 def verdict(
@@ -61,9 +61,9 @@ def verdict(
     label = marks.CUT_EVIDENCE if lost else marks.KEPT_EVIDENCE
     if any(model.DROPPED in status for status in lost.values()):
         label = marks.DROPPED_EVIDENCE
-    harms = harm.sentences(selected, pieces, reference)
+    harms = harm_sentences(selected, pieces, reference)
     if harms is not None:
-        methods = {view.title for view in selected if harm.is_method(view.name)}
+        methods = {view.title for view in selected if is_method(view.name)}
         label = WRONG if harms.harmful and not lost.keys() & methods else label
         return _framed(label, harms.headline, harms.harmful), for_screen(harms.rest, html=True)
     held = [view.title for view in selected if view.title not in lost]
@@ -93,12 +93,9 @@ def _asked(
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
     others: Sequence[api.OtherValue],
-    rest: str,
 ) -> str:
-    """The evidence with date and type, the reference answer, and the question where the picker
-    above has no room for it."""
+    """The evidence with date and type, and the reference answer."""
     answer = choice.gold.answer if choice.gold is not None else ""
-    question = choice.instruction.question
     rows: list[tuple[str, str]] = []
     if pieces:
         shown = [_evidence(choice.record, piece, views, len(pieces)) for piece in pieces]
@@ -107,20 +104,13 @@ def _asked(
         rows.append(
             ("Reference answer", f'<div class="mc-reference">{for_screen(answer, html=True)}</div>')
         )
-    if rest:
-        rows.append(("Other arms", rest))
     if choice.instruction.options:
         rows.append(("Options", _options(choice.instruction.options, answer, views)))
-    rows.append(("Question", for_screen(question, html=True)))
     if others:
         rows.append(("Same item, other value or date", _others(choice.record, others)))
 
-    def row(name: str, html: str) -> str:
-        repeat = name == "Question" and len(question) <= IN_PICKER
-        style = ' class="mc-repeat"' if repeat else ""
-        return f"<dt{style}>{name}</dt><dd{style}>{html}</dd>"
-
-    return f'<dl class="mc-asked">{"".join(row(*pair) for pair in rows)}</dl>'
+    inside = "".join(f"<dt>{name}</dt><dd>{html}</dd>" for name, html in rows)
+    return f'<dl class="mc-asked">{inside}</dl>' if rows else ""
 
 
 def _options(options: Sequence[str], reference: str, views: Sequence[ArmView]) -> str:
@@ -213,15 +203,11 @@ def _arms(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], size: tuple[int, int]
 ) -> str:
     reader = next((words for view in views if (words := reader_words(view))), "")
-    by = f"Answer of {reader}" if reader else "Answer"
-    heads = ("Arm", "Evidence", for_screen(by, html=True), "Verdict")
-    row = "".join(f'<th scope="col">{name}</th>' for name in heads)
+    by = f"Answers of {reader}" if reader else "Arms"
     units = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
     rows = "".join(_arm(choice, view, pieces, size, units) for view in views)
-    note = _judges_differ(views)
-    return (
-        f'<table class="mc-by-arm"><thead><tr>{row}</tr></thead><tbody>{rows}</tbody></table>{note}'
-    )
+    caption = f"<caption>{for_screen(by, html=True)}</caption>"
+    return f'<table class="mc-by-arm">{caption}<tbody>{rows}</tbody></table>{_judges_differ(views)}'
 
 
 def _arm(
@@ -243,9 +229,11 @@ def _arm(
     else:
         cells = [
             _status(view, pieces),
-            _answer(choice, view, units, model.gold_ids(pieces)),
-            _verdict(choice, view),
+            _answer(choice, view, pieces, units, size[0]) + _verdict(choice, view),
+            _ranked(choice, view),
         ]
+        if not pieces:  # what the chart says comes first, the reader's word after
+            cells = [cells[2], cells[1], cells[0]]
     inside = "".join(f"<td>{cell}</td>" for cell in cells)
     return f'<tr style="--mc-arm:{look.colour}"><th scope="row">{name}</th>{inside}</tr>'
 
@@ -280,36 +268,27 @@ def _place(piece: Piece, view: ArmView, n: int) -> str:
     return for_screen((f"{piece.number}: " if n > 1 else "") + ", ".join(words), html=True)
 
 
-class Source(NamedTuple):
-    """The sentence an answer rests on; ``stated``: the reader names it, else it is the line of the
-    prompt that shares most words with the answer."""
-
-    sentence: api.Sentence
-    stated: bool
-
-
-def source_of(view: ArmView, units: Mapping[str, api.Sentence]) -> Source | None:
-    """The source sentence of an arm's answer; None where there is none, as for a refusal."""
+def claim(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> api.Claim:
+    """What an arm's answer rests on; without an answer, a claim of none."""
     if view.answer is None or view.prompt is None:
-        return None
-    for id in view.answer.sources:
-        if id in units:
-            return Source(units[id], view.answer.how != "abstained")
-    answer = set(api.words(view.answer.text))
-    shared = [
-        (len(answer & set(api.words(units[line.sentence_id].text))), line.sentence_id)
-        for line in view.prompt.context
-        if line.sentence_id in units
-    ]
-    most, id = max(shared, key=lambda pair: pair[0], default=(0, ""))
+        return api.Claim("")
+    evidence = model.gold_ids(pieces)
+    prompt = {line.sentence_id: line.text for line in view.prompt.context}
+    known = {k.sentence.id: k.sentence.text for k in view.kept if k.sentence.id in prompt}
     refused = any(verdict.refusal for verdict in view.verdicts.values())
-    return Source(units[id], False) if 2 * most > len(answer) and not refused else None
+    named = () if view.answer.how == "abstained" else view.answer.sources
+    return api.claim_of(view.answer.text, named, known, evidence, refused)
 
 
 def _answer(
-    choice: Choice, view: ArmView, units: Mapping[str, api.Sentence], gold: frozenset[str]
+    choice: Choice,
+    view: ArmView,
+    pieces: Sequence[Piece],
+    units: Mapping[str, api.Sentence],
+    sentences: int,
 ) -> str:
-    """The answer and its source sentence."""
+    """The answer as a claim of its reader, and the sentence that it rests on; ``sentences``: those
+    of the record."""
     answer = view.answer
     if view.reading_problem:
         return f"<small>Not read: {for_screen(view.reading_problem, html=True)}</small>"
@@ -318,21 +297,42 @@ def _answer(
     if answer.status != "ok" or not answer.text.strip():
         reason = for_screen(answer.reason or "the reader wrote nothing", html=True)
         return f"No answer: {reason} {verdicts.ended_html(answer.ended)}"
+    claimed = claim(choice, view, pieces)
+    who = for_screen(view.reader.partition(" (")[0], html=True)
+    got = len(view.prompt.context) if view.prompt is not None else 0
+    if claimed.state == api.DECLINES:
+        unit = choice.protocol.unit
+        return (
+            f"<small>{who} {claimed.state} in the {got:,} {unit}s it got (of {sentences:,}): "
+            f"{for_screen(marks.shortened(answer.text, SHORT), html=True)}</small>"
+        )
     text = f"<q>{for_screen(marks.shortened(answer.text, MOST_CHARACTERS), html=True)}</q>"
     text += f" {verdicts.ended_html(answer.ended)}"
     if view.prompt is not None and not view.prompt.question_survived:
         text += f" {marks.mark(marks.CUT_EVIDENCE, 'question was cut off')}"
-    source = source_of(view, units)
-    if source is None:
-        return f"{text}<small>No source sentence.</small>"
-    sentence = source.sentence
-    words = f"{'Source' if source.stated else 'Nearest line of the prompt'}: "
-    words += head(choice.record.events[sentence.span.event])
-    if gold:
-        words += " · the evidence" if sentence.id in gold else " · not the evidence"
-    if " ".join(sentence.text.split()) not in " ".join(answer.text.split()):
-        words += f": “{marks.shortened(sentence.text)}”"
-    return f"{text}<small>{for_screen(words, html=True)}</small>"
+    words = f"{who} {claimed.state}"
+    if claimed.source in units:
+        sentence = units[claimed.source]
+        words += f"{'' if claimed.stated else ' (nearest line)'}: "
+        words += for_screen(head(choice.record.events[sentence.span.event]), html=True)
+        if " ".join(sentence.text.split()) not in " ".join(answer.text.split()):
+            words += f": “{for_screen(marks.shortened(sentence.text), html=True)}”"
+    return f"{text}<small>{words}</small>"
+
+
+def _ranked(choice: Choice, view: ArmView) -> str:
+    """The sentences that the arm ranked best of those that it kept: the chart's own words."""
+    best = api.best_ranked(view.kept, MOST_RANKED)
+    lines = "".join(
+        f"<li><time>{for_screen(model.when(choice.record.events[one.span.event]), html=True)}"
+        f"</time> {for_screen(marks.shortened(one.text, MOST_OF_RANKED), html=True)}</li>"
+        for one in best
+    )
+    return f'<small>Ranked best</small><ul class="mc-ranked">{lines}</ul>' if best else ""
+
+
+MOST_RANKED, MOST_OF_RANKED = 2, 160
+"""Sentences that are listed under an answer, and characters of each."""
 
 
 def reader_words(view: ArmView) -> str:
@@ -365,3 +365,124 @@ def _judges_differ(views: Sequence[ArmView]) -> str:
         if note := verdicts.deciding_html(outcomes, next(iter(outcomes), "")):
             return note
     return ""
+
+
+# What an answer means for the person it is about: first the wrong answers, with the evidence in the
+# prompt and after it was dropped; then the questions without an answer; then what was right.
+
+
+SHORT = 60
+"""Characters of an answer in a sentence."""
+HELD = ""
+"""The status of evidence that is present whole."""
+
+
+class Harm(NamedTuple):
+    """The sentences on a question: ``headline`` and the others; ``harmful``: whether any answer was
+    wrong or missing."""
+
+    headline: str
+    rest: str
+    harmful: bool
+
+
+def is_method(arm: str) -> bool:
+    """Whether an arm is a method: no control, and not given the evidence."""
+    return not chart.is_control(arm) and arm not in cached.NEEDS_EVIDENCE
+
+
+Group = tuple[str, str, str]
+"""The evidence that was lost, the outcome, and what was answered where that is wrong."""
+
+
+def harm_sentences(
+    views: Sequence[ArmView], pieces: Sequence[Piece], reference: str
+) -> Harm | None:
+    """The sentences on judged answers; None where no arm's answer is judged right or wrong.
+
+    ``views``: arms with a selection, none that wrote summaries; ``reference``: the reference
+    answer. What controls and the oracle did comes after the others.
+    """
+    first: list[str] = []
+    rest: list[str] = []
+    quoted = False
+    for control in (False, True):
+        groups: dict[Group, list[str]] = {}
+        for view in views:
+            outcome = _outcome_of(view)
+            if outcome and is_method(view.name) != control:
+                answer = view.answer.text if view.answer and outcome == "incorrect" else ""
+                words = contrast(answer, reference)
+                quoted |= words.startswith("“")
+                key = _lost_evidence(view, pieces), outcome, words
+                groups.setdefault(key, []).append(view.title)
+        for outcome in ("incorrect", "no answer", "correct"):
+            chosen = {key: names for key, names in groups.items() if key[1] == outcome}
+            place = rest if control or outcome == "correct" else first
+            place += _harm_groups(chosen)
+    if not first and not rest:
+        return None
+    if quoted and reference.strip():
+        rest.append(f"The reference answer is “{_short(reference)}”.")
+    if unjudged := [view.title for view in views if not _outcome_of(view)]:
+        rest.append(f"Not judged: {listed(unjudged)}.")
+    harmful = bool(first)
+    if not first:
+        first, rest = rest, []
+    return Harm(" ".join(first), " ".join(rest), harmful)
+
+
+def _outcome_of(view: ArmView) -> str:
+    """Of the judge that decides: "correct", "incorrect", "no answer" for a refusal
+    or silence that is incorrect; "" where it says neither."""
+    first = next(iter(view.verdicts.values()), None)
+    if first is None or first.outcome not in ("correct", "incorrect"):
+        return ""
+    silent = first.refusal or view.answer is None or not view.answer.text.strip()
+    return "no answer" if silent and first.outcome == "incorrect" else first.outcome
+
+
+_DID = {
+    "incorrect": "answered",
+    "no answer": "gave no answer",
+    "correct": "answered correctly",
+}
+
+
+def _harm_groups(groups: Mapping[Group, Sequence[str]]) -> list[str]:
+    """A sentence each group of arms: those that kept the evidence first."""
+    ordered = sorted(groups.items(), key=lambda group: group[0][0] != HELD)
+    return [_sentence(*key, names) for key, names in ordered]
+
+
+def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
+    did = f"{_DID[outcome]} {words}".strip()
+    if lost == HELD:
+        still = "" if outcome == "correct" else "still "
+        return f"The evidence was in the prompt: {listed(names)} {still}{did}."
+    if lost == model.DROPPED:
+        return f"{listed(names)} dropped the evidence and {did}."
+    return f"Evidence {lost}: {listed(names)} {did}."
+
+
+def _lost_evidence(view: ArmView, pieces: Sequence[Piece]) -> str:
+    """Which evidence was not in the prompt: :data:`HELD` for none, "dropped" for all of it, else in
+    words."""
+    if {view.status(piece) for piece in pieces} == {model.DROPPED}:
+        return model.DROPPED
+    return model.lost_words(view, pieces)
+
+
+def _short(text: str) -> str:
+    return marks.shortened(" ".join(api.undated(text).split()), SHORT).rstrip(".")
+
+
+def contrast(answer: str, reference: str) -> str:
+    """What was answered, and instead of what where each text has a single value; else the answer,
+    shortened and quoted; "" without an answer."""
+    if not answer.strip():
+        return ""
+    values = [api.single_value(api.undated(text)) for text in (answer, reference)]
+    if all(values) and values[0] != values[1]:
+        return f"{values[0]} instead of {values[1]}"
+    return f"“{_short(answer)}”"

@@ -1,9 +1,10 @@
-"""The timeline of a record: evidence, each arm's kept sentences over a heat strip of its scores,
-and the record's events by kind.
+"""The chart as a map: evidence, what each arm kept, where its answer is from, and the heat of a
+score; and scores of a whole record as arrays.
 
-The figure stays small for any record: strips are binned, rows of more than two thousand markers are
-thinned, and hover holds indices, never text of the record. Markers open their entry; the cells of a
-heatmap cannot be clicked in Plotly.
+The figure stays small for any record: the strip is binned, rows of more than two thousand markers
+are thinned, and hover holds indices, never text of the record. Markers open their entry; the cells
+of a heatmap cannot be clicked in Plotly. A strip has at most :data:`MOST_COLUMNS` columns; a column
+shows the highest score in it, so that a single high score is never averaged away.
 """
 
 from __future__ import annotations
@@ -17,21 +18,24 @@ import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from midchart.core import api
-from midchart.pages.ui.patient import score_arrays
 from midchart.pages.ui.patient.model import CUT, KEPT, ArmView, Piece, percent
-from midchart.pages.ui.patient.score_arrays import TIME
 from midchart.pages.ui.shared import chart
 
-BINS = 240
+ORDER, TIME = "Event order", "Time"
+"""Axes of the figures of a record."""
+BY_ITS_SCORE = "yes, by score"
+MOST_COLUMNS = 600
+"""More could not be distinguished on a screen."""
+TIME_COLUMNS = 240
+"""Fewer by time, where most columns are empty and the others must be visible."""
+
+
 MOST_MARKERS = 2000
-ROW, STRIP, TOP, BOTTOM = 34, 17, 26, 46
-HEAT = (0.27, 0.48)
-"""Where, in an arm's row, its heat strip begins and ends; the markers are at 0."""
+ROW, TOP, BOTTOM = 21, 20, 40
+"""Pixels of a row, above the first and below the last."""
 MIDDLE = (0.3, 0.7)
 EVIDENCE_SYMBOLS = {KEPT: "circle-open", CUT: "circle-x-open"}
 """Marker of evidence by status; dropped evidence is a cross."""
-Strips = Mapping[str, api.ScoreTable]
-"""Arm → its scores alone, of the arms that rank sentences."""
 
 KINDS = (
     ("Notes", ("note",)),
@@ -98,21 +102,6 @@ def axis_of(record: api.Record) -> Axis:
     return Axis(percent, times, tuple(labels[i] for i in present), kind_index)
 
 
-def density(axis: Axis, by: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Bin centres [bins] and counts [kinds, bins] of events; by time, undated ones are left out."""
-    counts = np.zeros((len(axis.kinds), BINS), np.int64)
-    centres = (np.arange(BINS) + 0.5) / BINS
-    if by == TIME:
-        seconds = axis.times[axis.dated].astype(np.int64).astype(np.float64)
-        low, span = seconds.min(), np.ptp(seconds)
-        share, kinds = (seconds - low) / (span or 1), axis.kind_index[axis.dated]
-        x: NDArray[Any] = (low + centres * span).astype(np.int64).astype("datetime64[s]")
-    else:
-        share, kinds, x = axis.percent / 100.0, axis.kind_index, 100.0 * centres
-    np.add.at(counts, (kinds, np.minimum((share * BINS).astype(np.int64), BINS - 1)), 1)
-    return x, counts
-
-
 def _middle(axis: Axis, by: str) -> tuple[Any, Any]:
     if by != TIME:
         return 100 * MIDDLE[0], 100 * MIDDLE[1]
@@ -152,7 +141,10 @@ def _trace(
     )
 
 
-def _kept_trace(view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, int]) -> go.Scatter:
+def _kept_trace(
+    view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, int], source: str
+) -> go.Scatter:
+    """What an arm kept, as ticks; the sentence that its answer is from is larger."""
     look, n = chart.look_of(view.name), len(view.kept)
     all_events = np.fromiter((k.sentence.span.event for k in view.kept), np.int64, n)
     index = thinned(all_events)
@@ -162,6 +154,8 @@ def _kept_trace(view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, i
     shown = [k.sentence.id in view.shown for k in entries]
     scores = ["as most recent" if k.score is None else f"score {k.score:.3g}" for k in entries]
     note = f" (one marker for several: {n:,} kept)" if thin else ""
+    is_source = np.array([k.sentence.id == source for k in entries])
+    symbols = np.where(recent, f"{look.symbol.removesuffix('-open')}-open", look.symbol)
     return _trace(
         x,
         all_events[index],
@@ -170,21 +164,23 @@ def _kept_trace(view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, i
         [places.get(k.sentence.id, -1) for k in entries],
         name=view.title,
         marker=marker(
-            np.where(recent, f"{look.symbol.removesuffix('-open')}-open", look.symbol),
-            np.where(recent, 9, 10),
+            np.where(is_source, "triangle-down", symbols),
+            np.where(is_source, 13, np.where(recent, 7, 8)),
             look.colour,
-            1.6,
-            opacity=np.where(shown, 0.35 if thin else 0.85, 0.15),
+            1.2,
+            opacity=np.where(shown, 0.4 if thin else 0.9, 0.2),
         ),
         text=[
-            score + ("" if there else f"; {view.cut or 'less than half of it is left'}")
-            for score, there in zip(scores, shown, strict=True)
+            score
+            + ("" if there else f"; {view.cut or 'less than half of it is left'}")
+            + ("; the answer is from here" if from_here else "")
+            for score, there, from_here in zip(scores, shown, is_source, strict=True)
         ],
         hovertemplate=(
             f"<b>{view.title}</b> kept event %{{customdata[2]}}{note}<br>%{{text}}<extra></extra>"
         ),
-        selected={"marker": {"opacity": 1, "size": 14}},
-        unselected={"marker": {"opacity": 0.7}},
+        selected={"marker": {"opacity": 1, "size": 13}},
+        unselected={"marker": {"opacity": 0.75}},
     )
 
 
@@ -198,76 +194,39 @@ def _evidence_traces(
     colour = evidence_colour()
     traces = [
         _trace(
-            x,
-            events,
-            numbers,
-            0,
-            sentences,
-            mode="markers+text",
-            name="Evidence",
-            marker={"symbol": "star-diamond", "size": 15, "color": colour},
-            text=[str(number) for number in numbers],
-            textposition="middle right",
-            textfont={"color": chart.ink().text, "size": 12},
-            cliponaxis=False,
+            x, events, numbers, 0, sentences, name="Evidence",
+            marker={"symbol": "star", "size": 14, "color": colour}, cliponaxis=False,
             hovertemplate="<b>Evidence %{customdata[1]}</b><br>event %{customdata[2]}"
             "<extra></extra>",
         )
-    ]
+    ]  # fmt: skip
     for row, view in enumerate(views, 1):
         if view.selection is None:
             continue
         symbols = [EVIDENCE_SYMBOLS.get(view.status(piece), "x-thin-open") for piece in pieces]
-        sizes = [13 if symbol == "x-thin-open" else 19 for symbol in symbols]
+        sizes = [11 if symbol == "x-thin-open" else 16 for symbol in symbols]
         hover = f"<b>Evidence %{{customdata[1]}}</b>, {view.title}: %{{text}}<br>event "
         traces.append(
             _trace(
-                x,
-                events,
-                numbers,
-                row,
-                sentences,
-                name=f"evidence, {view.title}",
-                marker=marker(symbols, sizes, colour, 3, opacity=1),
+                x, events, numbers, row, sentences, name=f"evidence, {view.title}",
+                marker=marker(symbols, sizes, colour, 2.5, opacity=1),
                 text=[view.status_words(piece) for piece in pieces],
                 hovertemplate=hover + "%{customdata[2]}<extra></extra>",
             )
-        )
+        )  # fmt: skip
     return traces
 
 
-def _heat(rows: Mapping[int, api.ScoreTable], by: str) -> go.Heatmap:
-    """The heat strips of all arms as one heatmap; ``rows``: row → an arm's scores. Between two of
-    them is an empty row."""
-    x, of = score_arrays.columns(next(iter(rows.values())), by)
-    shade, raw, edges = [], [], []
-    for row, table in sorted(rows.items()):
-        values = table.arms[0].values
-        gap = np.full(len(x), np.nan, dtype=np.float32)
-        shade += [gap, score_arrays.highest(score_arrays.shades(values), of, len(x))]
-        raw += [gap, score_arrays.highest(values, of, len(x))]
-        edges += [row + HEAT[0], row + HEAT[1]]
+def _heat(table: api.ScoreTable, by: str, row: int) -> go.Heatmap:
+    """The score of every sentence as a strip."""
+    values = table.arms[0].values
+    x, of = columns(table, by)
     return go.Heatmap(
-        x=x, y=edges, z=np.array(shade[1:]), customdata=np.array(raw[1:]), zmin=0, zmax=1,
+        x=x, y=[row - 0.42, row + 0.42], z=[highest(shades(values), of, len(x))],
+        customdata=[highest(values, of, len(x))], zmin=0, zmax=1,
         colorscale=chart.SCORES, showscale=False, hoverongaps=False,
         hovertemplate="highest score here %{customdata:.4g}<extra></extra>",
     )  # fmt: skip
-
-
-def _density_strip(axis: Axis, by: str) -> go.Heatmap:
-    x, counts = density(axis, by)
-    rgb = "190,200,210" if chart.dark() else "60,75,90"
-    return go.Heatmap(
-        x=x,
-        y=[f"s{i}" for i in range(len(axis.kinds))],
-        z=np.log1p(counts).astype(np.float32),
-        customdata=counts.astype(np.int32),
-        colorscale=[[0, f"rgba({rgb},0)"], [0.001, f"rgba({rgb},.16)"], [1, f"rgba({rgb},.85)"]],
-        showscale=False,
-        ygap=3,
-        yaxis="y2",
-        hovertemplate="%{customdata} events<extra></extra>",
-    )
 
 
 def figure(
@@ -275,40 +234,50 @@ def figure(
     views: Sequence[ArmView],
     pieces: Sequence[Piece],
     by: str,
-    strips: Strips,
+    heat: tuple[str, api.ScoreTable | None],
     places: Mapping[str, int],
+    sources: Mapping[str, str] | None = None,
 ) -> go.Figure:
-    """The timeline; every marker's ``customdata[0]`` is its event, counted from 0, and
-    ``customdata[3]`` its sentence by ``places`` (sentence id → place in the record)."""
+    """The map; every marker's ``customdata[0]`` is its event, counted from 0, and
+    ``customdata[3]`` its sentence by ``places`` (sentence id → place in the record).
+
+    ``heat``: the title of a score and its values, None while they are computed; ``sources``: arm →
+    the sentence that its answer is from.
+    """
     first = int(bool(pieces))
-    rows = max(len(views) + first, 1)
-    upper, lower = (ROW + 12 * bool(strips)) * rows, STRIP * len(axis.kinds)
-    split = lower / (upper + lower + 10)
-    x = axis.x(by)
-    fig = go.Figure([_density_strip(axis, by)] if axis.kinds else [])
-    heat = {row: strips[v.name] for row, v in enumerate(views, first) if v.name in strips}
-    if heat:
-        fig.add_trace(_heat(heat, by))
+    labels = ["<b>Evidence</b>"] * first
+    labels += [
+        view.title.split(" (")[0]
+        + (" (not run)" if view.pending or view.running else " (n/a)" if view.problem else "")
+        for view in views
+    ]
+    fig, x, strip = go.Figure(), axis.x(by), len(labels)
+    title, table = heat
+    if title:
+        labels.append(f"<i>{title.split(' (')[0]}{'' if table is not None else ' …'}</i>")
+    if table is not None:
+        fig.add_trace(_heat(table, by, strip))
+    fig.add_traces(
+        [
+            _kept_trace(view, x, row, places, (sources or {}).get(view.name, ""))
+            for row, view in enumerate(views, first)
+            if view.kept
+        ]
+    )
     if pieces:
         fig.add_traces(_evidence_traces(pieces, views, x, places))
-    fig.add_traces(
-        [_kept_trace(view, x, row, places) for row, view in enumerate(views, first) if view.kept]
-    )
+    rows = max(len(labels), 1)
     chart.style(fig)
     fig.update_layout(
-        height=int(upper + lower + 10 + TOP + BOTTOM), showlegend=False, hovermode="closest",
-        margin={"l": 8, "r": 22, "t": TOP, "b": BOTTOM - 8}, clickmode="event+select",
+        height=TOP + BOTTOM + ROW * rows, showlegend=False, hovermode="closest",
+        margin={"l": 8, "r": 14, "t": TOP, "b": BOTTOM - 6}, clickmode="event+select",
     )  # fmt: skip
-    fig.update_xaxes(zeroline=False, fixedrange=True, anchor="y2", showgrid=True)
+    fig.update_xaxes(zeroline=False, fixedrange=True, showgrid=True)
     fig.update_yaxes(zeroline=False, fixedrange=True)
     if by == TIME:
         fig.update_xaxes(type="date")
     else:
-        fig.update_xaxes(
-            range=[-1.5, 101.5], dtick=20, ticksuffix=" %", tickangle=0,
-            title={"text": "Position in the record (by event order)", "standoff": 6},
-            minor={"dtick": 10, "showgrid": True, "gridcolor": "rgba(128,140,155,.18)"},
-        )  # fmt: skip
+        fig.update_xaxes(range=[-1, 101], dtick=10, ticksuffix=" %", tickangle=0)
     low, high = _middle(axis, by)
     fig.add_shape(
         type="rect", x0=low, x1=high, y0=0, y1=1, yref="paper", layer="below",
@@ -316,36 +285,25 @@ def figure(
     )  # fmt: skip
     fig.add_annotation(
         x=low, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False,
-        text="middle, 30–70 %", font={"size": 11, "color": chart.ink().faint},
+        text="middle of the chart", font={"size": 11, "color": chart.ink().faint},
     )  # fmt: skip
     for at in {x[piece.event].item() for piece in pieces} - {None}:
         fig.add_shape(
             type="line", x0=at, x1=at, y0=0, y1=1, yref="paper", layer="below",
             line={"color": evidence_colour(), "width": 1.4, "dash": "dash"},
         )  # fmt: skip
-    labels = ["<b>Evidence</b>"] * first
-    labels += [
-        view.title.split(" (")[0]
-        + (" (not run)" if view.pending or view.running else " (n/a)" if view.problem else "")
-        for view in views
-    ]
     fig.update_layout(
         yaxis={
-            "domain": [min(split + 0.03, 1), 1], "range": [rows - 0.5, -0.5], "showgrid": not heat,
-            "tickvals": list(range(len(labels))), "ticktext": labels,
-        },
-        yaxis2={
-            "domain": [0, split], "autorange": "reversed", "showgrid": False, "anchor": "x",
-            "tickvals": [f"s{i}" for i in range(len(axis.kinds))], "ticktext": list(axis.kinds),
-            "zeroline": False, "fixedrange": True,
-        },
+            "range": [rows - 0.5, -0.5], "showgrid": True, "tickvals": list(range(rows)),
+            "ticktext": labels,
+        }
     )  # fmt: skip
     return fig
 
 
 def alt(views: Sequence[ArmView], pieces: Sequence[Piece], events: int) -> str:
-    """The timeline in words."""
-    parts = [f"Timeline of {events:,} events"]
+    """The map in words."""
+    parts = [f"Map of a chart of {events:,} events"]
     if pieces:
         parts.append("evidence at " + ", ".join(percent(piece.at) for piece in pieces))
     for view in views:
@@ -356,3 +314,85 @@ def alt(views: Sequence[ArmView], pieces: Sequence[Piece], events: int) -> str:
             words += f", {view.held(pieces)} of {len(pieces)} evidence"
         parts.append(words + (f", {view.cut}" if view.cut else ""))
     return "; ".join(parts)
+
+
+# Scores as arrays
+
+
+def ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Rank of each score [n], 1 the best, ties to the earlier sentence; 0 where unranked."""
+    result = np.zeros(len(values), np.int64)
+    order = np.argsort(-values, kind="stable")  # NaN goes last
+    order = order[: int(np.count_nonzero(~np.isnan(values)))]
+    result[order] = np.arange(1, len(order) + 1)
+    return result
+
+
+def why_kept(arm: api.ArmScores, at: int) -> str:
+    """Whether an arm kept a sentence and why."""
+    if arm.kept[at]:
+        return BY_ITS_SCORE if arm.picked[at] else "only as recent"
+    if arm.picked[at]:
+        return "no, the token budget was full"
+    if np.isnan(arm.values[at]):
+        return "no, not ranked"
+    if arm.threshold is None:
+        return "no"
+    ahead = int(ranks(arm.values)[at]) - int(arm.picked.sum())
+    return f"no, {ahead:,} place{'' if ahead == 1 else 's'} too low"
+
+
+def constant(values: NDArray[np.float64]) -> bool:
+    """Whether no two scores differ."""
+    return len(np.unique(values[~np.isnan(values)])) < 2
+
+
+def shades(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores as shades [n] in 0 to 1, NaN where unranked: 1 for the best, 0 for the last, by the
+    logarithm of the rank, so that the top ranks differ most. Equal scores share the last rank among
+    them."""
+    result = np.full(len(values), np.nan)
+    known = ~np.isnan(values)
+    scored = values[known]
+    if len(scored):
+        last = len(scored) - np.searchsorted(np.sort(scored), scored)
+        result[known] = 1 - np.log(last) / max(np.log(len(scored)), 1e-9)
+    return result
+
+
+def columns(table: api.ScoreTable, by: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The columns of a strip over all sentences of ``table``: their centres [m], in per cent of the
+    record or as times, and the column of each sentence [n], -1 for an undated one by time."""
+    n = len(table.sentences)
+    if by == TIME:
+        dated = ~np.isnat(table.times)
+        seconds = table.times[dated].astype(np.int64)
+        low, high = (int(seconds.min()), int(seconds.max())) if len(seconds) else (0, 0)
+        of = np.full(n, -1, np.int64)
+        width = max(high - low, 1) / TIME_COLUMNS
+        of[dated] = np.minimum(((seconds - low) / width).astype(np.int64), TIME_COLUMNS - 1)
+        centres = low + (np.arange(TIME_COLUMNS) + 0.5) * width
+        return centres.astype(np.int64).astype("datetime64[s]"), of
+    count = max(min(len(np.unique(table.events)), MOST_COLUMNS), 1)
+    of = np.minimum((table.order * count).astype(np.int64), count - 1)
+    return 100 * (np.arange(count) + 0.5) / count, of
+
+
+def highest(values: NDArray[np.float64], of: NDArray[np.int64], count: int) -> NDArray[np.float32]:
+    """The highest of ``values`` [n] in each of ``count`` columns, ``of`` [n] the column of each;
+    NaN where a column holds none."""
+    result = np.full(count, np.nan)
+    on = of >= 0
+    np.fmax.at(result, of[on], values[on])
+    return result.astype(np.float32)
+
+
+def nearly_kept(arm: api.ArmScores, most: int = 10) -> NDArray[np.intp]:
+    """The best-ranked sentences that were not kept [at most ``most``], best first.
+
+    Those of the lowest score (no word of the question in them) are left out.
+    """
+    if np.isnan(arm.values).all():
+        return np.zeros(0, np.intp)
+    order = np.argsort(-arm.values, kind="stable")
+    return order[~arm.kept[order] & (arm.values[order] > np.nanmin(arm.values))][:most]

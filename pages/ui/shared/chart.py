@@ -81,11 +81,18 @@ def show(
     figures.export(figure.figure, alt, key, ink().paper)
 
 
-def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | None = None) -> None:
+def plot(
+    drawing: Drawing,
+    alt: str,
+    key: str,
+    select: Callable[[], object] | None = None,
+    follows: bool = False,
+) -> None:
     """Hand a figure to the browser, which draws it near the screen, or once the page is at rest
     (``figure.js``).
 
     ``select`` is called after a click on a marker, whose custom data are then in the session.
+    ``follows``: a line shows where the record on the page is.
     """
     clicks = {"on_point_change": select} if select else {}
     st.components.v2.component("figure", html=_PLACE, js=_SCRIPT, isolate_styles=False)(
@@ -95,6 +102,7 @@ def plot(drawing: Drawing, alt: str, key: str, select: Callable[[], object] | No
             "alt": alt,
             "height": drawing.figure.layout.height or HEIGHT,
             "opens": bool(select),
+            "follows": follows,
             "script": scripts.ADDRESS,
         },
         **clicks,

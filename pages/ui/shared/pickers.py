@@ -100,9 +100,11 @@ def pick_linked(
     token: Callable[[str], str] = str,
     unlinked: str | None = None,
     abreast: bool = False,
+    below: bool = False,
     **extra: Any,
 ) -> str:
-    """A selectbox, or buttons side by side, whose choice is in the URL as ``name``.
+    """A selectbox, buttons side by side (``abreast``) or a list of all options one ``below`` the
+    other, whose choice is in the URL as ``name``.
 
     The first option by default. ``title`` is what people read of an option, ``token`` what the URL
     holds of it; a URL with the option itself or its title is understood too. The option
@@ -116,7 +118,9 @@ def pick_linked(
     if unlinked:  # a link by hand names it
         known.setdefault(unlinked, unlinked)
     restore(name, options[0], known, key, unlinked)
-    draw = partial(st.segmented_control, required=True) if abreast else st.selectbox
+    draw: Callable[..., Any] = st.radio if below else st.selectbox
+    if abreast:
+        draw = partial(st.segmented_control, required=True)
     chosen = draw(
         label,
         options,

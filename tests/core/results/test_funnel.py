@@ -23,7 +23,7 @@ from tests.support.stage2_rows import made_rows, plan, store_of
 
 
 @pytest.mark.parametrize(
-    ("kept", "prompted", "quoted", "correct", "named", "step"),
+    ("selected", "prompted", "quoted", "correct", "named", "step"),
     [
         (False, False, None, False, True, MISSED),
         (True, False, None, False, True, CUT),
@@ -41,8 +41,8 @@ from tests.support.stage2_rows import made_rows, plan, store_of
         (True, True, None, None, False, KEPT),
     ],
 )
-def test_evidence_ends_at_one_step(kept, prompted, quoted, correct, named, step):
-    row = {"kept": kept, "prompted": prompted, "quoted": quoted, "correct": correct}
+def test_evidence_ends_at_one_step(selected, prompted, quoted, correct, named, step):
+    row = {"kept": selected, "prompted": prompted, "quoted": quoted, "correct": correct}
     assert step_of(row, named) == step
 
 
@@ -100,8 +100,8 @@ def test_what_became_of_the_evidence_in_words():
     )
     assert sentence(rows_of(missed=1), "edge") == sentence([]) == ""
     several = rows_of(missed=1, right=3) + rows_of("dense", "dense", unused=3, right=1)
-    given = rows_of("oracle", "oracle", right=4)
-    assert arms_sentence(several + given) == (
+    oracle = rows_of("oracle", "oracle", right=4)
+    assert arms_sentence(several + oracle) == (
         "Dense (MiniLM) brings the evidence to the model most often: 100.0 %; most answers are "
         "right with BM25: 75.0 %."
     )
