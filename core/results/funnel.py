@@ -61,7 +61,8 @@ def funnel(store: RowStore, plan: Plan, position: str = "") -> Table:
     rows = query(
         lambda: (
             f"SELECT {named}, least(9, floor(10 * a.{position}))::INT AS part, "
-            f"coalesce({selected}, false) AS kept, coalesce({prompted}, {selected}, false) AS prompted, "
+            f"coalesce({selected}, false) AS kept, "
+            f"coalesce({prompted}, {selected}, false) AS prompted, "
             f"{quoted} AS quoted, {outcome} AS correct, count(*) AS n "
             f"FROM (SELECT * FROM {store.source(main)} WHERE {store.counted}) a{verdicts} "
             f"WHERE a.evidence IS NOT NULL AND a.{position} IS NOT NULL AND {judged} GROUP BY ALL"
