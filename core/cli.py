@@ -710,6 +710,7 @@ def report(call: Namespace) -> None:
     say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
     if run_report["primary_judge"]:
         say(f"primary judge: {run_report['primary_judge']}")
+        say(run_report["judge_agreement"]["words"])
     if run_report["position"]:
         say(f"position of evidence: {run_report['position']['words']}")
     shown = run_report.get("conclusion") or {"headline": "", "details": ()}

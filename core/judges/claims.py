@@ -183,7 +183,7 @@ class Amount:
 
 
 @dataclass(frozen=True, slots=True)
-class Statement:
+class StatedText:
     """A text with its claims, its dates, and its plain form without the dates."""
 
     plain: str
@@ -200,11 +200,11 @@ class Statement:
 
 
 @lru_cache(maxsize=4096)
-def statement(text: str) -> Statement:
+def statement(text: str) -> StatedText:
     """A text with its claims."""
     dates, rest = take_dates(_repaired(text))
     lower = plain(rest)
-    return Statement(lower, tuple(dates), tuple(_claims(lower)))
+    return StatedText(lower, tuple(dates), tuple(_claims(lower)))
 
 
 def _claims(text: str) -> Iterator[Claim]:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from midchart.core.judges.claims import STATES, Amount, Claim, Statement, clauses, plain, statement
+from midchart.core.judges.claims import STATES, Amount, Claim, StatedText, clauses, plain, statement
 from midchart.core.judges.exact import answer_polarity, reference_polarity
 from midchart.core.judges.values import Day, quantity_places
 
@@ -134,10 +134,10 @@ def expanded(text: str, other: str) -> str:
 class _Case:
     """A question, its reference in full and without additions, and an answer."""
 
-    question: Statement
-    full: Statement
-    reference: Statement
-    answer: Statement
+    question: StatedText
+    full: StatedText
+    reference: StatedText
+    answer: StatedText
     words: frozenset[str]
     """Of the question."""
     left: frozenset[str]
@@ -195,7 +195,7 @@ def _amounts(case: _Case) -> Comparison:
     """Numbers with units: held, missing, replaced by others, or held among a list of others."""
     known = [claim.value for claim in case.question.values("amount")]
 
-    def new(statement: Statement) -> list[Amount]:
+    def new(statement: StatedText) -> list[Amount]:
         amounts: list[Amount] = [claim.value for claim in statement.values("amount")]  # type: ignore[misc]
         return [one for one in amounts if not _among(one, known, case.item)]
 
@@ -353,7 +353,7 @@ def _of_another_state(case: _Case) -> bool:
     return other and not same
 
 
-def _by_group(case: _Case, text: Statement) -> dict[str, set[str]]:
+def _by_group(case: _Case, text: StatedText) -> dict[str, set[str]]:
     """The states of a text by group, denied ones with "not "; of several, those of now."""
     groups: dict[str, set[str]] = {}
     claims = [*text.values("state"), *text.values("state", asserted=False)]

@@ -17,6 +17,7 @@ from midchart.core.errors import DataError, UnknownName
 from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_document, read_json, user_path
+from midchart.core.results.agreement import agreement_rows, agreement_words
 from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
 from midchart.core.results.values import rows_of
@@ -115,7 +116,7 @@ def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
 REASONS = 3
 """Reasons of failed items that one line names."""
 
-WHOLE = ("costs", "spent", "failures", "reviews", "review_verdicts")
+WHOLE = ("costs", "spent", "failures", "reviews", "review_verdicts", "judge_agreement")
 """Tables of costs, failures and reviews, which count every patient."""
 SEEN_TOO = ("recall", "accuracy")
 """Tables repeated for the patients that a gate has seen, as ``recall_seen`` and so on."""
@@ -149,6 +150,10 @@ def report(run: RunRef, part: str = "") -> dict[str, Any]:
         else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
         "primary_judge": judged.primary_judge,
+        "judge_agreement": {
+            "words": agreement_words(judged.primary_judge),
+            "short": agreement_words(judged.primary_judge, short=True),
+        },
         "origin": origin(plan),
         "warnings": [
             *filter(None, (changed_rows(folder), counted.words)),
@@ -211,6 +216,8 @@ def _tables(folder: RunDirectory, plan: Plan, part: PatientPart) -> dict[str, Ta
     kind, store = EXPERIMENTS.build(plan.kind), folder.store(plan)
     store.counted = part.where
     tables = kind.tables(store, plan)
+    if plan.judges:
+        tables["judge_agreement"] = agreement_rows(with_primary(plan, folder.store(plan)))
     if not kind.compares:
         return tables
     if part.name == TEST and part.seen:
@@ -428,7 +435,9 @@ def methods(run: RunRef) -> str:
         _listed("Arms", tuple(arm.label for arm in plan.arms)),
         _listed("Readers", plan.readers),
         _listed("Judges", plan.judges),
-        f"Primary judge: {plan.primary_judge}." if plan.primary_judge else "",
+        f"Primary judge: {plan.primary_judge}. {agreement_words(plan.primary_judge)}"
+        if plan.primary_judge
+        else "",
         "Protocol: corrected"
         + (", with " + ", ".join(f"{k} = {v}" for k, v in changed.items()) if changed else "")
         + f"; random seed {protocol.seed}.",

@@ -224,10 +224,14 @@ def trained(items: Sequence[Judged], known: Examples) -> dict[str, Any]:
 
 @needs("researcher")
 def judge_agreement(
-    data: LocalPath, judges: Sequence[str] = JUDGES_MEASURED, train: LocalPath = ""
+    data: LocalPath,
+    judges: Sequence[str] = JUDGES_MEASURED,
+    train: LocalPath = "",
+    source: str = "",
 ) -> dict[str, Any]:
     """Agreement of judges with people by kind of reference; with ``train``, the file to write, the
-    model of ``statements`` and its card. Raises InputError, UnknownName for a judge."""
+    model of ``statements`` and its card, which names ``source``. Raises InputError,
+    UnknownName for a judge."""
     path = Path(data)
     items = read_verdicts(path)
     rows: list[dict[str, Any]] = []
@@ -254,7 +258,7 @@ def judge_agreement(
     }
     if train:
         how = f"{FOLDS}-fold cross-validation by question, mean of {DIVISIONS} divisions"
-        card = {"model": model, **document, "statements": how}
+        card = {"model": model, "source": source, **document, "statements": how}
         with output_file(Path(train)) as fresh:
             fresh.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return document
@@ -266,10 +270,11 @@ def judge_agreement(
     arg("data", metavar="FILE", help="tab-separated: question, references, answer, people"),
     arg("--judge", action="append", metavar="NAME", help="a judge; may be given again"),
     arg("--train", default="", metavar="FILE", help="fit the model of 'statements'; its new card"),
+    arg("--source", default="", metavar="TEXT", help="where the verdicts are from, for the card"),
     group="Models",
     examples=("midchart agreement verdicts.tsv --judge statements --judge token_overlap",),
 )
 def agreement(call: Namespace) -> None:
     """``midchart agreement``."""
-    document = judge_agreement(call.data, call.judge or JUDGES_MEASURED, call.train)
+    document = judge_agreement(call.data, call.judge or JUDGES_MEASURED, call.train, call.source)
     facts(call, document)

@@ -43,4 +43,5 @@ def run_report(
     return {name: status[name] for name in ("run", "name", "kind", "status")} | {
         "protocol": {"preset": "corrected"}, "position": None, "items": counts,
         "warnings": warnings, "tables": tables, "origin": "synthetic records", "primary_judge": "",
+        "judge_agreement": {"words": "", "short": ""},
     }  # fmt: skip

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from midchart.core.access import RunRef, needs
 from midchart.core.client.claude import CallBudget, call_log
 from midchart.core.format import finite
+from midchart.core.results.agreement import corrected_accuracy
 from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
 from midchart.core.results.funnel import funnel
 from midchart.core.results.primary import verdict_source, with_primary
@@ -632,6 +633,7 @@ def stage2(
             "agreement": overall,
             "judges": by_arm,
             "self_agreement": _self_agreement(ask, run),
+            "corrected_accuracy": corrected_accuracy(ask, plan),
             "failure_kinds": failure_kinds(ask, plan),
             "faults": faults(ask, plan),
             "costs": costs(ask, run),

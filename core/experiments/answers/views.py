@@ -53,6 +53,20 @@ LOST_BY_POSITION = View(
     rows=("band",), across="step", choose=("label", "reader", "judge"), where={"band": PARTS},
     opens=("label", "band", "step"), about="Tenths of the record in per cent.",
 )  # fmt: skip
+CORRECTED = View(
+    "corrected", "What would people say?", "corrected_accuracy",
+    (Measure("corrected", "% correct, corrected by people's verdicts", "%",
+             "The judge's accuracy, corrected by the cards that people judged.",
+             (Ends("corrected_low", "corrected_high", "by patient"),), clusters="patients"),),
+    "forest", choose=("reader",), more=("accuracy", "cards"), opens=("label",),
+)  # fmt: skip
+TRUSTED = View(
+    "trusted", "How far do judges agree with people?", "judge_agreement",
+    (Measure("kappa", "Cohen's kappa", "", "Agreement corrected for chance."),
+     Measure("agreement", "agreement", "%", "Answers with the same verdict of both.")),
+    "grid", rows=("judge",), across="kind", more=("n", "questions"),
+    about="Measured on answers of systems to general questions, none of them from charts.",
+)  # fmt: skip
 OVERALL = View(
     "overall", "Which arm answers best?", "accuracy", (CORRECT,), "forest",
     choose=("reader", "judge"), where={"band": ("overall",)}, more=OUTCOMES, ranked=True,
@@ -203,8 +217,8 @@ SELECTION_VIEWS = (
     EVIDENCE_SEEN, KEPT_TOKENS, LOCATED, MISSED,
 )  # fmt: skip
 ANSWERS_VIEWS = (
-    LOST, LOST_BY_POSITION, OVERALL, PAIRS, BY_POSITION, EVIDENCE, EVIDENCE_BY_POSITION, FOUND,
-    TYPES, DOMAINS, BY_K, EVIDENCE_BY_K, READERS, JUDGES, ITSELF, FAILURES, REFUSALS, FAULTS,
-    COSTS, TOKENS, TESTS,
+    LOST, LOST_BY_POSITION, OVERALL, CORRECTED, PAIRS, BY_POSITION, EVIDENCE,
+    EVIDENCE_BY_POSITION, FOUND, TYPES, DOMAINS, BY_K, EVIDENCE_BY_K, READERS, JUDGES, TRUSTED,
+    ITSELF, FAILURES, REFUSALS, FAULTS, COSTS, TOKENS, TESTS,
     SEEN, EVIDENCE_SEEN, LOCATED, REVIEWED, MISSED,
 )  # fmt: skip

@@ -36,7 +36,8 @@ def of_run(
     """:func:`show` for a finished run; of any other a line that it is partial, and no conclusion:
     its figures change until it has finished."""
     if report["status"] == "done":
-        show(first, [f"On {report['origin']}.", *below], place)
+        judge = report["judge_agreement"]["words"]
+        show(first, [f"On {report['origin']}.", *filter(None, (judge,)), *below], place)
         return
     items = report["items"]
     line = (

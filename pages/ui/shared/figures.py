@@ -30,9 +30,11 @@ def set_source(run: dict[str, Any], report: dict[str, Any], example: bool) -> No
     captions; ``example``: whether it is included with Midchart."""
     items, protocol = report["items"], report["protocol"]
     preset = protocol.get("preset", "custom") if isinstance(protocol, dict) else protocol
+    judge = report["judge_agreement"]["short"]
     st.session_state[SOURCE] = (
         f"n = {items['done']:,} of {items['planned']:,} items. Run {run['run']}, protocol {preset}"
-        f"{', included example' if example else ''}, on {report['origin']}."
+        f"{', included example' if example else ''}, on {report['origin']}"
+        f"{f', judge {judge}' if judge else ''}."
     )
 
 
