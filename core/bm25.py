@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
-from midchart.core.text.analysis import Alternative, Analyzer, Asked, analyzer, language_of
+from midchart.core.text.analysis import Alternative, Analyzer, QuestionPart, analyzer, language_of
 
 K1, B, EPSILON = 1.5, 0.75, 0.25
 Idf = Literal["non_negative", "rank_bm25"]
@@ -155,7 +155,7 @@ class AnalysedIndex:
             total += best
         return total
 
-    def coverage(self, parts: Sequence[Asked]) -> NDArray[np.float64]:
+    def coverage(self, parts: Sequence[QuestionPart]) -> NDArray[np.float64]:
         """Share of ``parts`` of a question that each text holds, rarer ones counting more,
         float64 [n] in [0, 1]; all 0 without parts."""
         share, total = np.zeros(self.index.size), 0.0
@@ -167,7 +167,7 @@ class AnalysedIndex:
             share, total = share + weight * holds, total + weight
         return share / total if total else share
 
-    def _others(self, part: Asked) -> Iterator[tuple[Alternative, NDArray[np.bool_]]]:
+    def _others(self, part: QuestionPart) -> Iterator[tuple[Alternative, NDArray[np.bool_]]]:
         for other in part.others:
             holds = self.index.holding_all(other.terms)
             if holds.any():

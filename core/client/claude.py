@@ -26,6 +26,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from datetime import date
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -46,7 +47,7 @@ from midchart.core.client.calls import (
     reported_count,
     typed_failure,
 )
-from midchart.core.client.prices import Price, estimated_tokens, price_of
+from midchart.core.client.prices import Price, estimated_tokens, price_of, require_current
 from midchart.core.client.requests import IndexedReply, Reply, Request
 from midchart.core.config import Secret
 from midchart.core.egress import Address, EgressCheck, Permit, key_at, read_address
@@ -112,6 +113,8 @@ class ClaudeFields(ServiceOptions):
         if not self.model:
             raise InputError(f"'model' of the {component} is empty; the default is {HAIKU}")
         address = read_address(self.base_url, "base_url")
+        if self.base_url.rstrip("/") == CLAUDE_URL:
+            require_current(self.model, date.today())
         require_price(component, self.model, self.price, self.budget_usd)
         claude_key(address)
 

@@ -5,6 +5,9 @@ model's own template; a finished text goes to ``/v1/completions``. What a server
 never trusted; how an answer ended, its reasoning and the model that the server names are part of a
 reply.
 
+Answers are streamed, so that a proxy that cuts idle connections ends no long one; a server that
+sends one document instead is read likewise.
+
 Servers differ in the parameters they take: newer models refuse ``max_tokens`` for
 ``max_completion_tokens``, or a temperature. A refused call names the parameter; the call is made
 again without it, and so are all later ones of this connection.
@@ -16,6 +19,7 @@ text, so that a prompt that is estimated to fit does fit.
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -46,7 +50,10 @@ PathName = Literal["completions", "chat"]
 ENDPOINTS: Mapping[str, str] = {"completions": "/v1/completions", "chat": "/v1/chat/completions"}
 _TOP = 20
 """Most probable tokens that a server is asked for: as many as OpenAI's own API reports."""
-_OPTIONAL = ("max_tokens", "temperature", "frequency_penalty", "repetition_penalty")
+_OPTIONAL = (
+    *("max_tokens", "temperature", "frequency_penalty", "repetition_penalty"),
+    *("stream_options", "stream"),
+)
 """Parameters that some servers or models refuse."""
 _REFUSING = re.compile(
     r"unsupported|not support|does not support|unexpected|extra|unknown|unrecogni|not permitted"
@@ -119,7 +126,7 @@ class OpenAIServer:
 
         ``ends``: what a model that does not stop at the end of its turn writes before the next.
         """
-        reply = self._ask("completions", tokens, prompt=prompt)[0]
+        reply = self._ask("completions", tokens, prompt=prompt, **_STREAM)[0]
         for end in ends:
             text, turn_end, _ = reply.text.partition(end)
             if turn_end:
@@ -128,7 +135,7 @@ class OpenAIServer:
 
     def chat(self, messages: Sequence[dict[str, str]], tokens: int) -> ServerReply:
         """The model's greedy answer to messages; raises CallFailed."""
-        return self._ask("chat", tokens, messages=messages, **self._effort)[0]
+        return self._ask("chat", tokens, messages=messages, **self._effort, **_STREAM)[0]
 
     def letter(self, asked: str | Sequence[dict[str, str]], letters: str) -> ServerReply:
         """The most probable of ``letters`` as the first token of an answer to a finished prompt or
@@ -187,7 +194,8 @@ class OpenAIServer:
         refused = self.refused
         endpoint = ENDPOINTS[path].removeprefix("/v1")
         while True:
-            body = {"model": self.model, **request, **_parameters(tokens, refused)}
+            taken = {name: value for name, value in request.items() if name not in refused}
+            body = {"model": self.model, **taken, **_parameters(tokens, refused)}
             try:
                 response = _read_object(self._open().post(endpoint, json=body), self.service)
                 reply, choice = _read_response(response, self.service, path)
@@ -241,10 +249,48 @@ def _read_object(response: Any, service: str) -> dict[str, Any]:
     """The JSON object of a response; raises ErrorStatus, CallFailed and ValueError."""
     if not response.is_success:
         raise ErrorStatus(response)
+    if response.headers.get("content-type", "").startswith("text/event-stream"):
+        return _assembled(response.text, service)
     document = response.json()
     if not isinstance(document, dict):
         raise broken_response(service)
     return document
+
+
+_STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+def _assembled(events: str, service: str) -> dict[str, Any]:
+    """The document of a streamed answer, whose texts are joined; raises CallFailed for one that
+    breaks off, ValueError for what is no JSON."""
+    document: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    finished: Any = None
+    for line in events.splitlines():
+        data = line.removeprefix("data:").strip()
+        if not line.startswith("data:") or data == "[DONE]":
+            continue
+        chunk = _object(json.loads(data))
+        if "error" in chunk:
+            raise broken_response(service)
+        document |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}
+        choices = chunk.get("choices")
+        choice = _object(choices[0]) if isinstance(choices, list) and choices else {}
+        finished = choice.get("finish_reason") or finished
+        for name, value in {"text": choice.get("text"), **_object(choice.get("delta"))}.items():
+            parts = {name: value} if isinstance(value, str) else {}
+            if name == "content" and isinstance(value, list):
+                parts = dict(
+                    zip(("content", "reasoning"), _read_content(value, service), strict=True)
+                )
+            elif isinstance(value, list) and value:
+                parts = {name: "called"}
+            for part, text in parts.items():
+                texts[part] = texts.get(part, "") + text
+    if finished is None:
+        raise broken_response(service)
+    answer: dict[str, Any] = {"message": texts} if "text" not in texts else texts
+    return document | {"choices": [answer | {"finish_reason": finished}]}
 
 
 def _object(value: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import date
 
 from midchart.core.errors import InputError
 
@@ -48,6 +49,24 @@ PRICES: dict[str, Price] = {
 }
 """By model id without its date. Haiku 5.5 is left out: its price depends on the prompt's length,
 so it takes the options."""
+
+
+RETIRED: dict[str, tuple[date, str]] = {
+    "claude-mythos-preview": (date(2026, 6, 30), "claude-mythos-5"),
+    "claude-sonnet-4-5": (date(2026, 11, 30), "claude-sonnet-5-5"),
+    "claude-opus-4-5": (date(2027, 1, 22), "claude-opus-5-5"),
+}
+"""The day from which Anthropic's API no longer answers for a model, and its successor."""
+
+
+def require_current(model: str, today: date) -> None:
+    """Raise InputError for a model that Anthropic has retired, with its successor."""
+    for name, (day, successor) in RETIRED.items():
+        if _is(model, name) and today >= day:
+            raise InputError(
+                f"{model} was retired by Anthropic on {day.isoformat()}; use its successor "
+                f"{successor}, or another current model"
+            )
 
 
 def price_of(model: str, price_in: float = 0.0, price_out: float = 0.0) -> Price | None:

@@ -113,7 +113,7 @@ class Alternative:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class QuestionPart:
     """A part of a question: its own terms, each of which counts, and what may stand for them, of
     which all terms must be there."""
 
@@ -135,9 +135,9 @@ class Analyzer:
         """The search terms of a text, in its order, stop words left out."""
         return [term for term, word in self._terms(text) if word not in self._ignored]
 
-    def question(self, text: str) -> list[Asked]:
+    def question(self, text: str) -> list[QuestionPart]:
         """The parts of a question, each with its equivalents."""
-        parts: list[Asked] = []
+        parts: list[QuestionPart] = []
         terms, written = self.terms(text), set(re.findall(r"\w+", text))
         while terms:
             length, entry = 1, ()
@@ -148,7 +148,7 @@ class Analyzer:
                 if named and key in self._entries:
                     length, entry = longest, self._entries[key]
                     break
-            parts.append(Asked(tuple(terms[:length]), entry))
+            parts.append(QuestionPart(tuple(terms[:length]), entry))
             terms = terms[length:]
         return parts
 

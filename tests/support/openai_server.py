@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
 
@@ -16,11 +17,11 @@ class OpenAIFake(FaultServer):
     question, or YES where it is asked for one word. ``strict``: it knows no field that OpenAI's
     own API does not. ``replies``: documents of the next chat completions, each merged into a usual
     one; an integer before a document is its status. ``refuses``: a parameter → the error that a
-    request with it gets."""
+    request with it gets. ``streams``: an answer is streamed where that is asked for."""
 
     def __init__(self, window=4096, paths=("completions", "chat/completions"), says=None):
         self.window, self.paths, self.says = window, paths, says or first_line
-        self.usage, self.strict = None, False
+        self.usage, self.strict, self.streams = None, False, False
         self.replies, self.refuses = deque(), {}
         super().__init__()
 
@@ -66,7 +67,26 @@ class OpenAIFake(FaultServer):
             "choices": [{"index": 0, "finish_reason": "stop", **choice}],
             "usage": {**usage, "total_tokens": 0},
         }  # fmt: skip
-        return 200, document | (self.replies.popleft() if self.replies else {})
+        document |= self.replies.popleft() if self.replies else {}
+        if self.streams and body.get("stream"):
+            return 200, streamed(document), "text/event-stream"
+        return 200, document
+
+
+def streamed(document):
+    """A document as the chunks of a stream, each text in two parts, the usage last."""
+    [choice] = document["choices"]
+    name = "delta" if "message" in choice else "text"
+    texts = choice.get("message") or {"text": choice["text"]}
+    chunks = []
+    for half in (0, 1):
+        part = {k: v[len(v) // 2 :] if half else v[: len(v) // 2] for k, v in texts.items() if v}
+        chunks.append({"index": 0, **({name: part} if name == "delta" else part)})
+    ended = {"index": 0, "finish_reason": choice["finish_reason"], "delta": {}}
+    events = [{"model": document["model"], "choices": [one]} for one in (*chunks, ended)]
+    events.append({"choices": [], "usage": document["usage"]})
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return "".join([": a comment\n\n", *lines, "data: [DONE]\n\n"]).encode()
 
 
 def first_line(prompt):

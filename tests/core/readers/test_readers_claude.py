@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from datetime import date, datetime, timedelta
 
 import pytest
+from anthropic._data import DEPRECATED_MODELS
 
 from midchart.core.client.claude import HAIKU
-from midchart.core.client.prices import PRICES
+from midchart.core.client.prices import PRICES, RETIRED, require_current
 from midchart.core.errors import EgressRefused, InputError, MissingKey
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.readers import READERS
@@ -20,7 +23,7 @@ from tests.support.fault_server import SECRET_TEXT
 from tests.support.run_helpers import finished_run, set_workspace, write_cohort
 
 KEY = "sk-ant-planted-key"
-SONNET = "claude-sonnet-4-5"
+SONNET = "claude-sonnet-4-6"
 
 
 @pytest.fixture
@@ -129,6 +132,24 @@ def test_a_failure_is_a_failed_answer_without_record_text(server, fault):
     answer = built.read(prompts(built, 1)[0])
     assert answer.status == "failed" and answer.reason
     assert SECRET_TEXT not in answer.reason and KEY not in answer.reason
+
+
+def test_a_retired_model_is_refused_with_its_successor():
+    for name, (day, successor) in RETIRED.items():
+        require_current(name, day - timedelta(days=1))
+        with pytest.raises(InputError, match=successor):
+            require_current(f"{name}-20250929", day)
+        assert successor not in RETIRED
+    require_current(HAIKU, date(2100, 1, 1))
+
+
+def test_the_retired_models_are_those_of_the_installed_package():
+    dates = {
+        name: datetime.strptime(re.sub(r"(?<=\d)(?:st|nd|rd|th)", "", day), "%B %d, %Y").date()
+        for name, day in DEPRECATED_MODELS.items()
+        if not re.search(r"-\d{8}$", name)
+    }
+    assert dates == {name: day for name, (day, _) in RETIRED.items()}
 
 
 def test_what_may_not_be_sent_is_refused(server, monkeypatch):

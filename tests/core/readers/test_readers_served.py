@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -94,6 +95,36 @@ def test_messages_go_to_the_chat_endpoint_unless_the_spec_names_a_template(serve
     with OpenAIFake(paths=("chat/completions",)) as chat:
         only = reader(chat, **COMPLETIONS).read(asked[0])
         assert only.status == "failed" and "no such model or path (status 404)" in only.reason
+
+
+@pytest.mark.parametrize("options", [{}, COMPLETIONS])
+def test_a_streamed_answer_is_that_of_one_document(server, options):
+    asked = prompts(2)
+    reply = {"reasoning_content": "because", "content": "ten"}
+    answers = []
+    for server.streams in (False, True):
+        built = reader(server, concurrency=1, **options)
+        if not options:
+            server.replies.append({"choices": [{"finish_reason": "length", "message": reply}]})
+        answers.append([replace(built.read(one), seconds=0.0) for one in asked])
+    assert answers[0] == answers[1]
+    assert all(request["body"]["stream"] for request in server.requests if request["body"])
+
+
+def test_a_broken_stream_is_a_failed_answer_and_a_refused_one_is_asked_for_no_more(server):
+    server.says = lambda prompt: "ten"
+    server.refuses = {"stream": {"message": "stream is not supported", "param": "stream"}}
+    built = reader(server, concurrency=1)
+    assert [built.read(one).text for one in prompts(2)] == ["ten", "ten"]
+    assert ["stream" in body for body in server.asked("/v1/chat/completions")] == [
+        True,
+        False,
+        False,
+    ]
+    server.refuses, server.streams = {}, True
+    server.replies.append({"choices": [{"finish_reason": None, "message": {"content": "te"}}]})
+    failed = reader(server, retries=0).read(prompts(1)[0])
+    assert failed.status == "failed" and failed.text == ""
 
 
 @pytest.mark.parametrize(
