@@ -63,7 +63,7 @@ FUNCTIONS: Mapping[str, str] = {
         "questions_table run_entries save_question_set withdraw_question withdraw_question_set"
     ),
     "text.prompt": "context_lines",
-    "weights": "get_model models=catalogue",
+    "weights": "get_model models=catalogue server_command",
 }
 """Module → functions that state the role they need; ``NAME=OTHER`` is called OTHER there."""
 OPEN: Mapping[str, str] = {

@@ -856,6 +856,23 @@ def models(call: Namespace) -> None:
 
 
 @command(
+    "serve",
+    "serve a model of the models folder by vLLM, for the reader and judge 'served'",
+    arg("name", metavar="NAME", help="a folder of the models folder, or a name of the catalogue"),
+    arg("--port", type=positive, default=8000),
+    group="Models",
+    examples=("midchart serve Qwen2.5-7B-Instruct",),
+)
+def serve(call: Namespace) -> None:
+    command_line = api.server_command(call.name, call.port)
+    reader = (
+        f'{{ name = "served", base_url = "http://127.0.0.1:{call.port}", model = "{call.name}" }}'
+    )
+    print(f"reader of a spec: {reader}", file=sys.stderr)
+    os.execv(command_line[0], command_line)
+
+
+@command(
     "bench",
     "speed of each optimised path relative to its plain reference (in a checkout)",
     arg("names", nargs="*", metavar="NAME"),

@@ -258,6 +258,22 @@ def get_model(name: str) -> str:
     return str(locate(name).folder)
 
 
+@needs("owner")
+def server_command(name: str, port: int) -> list[str]:
+    """The command that serves the model called ``name`` by vLLM on this machine alone, for the
+    reader and judge ``served``.
+
+    Raises MissingModel without vLLM or the weights, UnknownName, SpecError.
+    """
+    folder = locate_own(name).folder
+    if importlib.util.find_spec("vllm") is None:
+        raise MissingModel("vLLM is not installed: pip install vllm (it needs a GPU on Linux)")
+    return [
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder)),
+        *("--served-model-name", name, "--host", "127.0.0.1", "--port", str(port)),
+    ]
+
+
 def problem(name: str) -> str:
     """Why the weights cannot be used, in one line; empty where they are installed."""
     model = _known(name)

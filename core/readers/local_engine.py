@@ -18,6 +18,7 @@ from __future__ import annotations
 import copy
 import gc
 import time
+from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -284,14 +285,12 @@ def _decode(
     positions = torch.tensor(lengths, device=model.device)[:, None]
     padded = min(lengths) < width
     for step in range(new):
-        chosen = logits.argmax(-1)
-        for at, row in enumerate(rows):
+        chosen = most_probable(logits, {at: trees[row] for at, row in enumerate(rows)})
+        # One transfer for all rows: each would wait for the device.
+        for row, token in zip(rows, chosen.tolist(), strict=True):
             if row in done:
                 continue
             tree = trees[row]
-            if tree is not None:
-                chosen[at] = most_probable(logits[at], tree)
-            token = int(chosen[at])
             if token not in stop:
                 generated[row].ids.append(token)
             generated[row].cut = token not in stop and step == new - 1
@@ -370,16 +369,33 @@ class GenerationConfig:
 
 
 class Engine:
-    """The model of a folder, on the accelerator where there is one, spread by accelerate."""
+    """The model of a folder, on the accelerator where there is one, spread by accelerate.
 
-    def __init__(self, folder: Path, dtype: str) -> None:
+    ``offload``: layers that do not fit on the accelerators may be in this machine's memory or on
+    its disk. Raises WorkFailed where they would be and may not.
+    """
+
+    def __init__(self, folder: Path, dtype: str, offload: bool = False) -> None:
         self.lock = RLock()
         self.gpu = torch.cuda.is_available()
         self.dtype = _dtype(dtype, self.gpu)
         self.model = _load(folder, self.dtype, self.gpu)
+        outside = sorted({str(place) for place in self._places() if place in ("cpu", "disk")})
+        if self.gpu and outside and not offload:
+            raise WorkFailed(
+                f"{folder}: not all layers fit on the accelerators (the others: "
+                f"{', '.join(outside)}), which makes every answer many times slower; use a smaller "
+                "model or more cards, or give the reader offload = true"
+            )
         self._plain = self.model.model.rotary_emb
         self._stretched: Any = None
-        self._limit = 0
+
+    def _places(self) -> list[Any]:
+        """Where each layer is: the number of a card, "cpu" or "disk"."""
+        return layer_places(
+            getattr(self.model, "hf_device_map", None) or {"": 0},
+            self.model.config.num_hidden_layers,
+        )
 
     @contextmanager
     def positions(self, stretched: bool) -> Generator[None]:
@@ -441,7 +457,6 @@ class Engine:
         if len(prompts) == 1:
             return [(indices[0], EngineReply((), self._too_long(len(prompts[0]))))]
         half = (len(prompts) + 1) // 2
-        self._limit = half * (len(prompts[0]) + config.new)
         return [
             *self._read_or_halve(prompts[:half], indices[:half], config, prefix, first),
             *self._read_or_halve(prompts[half:], indices[half:], config, prefix, False),
@@ -477,15 +492,19 @@ class Engine:
         if config.batch_tokens:
             return config.batch_tokens
         if not self.gpu:
-            return self._limit or _CPU_BATCH_TOKENS
+            return _CPU_BATCH_TOKENS
         model, size = self.model.config, self.dtype.itemsize
         head = getattr(model, "head_dim", None) or model.hidden_size // model.num_attention_heads
-        cache = 2 * size * model.num_hidden_layers * model.num_key_value_heads * head
+        cache = 2 * size * model.num_key_value_heads * head
         # While a token is read it also takes hidden states and the gated layer's three.
         activations = size * (3 * model.intermediate_size + 6 * model.hidden_size)
-        free = sum(_free(device) for device in range(torch.cuda.device_count()))
-        tokens = int((_MEMORY_SHARE * free - activations * max(_GPU_SLICE, longest)) / cache)
-        return min(tokens, self._limit) if self._limit else tokens
+        room = activations * max(_GPU_SLICE, longest)
+        # Each card holds the keys and values of its own layers: the fullest one decides.
+        layers = Counter(place for place in self._places() if isinstance(place, int))
+        tokens = [
+            int((_MEMORY_SHARE * _free(card) - room) / (cache * n)) for card, n in layers.items()
+        ]
+        return max(1, min(tokens, default=_CPU_BATCH_TOKENS))
 
     def _free_memory(self) -> None:
         gc.collect()
@@ -505,6 +524,20 @@ def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def layer_places(device_map: Mapping[str, Any], layers: int) -> list[Any]:
+    """Where each of a model's ``layers`` is by accelerate's map of modules to devices: the number
+    of a card, "cpu" or "disk"."""
+
+    def place(layer: int) -> Any:
+        name = f"model.layers.{layer}"
+        while name and name not in device_map:
+            name = name.rpartition(".")[0]
+        device = device_map.get(name, 0)
+        return getattr(device, "index", device) if not isinstance(device, str) else device
+
+    return [place(layer) for layer in range(layers)]
 
 
 def _free(device: int) -> int:
@@ -569,14 +602,14 @@ def _stretch(plain: Any, config: Any) -> Any:
     return type(plain)(config=longer).to(plain.inv_freq.device)
 
 
-_engines: dict[tuple[str, str], Engine] = {}
+_engines: dict[tuple[str, str, bool], Engine] = {}
 _loading = RLock()
 
 
-def shared_engine(folder: Path, dtype: str) -> Engine:
+def shared_engine(folder: Path, dtype: str, offload: bool = False) -> Engine:
     """The engine of a folder, loaded once a process however many readers use it."""
     with _loading:
-        key = (str(folder), dtype)
+        key = (str(folder), dtype, offload)
         if key not in _engines:
-            _engines[key] = Engine(folder, dtype)
+            _engines[key] = Engine(folder, dtype, offload)
         return _engines[key]

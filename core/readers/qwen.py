@@ -68,6 +68,8 @@ class QwenOptions(Options):
     """auto is bfloat16 where the device computes in it, else float32."""
     batch_tokens: Whole = 0
     """Padded tokens per batch; 0 is what memory allows."""
+    offload: bool = False
+    """Whether layers that do not fit on the accelerators may be in this machine's memory."""
     share: bool = True
     """Whether shared prefixes are read once."""
     group: Count = 64
@@ -209,7 +211,7 @@ class Qwen(Configurable):
         """Each prompt's option of the largest log-likelihood per character."""
         from midchart.core.readers.local_engine import shared_engine
 
-        engine = shared_engine(self.folder, self.options.dtype)
+        engine = shared_engine(self.folder, self.options.dtype, self.options.offload)
         for index, prompt in enumerate(prompts):
             ids = np.array(self._ids(prompt.text), dtype=np.int64)
             options = [self._ids(one_line(text)) for text in prompt.options]
@@ -256,7 +258,7 @@ class Qwen(Configurable):
                 {at: self._tree(texts) for at, (_, _, texts) in enumerate(group) if texts},
                 self.protocol.preset != "published",
             )
-            engine = shared_engine(self.folder, options.dtype)
+            engine = shared_engine(self.folder, options.dtype, options.offload)
             for at, reply in engine.read([ids for _, ids, _ in group], config):
                 indices, ids, texts = group[at]
                 if reply.reason:

@@ -10,9 +10,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from midchart.core.errors import MidchartError
+from midchart.core import api
+from midchart.core.errors import MidchartError, MissingModel, UnknownName, WorkFailed
 from midchart.core.protocol import parse
 from midchart.core.readers import local_batches, local_engine
+from midchart.core.readers.local_batches import most_probable
 from midchart.core.readers.qwen import Qwen
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
@@ -126,14 +128,63 @@ def test_out_of_memory_halves_batches_without_changing_answers(monkeypatch):
     prompts = [prompt(*one) for one in MIXED]
     wanted = [reader().read(one).text for one in prompts]
     tried = fewer_than(3, 10**6, monkeypatch)
-    monkeypatch.setattr(local_engine.shared_engine(reader().folder, "float32"), "_limit", 0)
     assert texts(reader().read_many(prompts)) == wanted
     assert tried[:3] == [9, 5, 3]
     assert tried.count(9) == 1
-    # What did not fit is remembered: the next batches are smaller from the start.
+    # What did not fit once, while others took memory, is tried again by the next prompts.
     tried.clear()
     assert texts(reader().read_many(prompts)) == wanted
-    assert max(tried) < 9
+    assert tried[:3] == [9, 5, 3]
+
+
+@pytest.mark.parametrize(
+    ("device_map", "places"),
+    [
+        ({"": 0}, [0, 0, 0]),
+        (
+            {"model.embed_tokens": 0, "model.layers.0": 0, "model.layers.1": 1, "lm_head": 1},
+            [0, 1, 0],
+        ),
+        ({"model": 0, "model.layers.2": "cpu"}, [0, 0, "cpu"]),
+        ({"model.layers": torch.device("cuda", 1), "model.layers.0": "disk"}, ["disk", 1, 1]),
+    ],
+)
+def test_places_of_layers(device_map, places):
+    assert local_engine.layer_places(device_map, 3) == places
+
+
+def test_constrained_rows_choose_among_their_texts_in_one_step():
+    logits = torch.tensor([[9.0, 1, 2, 3], [0, 5, 7, 1], [4, 4, 4, 4.5]])
+    chosen = most_probable(logits, {0: {1: {}, 2: {}, 3: {}}, 1: None, 2: {2: {}}})
+    assert chosen.tolist() == [3, 2, 2]
+    assert most_probable(logits, {0: None}).tolist() == [0, 2, 3]
+
+
+def test_a_model_that_does_not_fit_on_the_cards_is_refused_unless_offloading_is_allowed(
+    monkeypatch,
+):
+    folder = reader().folder
+    model = local_engine.shared_engine(folder, "float32").model
+    monkeypatch.setattr(
+        model, "hf_device_map", {"model": 0, "model.layers.1": "cpu"}, raising=False
+    )
+    monkeypatch.setattr(local_engine, "_load", lambda *_: model)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(WorkFailed, match="offload = true"):
+        local_engine.Engine(folder, "float32")
+    engine = local_engine.Engine(folder, "float32", offload=True)
+    # Of two cards the one with less room for its own layers decides; one token at least fits.
+    monkeypatch.setattr(model, "hf_device_map", {"": 0, "model.layers.1": 1})
+    config = local_engine.GenerationConfig(8, frozenset())
+    free = {0: 10**9, 1: 10**8}
+    monkeypatch.setattr(local_engine, "_free", lambda card: free[card])
+    tokens = engine._batch_tokens(config, 100)
+    free[0] *= 2
+    assert engine._batch_tokens(config, 100) == tokens
+    free[1] *= 2
+    assert engine._batch_tokens(config, 100) > tokens
+    free[1] = 0
+    assert engine._batch_tokens(config, 100) == 1
 
 
 def test_a_prompt_that_never_fits_fails_alone_with_the_remedy(monkeypatch):
@@ -181,3 +232,20 @@ def test_the_mark_is_a_hash_of_the_weights(models: Path):
     make_qwen(models / "same", context=TRAINED, seed=3)
     make_qwen(models / "other", context=TRAINED, seed=4)
     assert Qwen.mark("same") == Qwen.mark("short") != Qwen.mark("other")
+
+
+def test_a_model_of_the_models_folder_is_served_by_vllm_where_it_is_installed(
+    monkeypatch, tmp_path
+):
+    with pytest.raises(MissingModel, match="pip install vllm"):
+        api.server_command(reader().folder.name, 8000)
+    (tmp_path / "vllm.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    command = api.server_command(reader().folder.name, 8123)
+    values = dict(zip(command[3::2], command[4::2], strict=True))
+    assert values == {
+        "--model": str(reader().folder), "--served-model-name": reader().folder.name,
+        "--host": "127.0.0.1", "--port": "8123",
+    }  # fmt: skip
+    with pytest.raises(UnknownName):
+        api.server_command("no-such-model", 8000)
