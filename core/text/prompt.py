@@ -67,7 +67,7 @@ class Frame:
     """The text of a prompt before the context, between context and question, and after it.
 
     A frame renders two messages, the system's and the user's, as ``template`` does (as in
-    :class:`midchart.core.types.Prompt`); of a template that is "completion" there are none.
+    :class:`midchart.core.types.Prompt`).
     ``ends``: texts by which a model that does not stop there begins another turn. ``start``: the
     token at the head's beginning that a server's tokenizer writes by itself. ``control``: the
     model's control tokens of forms that ``for_prompt`` does not know, for it.
@@ -84,8 +84,6 @@ class Frame:
 
 _STARTS = ("<bos>",)
 """Control tokens that only the beginning of a prompt may be."""
-COMPLETION = "completion"
-"""The template of a prompt that is no conversation."""
 CHATML = Frame(HEAD, MIDDLE, TAIL, "chatml", ("<|im_end|>", "<|im_start|>"))
 """The paper's prompt: Qwen's own template."""
 MESSAGES = Frame(f"{SYSTEM}\n\n{REQUEST}", MIDDLE, "", "messages")
@@ -291,7 +289,7 @@ def build_prompt(
             "shorter one"
         )
     message = ""
-    if frame.template != COMPLETION and prompt.text.endswith(frame.tail):
+    if prompt.text.endswith(frame.tail):
         context = "\n".join(line.text for line in prompt.context)
         message = user.head + context + user.middle + asked
         if not prompt.text.endswith(message[len(user.head) :] + frame.tail):

@@ -9,7 +9,6 @@ import pytest
 from midchart.core.errors import MissingModel, SpecError
 from midchart.core.protocol import parse
 from midchart.core.readers import READERS
-from midchart.core.readers.gemma import FRAME, Gemma
 from midchart.core.readers.gguf import Gguf
 from midchart.core.text.prompt import (
     NOT_DOCUMENTED,
@@ -151,22 +150,6 @@ def test_a_choice_is_that_of_transformers(choose: str) -> None:
     for number in range(5):
         asked = prompt(number, reader, options=options)
         assert reader.read(asked).text == local.read(asked).text
-
-
-def test_gemma_s_answer_is_the_first_line_of_a_completion(folder: Path, monkeypatch) -> None:
-    monkeypatch.setattr(Gemma, "model_file", classmethod(lambda cls, model: folder / MODEL))
-    monkeypatch.setattr("midchart.core.readers.gemma.prepare", lambda model, watch: None)
-    assert Gemma.ends == ("\n",)
-    # Random weights write no line break, but another letter often.
-    monkeypatch.setattr(Gemma, "ends", ("m",))
-    reader = READERS.build("gemma", PROTOCOL, window=WINDOW, threads=1)
-    ended: list[bool] = []
-    for number in range(5):
-        asked = prompt(number, reader, FRAME)
-        text = built().read(asked).text
-        assert reader.read(asked).text == text.split("m")[0].strip()
-        ended.append("m" in text)
-    assert any(ended)
 
 
 def test_a_prompt_longer_than_the_window_fails_with_its_length() -> None:

@@ -44,7 +44,7 @@ def reader(tmp_path_factory):
 def test_the_prepared_weights_are_those_of_the_packaged_file(reader):
     """Against the file itself, dequantised by the package gguf."""
     gguf, safetensors = importlib.import_module("gguf"), importlib.import_module("safetensors")
-    (file,) = weights.gguf_parts(weights.SMOLLM2)
+    file = weights.gguf_file(weights.SMOLLM2)
     packed = {tensor.name: tensor for tensor in gguf.GGUFReader(file).tensors}
     names = {
         "blk.3.ffn_down.weight": "model.layers.3.mlp.down_proj.weight",

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from midchart.core.protocol import LATER, Protocol, parse
-from midchart.core.readers.gemma import FRAME
 from midchart.core.readers.twice import as_protocol_reads
 from midchart.core.text import count_tokens
-from midchart.core.text.prompt import CHATML, NOT_DOCUMENTED, build_prompt
+from midchart.core.text.prompt import CHATML, MESSAGES, NOT_DOCUMENTED, build_prompt
 from midchart.core.types import Answer
 from tests.core.readers.test_packing import selection
 
@@ -71,7 +70,7 @@ def test_an_answer_that_changes_with_the_order_is_not_given():
     assert as_protocol_reads(failing, Protocol()) is failing
 
 
-@pytest.mark.parametrize("frame", [CHATML, FRAME])
+@pytest.mark.parametrize("frame", [CHATML, MESSAGES])
 def test_the_question_is_before_and_after_the_context(frame):
     both = Protocol(question_place="both")
     for window, options in ((1000, ()), (300, ("yes", "no"))):
