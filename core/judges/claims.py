@@ -44,6 +44,8 @@ _REWRITTEN = tuple(
         (r"(?<=\d),(?=\d{3}\b)", ""),
         (r"(?<=\d)\.\s+(?=\d{1,2}\b(?!\.))", "."),
         (r"(?<=\d)(?:st|nd|rd|th)\b", ""),
+        (r"\btwice\b", "2 times"),
+        (r"\bthrice\b", "3 times"),
         (r"\bn't\b|(?<=\w)n't\b", " not"),
     )
 )
@@ -71,7 +73,7 @@ def plain(text: str) -> str:
 # Clauses.
 
 _CLAUSE = re.compile(
-    r"(?<=[.!?])\s+(?=\S)|[;\n]+|,?\s+(?:but|however|although|though|whereas|while|instead)\b,?"
+    r"(?<=[.!?])\s+(?=\S)|[;\n()]+|,?\s+(?:but|however|although|though|whereas|while|instead)\b,?"
     r"|,\s*(?=(?:not|previously|formerly|initially|down from|up from|from|was|rather|and)\b)"
     r"|\s+(?=(?:rather than|instead of|as opposed to|down from|up from|and not)\b)|\s+-\s+"
 )
@@ -110,9 +112,8 @@ def clauses(text: str) -> Iterator[Clause]:
 # Frequencies, as times a day.
 
 _EVERY = {"hour": 24.0, "day": 1.0, "week": 1 / 7, "month": 1 / 30, "year": 1 / 365}
-_TIMES = {"once": 1, "twice": 2, "thrice": 3}
 _FREQUENCY = re.compile(
-    r"\b(?P<times>once|twice|thrice|\d+\s*(?:times|x))\s+(?:(?:a|per|each|every)\s+|/)?"
+    r"\b(?P<times>once|\d+\s*(?:times|x))\s+(?:(?:a|per|each|every)\s+|/)?"
     r"(?P<per>hourly|daily|weekly|monthly|yearly|day|week|month|year)\b"
     r"|\bevery\s+(?P<other>other\s+)?(?:(?P<n>\d+)\s+)?(?P<unit>hour|day|week|month)s?\b"
     r"|\bq\s?(?P<hours>\d+)\s?h(?:ours?|rs?)?\b"
@@ -126,7 +127,7 @@ _ALONE = {"weekly": 1 / 7, "monthly": 1 / 30}
 def _per_day(match: re.Match[str]) -> float:
     if match["times"]:
         word = match["times"].split()[0].rstrip("x")
-        times = _TIMES.get(word) or float(word.removesuffix("times"))
+        times = 1.0 if word == "once" else float(word.removesuffix("times"))
         return times * _EVERY[match["per"].removesuffix("ly").replace("dai", "day")]
     if match["unit"]:
         return _EVERY[match["unit"]] / float(match["n"] or (2 if match["other"] else 1))

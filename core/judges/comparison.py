@@ -10,7 +10,6 @@ state, nor are additions of the reference: brackets, when and how something was 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -18,7 +17,9 @@ from functools import cache, lru_cache
 from midchart.core.judges.claims import STATES, Amount, Claim, StatedText, clauses, plain, statement
 from midchart.core.judges.exact import answer_polarity, reference_polarity
 from midchart.core.judges.values import Day, quantity_places
+from midchart.core.text.analysis import EQUAL, analyzer, folded
 
+_ENGLISH = analyzer("english")
 _FUNCTION_WORDS = (
     "a an the of in on at to for by and or is was were are be been being it its this that these "
     "those with from as his her their he she they him them i you your my our we patient s t has "
@@ -33,7 +34,7 @@ _VALUE_WORDS = (
 )
 _VALUE_ASKED = re.compile(
     r"\b(?:how (?:much|many|old|long|high|low|large|big|far|tall)|value|level|dose|dosage|strength"
-    r"|count|result|number|percent\w*|rate|size|weight|height|temperature|pressure|reading|score"
+    r"|count|number|percent\w*|rate|size|weight|height|temperature|pressure|score"
     r"|age|amount|bmi|measure\w*)\b"
 )
 _WHEN = re.compile(
@@ -48,11 +49,16 @@ _ADDITION = re.compile(
     r"\([^()]*\)|,?\s+(?:measured|obtained|recorded|documented|drawn|taken|dated|as of|noted"
     r"|performed|collected|resulted)\b.*$|,?\s+on\s+\d{4}-\d\d-\d\d.*$"
 )
+_YES_OR_NO = re.compile(
+    r"\W*(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|ist|sind|war|hat"
+    r"|haben|est|a-t|avait|tiene|ha|es|está)\b"
+)
+_CIRCUMSTANCE = re.compile(r"\s+(?:on|at|in|with|by|via|for|after|before|during|under|of)\s")
 _ITEMS = re.compile(r",|;|\band\b|\bund\b|\bet\b|\by\b")
 _LONGEST_ITEM = 3
 """Words of an item of a list."""
 _INITIAL = re.compile(r"\b([a-z])\.\s*([a-z]{3,})")
-_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_]+")
+_WORD = re.compile(r"\d+(?:\.\d+)?|[^\W\d_][^\W_]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +78,11 @@ def _no(reason: str) -> Comparison:
     return Comparison(False, reason)
 
 
-def folded(text: str) -> str:
-    """A plain text without accents."""
-    decomposed = unicodedata.normalize("NFKD", plain(text))
-    return "".join(sign for sign in decomposed if not unicodedata.combining(sign))
-
-
 @cache
 def stem(word: str) -> str:
-    """A word without the commonest English endings, and without a doubled consonant there."""
-    for ending in ("ies", "ing", "ers", "er", "ed", "es", "s", "e"):
-        if len(word) > len(ending) + 3 and word.endswith(ending):
-            rest = word[: -len(ending)]
-            doubled = ending in ("ing", "ed") and rest[-1] == rest[-2] and rest[-1] not in "lsz"
-            return rest[:-1] if doubled else rest
-    return word
+    """A word's English stem."""
+    terms = _ENGLISH.terms(word)
+    return terms[0] if terms else word
 
 
 _OF_VALUES = frozenset(map(stem, _VALUE_WORDS.split()))
@@ -96,19 +92,30 @@ _OF_VALUES = frozenset(map(stem, _VALUE_WORDS.split()))
 @lru_cache(maxsize=4096)
 def content(text: str) -> tuple[str, ...]:
     """The words and numbers that state something, in order, stemmed."""
-    return tuple(stem(word) for word in _WORD.findall(folded(text)) if word not in _FUNCTION)
+    words = (word for word in _WORD.findall(folded(plain(text))) if word not in _FUNCTION)
+    return tuple(stem(word) for word in words)
 
 
 def core(reference: str, question: str) -> str:
     """A reference without its additions, where that leaves more than the question states.
 
-    Amounts are additions where the reference names something else and no value is asked for.
+    Of a yes or no that a question asks for, all else is an addition. Where the reference begins
+    with a value, the circumstances after it are; where it names something else first and no value
+    is asked for, the values are.
     """
-    words = frozenset(content(question))
+    polarity = reference_polarity(reference)
+    if polarity and _YES_OR_NO.match(plain(question)):
+        return polarity
+    words = frozenset(content(question)) | _equivalents(question)
     rest = _ADDITION.sub(" ", reference).strip(" ,;")
     rest = rest if set(content(rest)) - words else reference
-    named = not _VALUE_ASKED.search(plain(question)) and _left(plain(rest), words)
-    return without_amounts(rest) if named else rest
+    if _VALUE_ASKED.search(plain(question)) or not _left(statement(rest).plain, words):
+        return rest
+    _, start, end = next(iter(quantity_places(rest)), (None, len(rest), 0))
+    if set(content(rest[:start])) <= words:
+        circumstance = _CIRCUMSTANCE.search(rest, end)
+        return rest[: circumstance.start()] if circumstance else rest
+    return without_amounts(rest)
 
 
 def without_amounts(text: str) -> str:
@@ -121,13 +128,13 @@ def without_amounts(text: str) -> str:
 
 def expanded(text: str, other: str) -> str:
     """A text whose names with an initial are as in another: E. coli, Escherichia coli."""
-    names = folded(other)
+    names, text = folded(plain(other)), folded(plain(text))
 
     def full(match: re.Match[str]) -> str:
         name = re.search(rf"\b({match[1]}[a-z]{{2,}})\s+{match[2]}", names)
         return f"{name[1]} {match[2]}" if name else match[0]
 
-    return _INITIAL.sub(full, folded(text)) if _INITIAL.search(folded(text)) else text
+    return _INITIAL.sub(full, text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +156,7 @@ class _Case:
 
     @property
     def item(self) -> str:
-        return f"{self.asked} {self.full.plain}"
+        return folded(f"{self.asked} {self.full.plain}")
 
     @property
     def past(self) -> bool:
@@ -165,7 +172,7 @@ def compare(question: str, reference: str, answer: str) -> Comparison:
     """What an answer states of the reference; neither of the two declines to answer."""
     answer = expanded(answer, reference)
     short = core(reference, question)
-    words = frozenset(content(question))
+    words = frozenset(content(question)) | _equivalents(question)
     left = _left(statement(short).plain, words)
     case = _Case(
         statement(question), statement(reference), statement(short), statement(answer), words, left
@@ -182,6 +189,13 @@ def compare(question: str, reference: str, answer: str) -> Comparison:
             if one.verdict is verdict:
                 return one
     return _UNDECIDED
+
+
+@lru_cache(maxsize=4096)
+def _equivalents(question: str) -> frozenset[str]:
+    """Single terms that mean what a part of the question does."""
+    others = (one for part in _ENGLISH.question(question) for one in part.others)
+    return frozenset(o.terms[0] for o in others if o.weight == EQUAL and len(o.terms) == 1)
 
 
 def _left(text: str, words: frozenset[str]) -> frozenset[str]:
@@ -379,9 +393,14 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     asserted, denied = _poles(case.answer.plain)
     if expected and answered:
         return Comparison(expected == answered, f"{expected} expected, {answered} said")
-    if expected and set(content(reference)) - case.words - {expected}:
+    if expected and not _YES_OR_NO.match(case.asked):
         return _UNDECIDED
     topic = case.words
+    asked = dict(claim.value for claim in case.question.values("state"))  # type: ignore[misc]
+    states = dict(claim.value for claim in case.answer.values("state"))  # type: ignore[misc]
+    if expected and asked.keys() & states.keys():
+        same = all(states.get(group, state) == state for group, state in asked.items())
+        return Comparison(same == (expected == "yes"), f"{expected} expected of a state")
     if expected == "yes" and (denied | asserted) & topic:
         return Comparison(not denied & topic, "yes expected")
     if expected == "no" and (denied | asserted) & topic:
@@ -419,12 +438,37 @@ def _denials(case: _Case) -> Comparison:
 def _items(case: _Case) -> Comparison:
     """Items of a list, of which the answer has some and lacks others."""
     stated = case.words | {"yes", "no"}
-    parts = [frozenset(content(part)) - stated for part in _ITEMS.split(case.reference.plain)]
+    parts = [
+        frozenset(content(part)) - stated
+        for part in _ITEMS.split(case.reference.plain)
+        if not any(pattern.search(part) for pattern in STATES.values())
+    ]
     items = [part for part in parts if part]
-    held = frozenset(content(case.answer.plain))
+    held = frozenset(content(with_equivalents(case.reference.plain, case.answer.plain)))
     missing = [item for item in items if not item & held]
-    listed = len(items) > 1 and all(len(item) <= _LONGEST_ITEM for item in items)
-    return _no("an item is missing") if listed and 0 < len(missing) < len(items) else _UNDECIDED
+    listed = all(len(item) <= _LONGEST_ITEM for item in items)
+    if listed and len(items) > 1 and 0 < len(missing) < len(items):
+        return _no("an item is missing")
+    given = [set(content(part)) - stated for part in _ITEMS.split(case.answer.plain)]
+    others = [part for part in given if part and not part & frozenset().union(*items)]
+    short = all(len(part) <= _LONGEST_ITEM for part in others)
+    if listed and items and short and len(others) >= max(3, 2 * len(items)):
+        return _no("a list of items")
+    return _UNDECIDED
+
+
+def with_equivalents(reference: str, answer: str) -> str:
+    """An answer, followed by the reference's terms of which it has an equivalent: "dyspnea" for
+    "shortness of breath"."""
+    held = set(_ENGLISH.terms(answer))
+    same = [
+        term
+        for part in _ENGLISH.question(reference)
+        if not held >= set(part.terms)
+        and any(one.weight == EQUAL and held >= set(one.terms) for one in part.others)
+        for term in part.terms
+    ]
+    return f"{answer} {' '.join(same)}" if same else answer
 
 
 def current_words(question: str, answer: str) -> str:

@@ -22,13 +22,14 @@ from pydantic import Field
 from midchart.core.judges import JUDGES
 from midchart.core.judges.agreement import card
 from midchart.core.judges.choice import ChoiceJudge
+from midchart.core.judges.claims import plain
 from midchart.core.judges.comparison import (
     compare,
     content,
     core,
     current_words,
     expanded,
-    folded,
+    with_equivalents,
     without_amounts,
 )
 from midchart.core.judges.exact import reference_polarity
@@ -74,7 +75,7 @@ def features(
     foreign = held - asked
     numbers, others = _numbers(new), _numbers(foreign)
     years, other_years = (frozenset(filter(_YEAR.fullmatch, words)) for words in (numbers, others))
-    parts = [frozenset(content(part)) - asked for part in _ITEMS.split(folded(reference))]
+    parts = [frozenset(content(part)) - asked for part in _ITEMS.split(plain(reference))]
     items = [part for part in parts if part]
     ref_line, line = " ".join(expected), " ".join(answered)
     alone, after = float(vectors[0] @ vectors[1]), float(vectors[2] @ vectors[3])
@@ -213,7 +214,8 @@ def _stated(question: str, reference: str, answer: str) -> Case:
     """A case with what the reference and the answer state of now, without additions."""
     short = core(reference, question)
     text = current_words(question, expanded(answer, reference))
-    return question, short, text if short == reference else without_amounts(text) or text
+    text = text if short == reference else without_amounts(text) or text
+    return question, short, with_equivalents(short, text)
 
 
 def same_statement(question: str, first: str, second: str) -> bool:

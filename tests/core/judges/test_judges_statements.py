@@ -23,8 +23,6 @@ from midchart.core.types import Answer, Gold, Instruction, Verdict
 PAIRS = [
     *csv.DictReader(Path(__file__).with_name("answers.tsv").open(encoding="utf-8"), delimiter="\t")
 ]
-UNSEEN = {"because of a GI bleed", "heart attack"}
-"""Answers in other words, which neither claims nor the model of words see through."""
 
 
 def judge(question: str, reference: str, answer: str, **options: float) -> Verdict:
@@ -35,8 +33,6 @@ def judge(question: str, reference: str, answer: str, **options: float) -> Verdi
 @pytest.mark.parametrize("row", PAIRS, ids=lambda row: f"{row['reference']}: {row['answer']}"[:60])
 def test_an_answer_is_correct_where_it_states_what_the_reference_states(row):
     verdict = judge(row["question"], row["reference"], row["answer"])
-    if row["answer"] in UNSEEN:
-        pytest.xfail("synonyms without a shared word")
     assert verdict.outcome == row["expected"], verdict.raw
 
 
@@ -56,7 +52,7 @@ def test_refusals_alternatives_and_what_cannot_be_said(reference, answer, outcom
 
 
 def test_within_the_margin_the_judge_cannot_say():
-    answer = ("Why was warfarin stopped?", "gastrointestinal bleeding", "because of a GI bleed")
+    answer = ("Which organism grew?", "Staphylococcus aureus", "Staph epidermidis")
     assert judge(*answer).outcome != "unparsed"
     assert judge(*answer, margin=0.3).outcome == "unparsed"
 
