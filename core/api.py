@@ -58,9 +58,10 @@ FUNCTIONS: Mapping[str, str] = {
     "services.summary": "check reading_progress",
     "services.training": "make_gate",
     "services.user_questions": (
-        "answer_cells answer_question answer_summary asked_questions keep_question mark_evidence "
-        "marking_agreement own_question own_questions question_set_spec question_sets "
-        "questions_table run_entries save_question_set withdraw_question withdraw_question_set"
+        "answer_cells answer_question answer_summary asked_questions chart_sentences "
+        "keep_question mark_evidence marking_agreement own_question own_questions "
+        "question_set_spec question_sets questions_table run_entries save_question_set "
+        "withdraw_question withdraw_question_set"
     ),
     "text.prompt": "context_lines",
     "weights": "get_model models=catalogue server_command",
@@ -84,7 +85,7 @@ OPEN: Mapping[str, str] = {
     "options": "FORMAT RECEIVED type_text",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
-    "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES is_heading",
+    "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES",
     "results.funnel": "funnel_sentence=sentence STEPS",
     "results.report": "conclusion_of views_of",
     "results.reviews": "Card REVIEW_REASONS=REASONS",

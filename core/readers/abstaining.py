@@ -18,8 +18,9 @@ from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.extractive import Embed, Extractive, bare, is_heading
+from midchart.core.readers.extractive import Embed, Extractive, bare
 from midchart.core.text import words
+from midchart.core.text.prompt import is_heading
 from midchart.core.types import ContextLine, Prompt
 
 THRESHOLD = 1.5

@@ -39,6 +39,7 @@ from midchart.core.text.prompt import (
     TAIL,
     body,
     dated,
+    is_heading,
     option_text,
 )
 from midchart.core.types import Answer, ContextLine, Prompt
@@ -119,13 +120,6 @@ def fact_date(line: ContextLine) -> datetime:
     """The latest day that a line states, else that of its entry; the earliest there is without."""
     stated = dates(body(line)) or dates(dated(line.text))
     return max(stated, default=datetime.min)
-
-
-def is_heading(line: str) -> bool:
-    """Whether a line ends with a colon, has capitals only, or is marked as a heading."""
-    text = line.strip()
-    marked = text.startswith("#") or (text.startswith("**") and text.endswith("**"))
-    return marked or text.endswith(":") or (text.isupper() and not any(map(str.isdigit, text)))
 
 
 @READERS.register("extractive")

@@ -7,12 +7,12 @@ that were ranked best.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from midchart.core.judges.rules import is_refusal
 from midchart.core.text import words
+from midchart.core.text.prompt import is_heading
 from midchart.core.types import Kept, Sentence
 
 EVIDENCE, CHART, OTHER, HEADING, DECLINES, UNSUPPORTED = (
@@ -22,7 +22,6 @@ EVIDENCE, CHART, OTHER, HEADING, DECLINES, UNSUPPORTED = (
 """The states of a claim; the second where no evidence is marked."""
 ANSWERS = (EVIDENCE, CHART, OTHER, UNSUPPORTED)
 """States in which a reader says something of the question."""
-_HEADING = re.compile(r"\s*(\*\*\s*[^\s*][^*\n]{0,118}?\s*\*\*:?|#{1,4}\s+\S[^\n]{0,118}?)\s*")
 
 
 class Claim(NamedTuple):
@@ -32,11 +31,6 @@ class Claim(NamedTuple):
     state: str
     source: str = ""
     stated: bool = True
-
-
-def is_heading(text: str) -> bool:
-    """Whether a sentence is a heading and nothing else (``** Plan **`` or ``# Plan``)."""
-    return _HEADING.fullmatch(text) is not None
 
 
 def claim_of(

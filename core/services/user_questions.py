@@ -34,6 +34,7 @@ from midchart.core.identity import person
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
+from midchart.core.readers.extractive import bare
 from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
 from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
@@ -44,7 +45,7 @@ from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.rows import RowStore, literal
 from midchart.core.text import event_text, sentences
 from midchart.core.text.evidence import gold_sentence_ids
-from midchart.core.text.prompt import NOT_DOCUMENTED
+from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading
 from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Cohort, Span
 
@@ -255,8 +256,13 @@ def questions_table(data: CohortRef) -> str:
     return text.getvalue()
 
 
-_ANSWERED, _ABSTAINED, _FAILED, _MISSING = "answered", "not documented", "failed", "not asked yet"
-"""States of a cell of the table patients × questions."""
+_ANSWERED, _HEADING, _ABSTAINED, _FAILED, _MISSING = (
+    "answered", "heading alone", "found no answer", "failed", "not asked yet"
+)  # fmt: skip
+"""States of a cell of the table patients × questions: what the reader made of the sentences that
+it got. That it found no answer does not say that the chart has none."""
+MOST_RANKED = 3
+"""Best-ranked sentences of a cell."""
 _DROPPED, _IN_PROMPT = "dropped", "in the prompt"
 
 
@@ -344,8 +350,10 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     one arm entry ``label`` and ``reader`` (default: the run's first).
 
     ``answer`` is null unless answered; ``event`` of the quoted sentence; ``evidence``: null where
-    none is marked, else in the prompt, cut from it, partly dropped or dropped. Raises UnknownName,
-    and InputError for a run that asks no question set.
+    none is marked, else in the prompt, cut from it, partly dropped or dropped; ``ranked``: ids of
+    the sentences that the arm ranked best, ``source``: of the one that the reader quotes, ``got``:
+    how many sentences it got. Raises UnknownName, and InputError for a run that asks no question
+    set.
     """
     # The run's questions, one arm and one reader.
     folder = find_run(run)
@@ -370,14 +378,18 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
         "answers",
         "instruction, status, reason, answer, "
         f"CASE WHEN evidence IS NOT NULL THEN {EVIDENCE_OUTCOME} END AS evidence, "
-        "list_filter(selection, lambda x: x.id = sources[1])[1].event AS event",
+        "list_filter(selection, lambda x: x.id = sources[1])[1].event AS event, "
+        "sources[1] AS source, len(selection) - coalesce(len(cut), 0) AS got, "
+        "list_transform(list_reverse_sort(list_transform(list_filter(selection, lambda x: "
+        "x.score IS NOT NULL AND x.kept_by <> 'recency'), lambda x: {'score': x.score, "
+        "'id': x.id})), lambda x: x.id) AS ranked",
         where,
     )
     by_id = {row.pop("instruction"): row for row in rows}
     marked = _marked(data, cohort, store, plan, where)
     cells: list[dict[str, Any]] = []
     for id, (record, question) in cell_of.items():
-        row = by_id.get(id) or dict.fromkeys(("status", "reason", "answer", "evidence", "event"))
+        row = by_id.get(id) or dict.fromkeys(_OF_A_CELL)
         state = _state(row)
         cells.append(
             {
@@ -388,9 +400,48 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
                 "reason": row["reason"],
                 "event": row["event"] if state == _ANSWERED else None,
                 "evidence": marked.get(id, row["evidence"]),
+                "source": row["source"],
+                "got": row["got"],
+                "ranked": row["ranked"] or [],
             }
         )
     return cells
+
+
+_OF_A_CELL = ("status", "reason", "answer", "evidence", "event", "source", "got", "ranked")
+
+
+@needs("viewer")
+def chart_sentences(run: RunRef, cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the charts say, for ``cells`` of :func:`answer_cells`, in their order: the sentences
+    ranked best (``sentences``: each with ``id``, ``event``, ``day`` and ``text``; no heading) and
+    how many sentences the chart has (``of``). Raises UnknownName."""
+    folder = find_run(run)
+    protocol, cohort = folder.plan().protocol, open_data(folder.cohort_path())
+    by_record: dict[str, dict[str, Any]] = {}
+    rows: list[dict[str, Any]] = []
+    for cell in cells:
+        if cell["record"] not in by_record:
+            units = sentences(cohort.records[cell["record"]], protocol)
+            by_record[cell["record"]] = {unit.id: unit for unit in units}
+        known = by_record[cell["record"]]
+        ranked = [known[id] for id in cell["ranked"] if id in known]
+        ranked = [unit for unit in ranked if not is_heading(unit.text)][:MOST_RANKED]
+        rows.append(
+            {
+                "of": len(known),
+                "sentences": [
+                    {
+                        "id": unit.id,
+                        "event": unit.span.event,
+                        "day": f"{unit.time:%Y-%m-%d}" if unit.time else "undated",
+                        "text": " ".join(unit.text.split()),
+                    }
+                    for unit in ranked
+                ],
+            }
+        )
+    return rows
 
 
 def _state(row: Mapping[str, Any]) -> str:
@@ -399,7 +450,9 @@ def _state(row: Mapping[str, Any]) -> str:
     if row["status"] != "ok":
         return _FAILED
     text = row["answer"] or ""
-    return _ABSTAINED if not text.strip() or is_refusal(text) else _ANSWERED
+    if not text.strip() or is_refusal(text):
+        return _ABSTAINED
+    return _HEADING if is_heading(bare(text)) else _ANSWERED
 
 
 def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) -> dict[str, str]:
@@ -440,13 +493,13 @@ def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) 
 def answer_summary(
     cells: Sequence[Mapping[str, Any]], questions: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """A row a question: patients, and how many are answered, not documented, failed or not asked
-    yet; with marked evidence, and of it in the prompt, cut, partly dropped and dropped."""
+    """A row a question: patients, and how many are in each state of a cell; with marked evidence,
+    and of it in the prompt, cut, partly dropped and dropped."""
     rows = [
         {
             "question": question,
             "patients": 0,
-            **dict.fromkeys((_ANSWERED, _ABSTAINED, _FAILED, _MISSING), 0),
+            **dict.fromkeys((_ANSWERED, _HEADING, _ABSTAINED, _FAILED, _MISSING), 0),
             "evidence marked": 0,
             **dict.fromkeys((_IN_PROMPT, CUT, PARTLY_DROPPED, _DROPPED), 0),
         }

@@ -146,6 +146,13 @@ def body(line: ContextLine) -> str:
     return without_date(line.text)
 
 
+def is_heading(line: str) -> bool:
+    """Whether a line ends with a colon, has capitals only, or is marked as a heading."""
+    text = line.strip()
+    marked = text.startswith("#") or (text.startswith("**") and text.endswith("**"))
+    return marked or text.endswith(":") or (text.isupper() and not any(map(str.isdigit, text)))
+
+
 def written(line: str | None) -> str:
     """What a reader that quotes writes: a context line verbatim, its date first,
     or that none answers. Tokens of a line are the same here as in the prompt."""

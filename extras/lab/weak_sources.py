@@ -22,12 +22,13 @@ from midchart.core.errors import InputError
 from midchart.core.format import interval, percent
 from midchart.core.gate.cohort_training import split_of
 from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.readers.abstaining import Abstaining, is_heading, prominence
+from midchart.core.readers.abstaining import Abstaining, prominence
 from midchart.core.readers.extractive import bare
 from midchart.core.services.cohorts import open_data
 from midchart.core.services.questions import ask, gold_ids, select
 from midchart.core.stats.intervals import clustered_wilson
 from midchart.core.stats.paired import reported_interval
+from midchart.core.text.prompt import is_heading
 from midchart.core.types import Answer, Prompt
 
 ARM, READER = "bm25", "extractive"

@@ -71,19 +71,21 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     asked(cohort)
     app = open_page("questions", cohort="ward")
     assert list(wide(app).columns) == ["patient", "q1", "q2"]
-    assert "Does smoke 0 a day." in wide(app)["q1"][0]
+    assert wide(app)["q1"][0] == "● undated Does smoke 0 a day."
+    assert wide(app)["q2"][0] == "○ undated Lives alone."
     app.number_input("set_page").set_value(2).run()
     assert list(wide(app)["patient"]) == ["p05", "p06", "p07"]
     app.text_input("set_find").set_value("smoke 7 a").run()
     assert list(wide(app)["patient"]) == ["p07"]
     app.text_input("set_find").set_value("").run()
-    app.multiselect("set_columns").set_value([1]).run()
+    app.multiselect("set_columns").set_value(["1"]).run()
     assert list(wide(app).columns) == ["patient", "q2"]
     app.selectbox("set_filter").set_value("evidence marked").run()
     assert "No patient matches" in plain_text(app)
     counts = frame_with(app, "answered")
     assert list(counts["question"]) == list(QUESTIONS)
-    assert list(counts["answered"]) == [PAGE + 3] * 2
+    assert list(counts["answered"]) == [PAGE + 3, 0]
+    assert list(counts["found no answer"]) == [0, PAGE + 3]
 
 
 def test_an_unknown_set_stops(cohort: Path) -> None:
@@ -98,15 +100,15 @@ def test_an_unknown_set_stops(cohort: Path) -> None:
     ("cell", "text"),
     [
         ({"state": "answered", "answer": "a\n b", "evidence": None}, "a b"),
-        ({"state": "answered", "answer": "x" * 400, "evidence": None}, "x" * 159 + "…"),
-        ({"state": "not documented", "answer": None, "evidence": None}, "– not documented"),
+        ({"state": "answered", "answer": "x" * 400, "evidence": None}, "x" * 160 + " …"),
+        ({"state": "found no answer", "answer": None, "evidence": None}, "○ found no answer"),
         (
-            {"state": "not documented", "answer": None, "evidence": "in the prompt"},
-            "✓ all evidence kept · – not documented",
+            {"state": "found no answer", "answer": None, "evidence": "in the prompt"},
+            "✓ all evidence kept · ○ found no answer",
         ),
         (
-            {"state": "not documented", "answer": None, "evidence": "partly dropped"},
-            "✗ evidence partly dropped · – not documented",
+            {"state": "heading alone", "answer": None, "evidence": "partly dropped"},
+            "✗ evidence partly dropped · ○ quotes a heading alone",
         ),
         ({"state": "failed", "answer": None, "evidence": "cut"}, "✗ evidence cut · failed"),
     ],

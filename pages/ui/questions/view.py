@@ -1,4 +1,4 @@
-"""Question sets of a cohort, asked of every patient; the answers as a table with sources."""
+"""Question sets of a cohort: what every chart says, and what a reader made of it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from midchart.pages.ui import guard, sign_in, state
 from midchart.pages.ui.patient import cached as patient
 from midchart.pages.ui.patient import controls
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import formats, tables
+from midchart.pages.ui.shared import formats, marks, tables
 from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
-from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked
+from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked, pick_several
 from midchart.pages.ui.sign_in import lacking
 
 EXAMPLE = "Does the patient smoke?\nWhich allergies are documented?\nWhen was warfarin stopped?"
@@ -183,12 +183,15 @@ def _start(cohort: str, chosen: api.QuestionSet, arms: list[str], reader: str) -
 PAGE = 50
 """Patients shown at a time."""
 LONGEST_CELL = 160
+CHART, READER = "What the charts say", "What the reader answered"
+"""What the cells show: the best sentence of each chart, or the reader's word."""
 SIGNS = {
-    "not documented": "– not documented",
+    "found no answer": "○ found no answer",
+    "heading alone": "○ quotes a heading alone",
     "failed": "failed",
     "not asked yet": "…",
 }
-"""What a cell shows in place of an answer."""
+"""What a cell of answers shows in place of one."""
 EVIDENCE = {
     "in the prompt": "✓ all evidence kept",
     "cut": "✗ evidence cut",
@@ -198,8 +201,10 @@ EVIDENCE = {
 LOST = ("cut", "partly dropped", "dropped")
 FILTERS = {
     "all patients": lambda cells: pd.Series(True, cells.index),
-    "an answer": lambda cells: cells["state"] == "answered",
-    "a question not documented": lambda cells: cells["state"] == "not documented",
+    "an answer of the reader": lambda cells: cells["state"] == "answered",
+    "no answer of the reader": lambda cells: cells["state"].isin(
+        ("found no answer", "heading alone")
+    ),
     "evidence dropped or cut": lambda cells: cells["evidence"].isin(LOST),
     "evidence marked": lambda cells: cells["evidence"].notna(),
     "a failed answer": lambda cells: cells["state"] == "failed",
@@ -262,7 +267,7 @@ def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
     rows = pd.DataFrame(counts)
     if not rows["evidence marked"].any():
         rows = rows.drop(columns=["evidence marked", "in the prompt", *LOST])
-    st.header("By question", anchor=False)
+    st.header("What the reader made of them, by question", anchor=False)
     # Not pinned: on a phone it would hide all others.
     column = {"question": st.column_config.TextColumn(pinned=False, width=300)}
     tables.table(
@@ -276,8 +281,8 @@ def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
 
 
 BEHIND = {
-    "answered": "an answer",
-    "not documented": "a question not documented",
+    "answered": "an answer of the reader",
+    **dict.fromkeys(("found no answer", "heading alone"), "no answer of the reader"),
     "failed": "a failed answer",
     "evidence marked": "evidence marked",
     **dict.fromkeys(LOST, "evidence dropped or cut"),
@@ -287,8 +292,23 @@ BEHIND = {
 
 def _open_question(number: int, rule: str) -> None:
     """Show one question's answers, of the patients that the filter lists."""
-    st.session_state["set_columns"], st.session_state["set_filter"] = [number], rule
+    st.session_state["set_columns"], st.session_state["set_filter"] = [str(number)], rule
     st.session_state["set_find"] = ""
+
+
+@cached(
+    lambda run, label, reader, cells, records: (*state.run_key(run, label, reader), *records),
+    entries=8,
+    spinner="Reading the charts",
+    shared=True,
+)
+def _sentences(
+    run: dict[str, Any], label: str, reader: str, cells: pd.DataFrame, records: Sequence[str]
+) -> dict[tuple[str, int], dict[str, Any]]:
+    """(record, question) → what the chart says of it (:func:`core.api.chart_sentences`)."""
+    rows = cells[cells["record"].isin(records)].to_dict("records")
+    ranked = api.chart_sentences(run["run"], rows)
+    return {(row["record"], row["question"]): cell for row, cell in zip(rows, ranked, strict=True)}
 
 
 def _table(
@@ -299,14 +319,18 @@ def _table(
     label: str,
     reader: str,
 ) -> None:
-    numbers = list(range(len(questions)))
+    """Patients × questions: the best sentence of each chart, with the reader's word as a sign."""
+    numbers = [str(i) for i in range(len(questions))]
     with st.sidebar:
-        columns = st.multiselect(
-            "Questions shown", numbers,
-            format_func=lambda i: f"{i + 1}. {for_terminal(questions[i])}",
-            key="set_columns", placeholder="all", persist_state="page",
-        ) or numbers  # fmt: skip
-        rule = st.selectbox("Patients with", list(FILTERS), key="set_filter")
+        chosen = pick_several(
+            "columns", "Questions shown", numbers,
+            lambda i: f"{int(i) + 1}. {for_terminal(questions[int(i)])}", key="set_columns",
+            placeholder="all",
+        )  # fmt: skip
+        columns = [int(i) for i in chosen or numbers]
+        rule = pick_linked(
+            "with", "Patients with", list(FILTERS), str, key="set_filter", unlinked="all patients"
+        )
         words = st.text_input("Find in patient ids and answers", key="set_find", max_chars=200)
     shown = cells[cells["question"].isin(columns)]
     wanted = FILTERS[rule](shown)
@@ -321,17 +345,27 @@ def _table(
         return
     pages = -(-len(records) // PAGE)
     place = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
+    with place:
+        kind = pick("Cells", [CHART, READER], "cells", abreast=True, label_visibility="collapsed")
     number = 1
     if pages > 1:
         number = int(place.number_input("Page", 1, pages, key="set_page", width=130))
     on_page = records[(number - 1) * PAGE : number * PAGE]
     part = shown[shown["record"].isin(on_page)]
+    ranked = _sentences(run, label, reader, cells, tuple(on_page))
     place.caption(
         f"{len(records):,} of {len(everyone):,} patients"
         + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
-        + ". Select a cell to open the patient at the source sentence."
+        + ". Select a cell to open the chart there."
     )
-    wide = _wide(part, on_page, columns)
+    rows = part.to_dict("records")
+    if kind == READER:
+        texts = [cell_text(row) for row in rows]
+    else:
+        texts = [chart_text(row, ranked[row["record"], row["question"]]) for row in rows]
+    wide = part.assign(text=texts).pivot(index="record", columns="question", values="text")
+    wide = wide.reindex(on_page)[columns].rename(columns=lambda i: f"q{i + 1}")
+    wide = wide.rename_axis("patient").rename_axis(None, axis=1).reset_index()
     names = patient.names(api.open_data(cohort))
     selected = st.dataframe(
         tables.visible_frame(wide.assign(patient=[names.get(id, id) for id in on_page])),
@@ -342,7 +376,7 @@ def _table(
                 name: st.column_config.TextColumn(
                     f"{i + 1}. {for_terminal(questions[i])}",
                     help=for_screen(questions[i]),
-                    width=260,
+                    width=300,
                 )
                 for name, i in zip(wide.columns[1:], columns, strict=True)
             },
@@ -351,8 +385,15 @@ def _table(
         on_select="rerun",
         selection_mode="single-cell",
         height=min(38 + 35 * len(wide), 640),
-        alt="Answers, a row a patient and a column a question",
+        alt="What the charts say, a row a patient and a column a question",
     )
+    if kind == CHART:
+        who = for_screen(api.title("reader", reader))
+        st.caption(
+            f"The sentence that {for_screen(api.title('arm', label))} ranked best in each chart, "
+            f"with its date. ● {who} quotes it, ◐ answers otherwise, ○ found no answer, ! failed. "
+            "A sentence that was ranked best may not answer."
+        )
     _downloads(
         run, cells[cells["record"].isin(matching) & cells["question"].isin(columns)], questions
     )
@@ -364,23 +405,26 @@ def _table(
             columns[list(wide.columns[1:]).index(column)] if column != "patient" else columns[0]
         )
         cell = part[(part["record"] == record) & (part["question"] == question)].iloc[0]
-        open_source(cohort, run, record, questions[question], cell["event"], label, reader)
+        best = ranked[record, question]["sentences"]
+        event = best[0]["event"] if best and kind == CHART else cell["event"]
+        open_source(cohort, run, record, questions[question], event, label, reader)
 
 
-def _wide(cells: pd.DataFrame, records: Sequence[str], columns: Sequence[int]) -> pd.DataFrame:
-    """A row a patient in the order of ``records``, a column a question, each cell its text."""
-    texts = cells.assign(text=[cell_text(row) for row in cells.to_dict("records")])
-    wide = texts.pivot(index="record", columns="question", values="text").reindex(records)
-    wide = wide[list(columns)].rename(columns=lambda number: f"q{number + 1}")
-    return wide.rename_axis("patient", axis=0).rename_axis(None, axis=1).reset_index()
+def chart_text(cell: Mapping[str, Any], chart: Mapping[str, Any]) -> str:
+    """What a chart says, in a cell: the sentence ranked best with its date, and a sign for what the
+    reader made of it."""
+    if not chart["sentences"]:
+        return f"no sentence of {chart['of']:,} was ranked"
+    best = chart["sentences"][0]
+    answered = "●" if cell["source"] == best["id"] else "◐"
+    sign = {"answered": answered, "failed": "!", "not asked yet": "…"}.get(cell["state"], "○")
+    return marks.shortened(f"{sign} {best['day']} {best['text']}", LONGEST_CELL)
 
 
 def cell_text(cell: Mapping[str, Any]) -> str:
-    """What a cell shows: the answer or why there is none, and where marked evidence is."""
+    """What a cell of answers shows: the answer or why there is none, and where the evidence is."""
     answer = " ".join(str(cell["answer"] or "").split()) if cell["state"] == "answered" else ""
-    text = SIGNS.get(cell["state"], answer)
-    if len(text) > LONGEST_CELL:
-        text = text[: LONGEST_CELL - 1] + "…"
+    text = marks.shortened(SIGNS.get(cell["state"], answer), LONGEST_CELL)
     evidence = cell["evidence"]
     return f"{EVIDENCE[evidence]} · {text}" if evidence in EVIDENCE else text
 

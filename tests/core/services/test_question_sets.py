@@ -109,9 +109,14 @@ def test_every_patient_is_asked_and_each_answer_names_its_source(cohort: Path) -
     assert "ramipril" in cells["p1", 0]["answer"]
     assert "smoke" in cells["p2", 1]["answer"]
     assert cells["p2", 1]["event"] == 0
-    assert all(c["state"] == "answered" and c["evidence"] is None for c in cells.values())
+    assert all(c["evidence"] is None for c in cells.values())
+    charts = api.chart_sentences(run, list(cells.values()))
+    best = [row["sentences"][0] for row in charts]
+    assert "ramipril" in best[0]["text"]
+    assert best[0]["id"] == cells["p1", 0]["source"]
+    assert all(row["of"] >= len(row["sentences"]) for row in charts)
     summary = api.answer_summary(list(cells.values()), QUESTIONS)
-    assert [row["answered"] for row in summary] == [3, 3]
+    assert [(row["answered"], row["found no answer"]) for row in summary] == [(1, 2), (1, 2)]
     rows = list(csv.DictReader(io.StringIO(api.answers_csv(list(cells.values()), QUESTIONS))))
     assert len(rows) == 6
     assert rows[0]["patient"] == "p1"
@@ -174,4 +179,4 @@ def test_a_cancelled_run_shows_what_is_missing_and_resumes(cohort: Path) -> None
     cells = api.answer_cells(run)
     assert sum(c["state"] == "not asked yet" for c in cells) == 4
     api.wait(api.resume(run))
-    assert {c["state"] for c in api.answer_cells(run)} == {"answered"}
+    assert {c["state"] for c in api.answer_cells(run)} == {"answered", "found no answer"}
