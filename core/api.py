@@ -90,7 +90,7 @@ OPEN: Mapping[str, str] = {
     "results.report": "conclusion_of views_of",
     "results.reviews": "Card REVIEW_REASONS=REASONS",
     "results.titles": "split_label title",
-    "results.values": "in_order in_words known_measures options rows_of Value values",
+    "results.values": "in_order in_words known_measures options rows_of Value values view_table",
     "runs.declared": "Conclusion Ends Measure View",
     "runs.plan": "default_primary",
     "runs.spec": "Preset read_toml value_toml write_toml",

@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import sys
+import textwrap
 import time
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import Any, NoReturn, Protocol, TextIO
 
 from midchart.core import __version__, api
 from midchart.core.config import completing
-from midchart.core.errors import InputError, MidchartError, WorkFailed, require_posix
+from midchart.core.errors import InputError, MidchartError, UnknownName, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration, for_terminal
 from midchart.core.parsing import user_path
 from midchart.core.regular_files import read_named
@@ -682,6 +683,8 @@ def status(call: Namespace) -> None:
     "report",
     "a run's tables",
     RUN,
+    arg("--table", default="", metavar="NAME", help="another table than the conclusion's"),
+    flag("--all", "every table with all columns, and what the conclusion rests on"),
     CSV,
     arg(
         "--part",
@@ -692,6 +695,7 @@ def status(call: Namespace) -> None:
     group="Results",
     examples=(
         f"midchart report {_INCLUDED}",
+        f"midchart report {_INCLUDED} --table pairs",
         f"midchart report {_INCLUDED} --csv tables",
     ),
 )
@@ -702,9 +706,68 @@ def report(call: Namespace) -> None:
         say("\n".join(map(str, api.report_csv(call.run, call.csv, call.part))))
         return
     run_report = api.report(call.run, call.part)
+    views = {view.name: view for view in reversed(api.views_of(run_report))}
+    known = [*reversed(views), *(name for name in run_report["tables"] if name not in views)]
+    if call.table and call.table not in known:
+        raise UnknownName("table", call.table, known)
     if call.json:
-        json_line(run_report)
+        of = views[call.table].table if call.table in views else call.table
+        json_line(run_report["tables"][of] if call.table else run_report)
+    elif call.all:
+        _whole_report(run_report)
+    elif call.table in run_report["tables"] and call.table not in views:
+        rows = run_report["tables"][call.table]
+        table(rows, list(rows[0]) if rows else [])
+    else:
+        _short_report(run_report, call.table)
+
+
+WIDTH, HEIGHT = 100, 40
+"""Columns and lines of a report on a terminal."""
+
+
+def _short_report(run_report: Mapping[str, Any], name: str) -> None:
+    """The conclusion and one table of it, on one screen; or the table of another view."""
+    views = list(api.views_of(run_report))
+    view = next((view for view in views if view.name == name), None)
+    if not name:
+        view = next((view for view in views if view.concludes), views[0] if views else None)
+        counts = "{done} of {planned} done, {failed} failed".format(**run_report["items"])
+        say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
+        if headline := (run_report.get("conclusion") or {}).get("headline"):
+            say("\n" + textwrap.fill(headline, WIDTH))
+    if view is not None:
+        rows, chosen = api.view_table(run_report, view)
+        about = ", ".join(chosen)
+        say("\n" + textwrap.fill(f"{view.title}" + (f" ({about})" if about else ""), WIDTH))
+        _fitted(rows)
+    if not name:
+        others = ", ".join(one.name for one in views if one is not view)
+        say("\n" + textwrap.fill(f"More: --all, --csv DIR, or --table with {others}", WIDTH))
+
+
+def _fitted(rows: Sequence[dict[str, str]]) -> None:
+    """Print rows in at most WIDTH columns and HEIGHT lines: the first cells are shortened, and
+    columns that do not fit are left out, which the last line says."""
+    if not rows:
+        say("no rows")
         return
+    first, *others = rows[0]
+    widths = {name: max(len(name), *(len(row.get(name, "")) for row in rows)) for name in rows[0]}
+    columns, left = [first], WIDTH - min(widths[first], WIDTH // 3)
+    for name in others:
+        if (left := left - widths[name] - 2) < 0:
+            break
+        columns.append(name)
+    room = WIDTH - sum(widths[name] + 2 for name in columns[1:])
+    shown = rows[: HEIGHT - 12]
+    table([row | {first: textwrap.shorten(row[first], room, placeholder=" …")} for row in shown],
+          columns)  # fmt: skip
+    if len(shown) < len(rows) or len(columns) < len(rows[0]):
+        say(f"{len(rows)} rows and {len(rows[0])} columns in all: --csv DIR")
+
+
+def _whole_report(run_report: Mapping[str, Any]) -> None:
     items = run_report["items"]
     counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
     say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")

@@ -156,3 +156,32 @@ def in_order(places: Sequence[Any]) -> list[Any]:
     if all(isinstance(one, int | float) for one in distinct):
         return sorted(distinct)
     return distinct
+
+
+def view_table(
+    report: Mapping[str, Any], view: View
+) -> tuple[list[dict[str, str]], tuple[str, ...]]:
+    """A view as a table of texts, and what was chosen of it: of each choice the first there is,
+    of judges the primary one."""
+    wanted = {"judge": report.get("primary_judge")}
+    known = options(report["tables"], view, wanted)
+    chosen = {
+        column: wanted[column] if wanted.get(column) in there else there[0]
+        for column, there in known.items()
+        if there
+    }
+    rows = rows_of(report["tables"], view, chosen)
+    words = tuple(in_words(column, value) for column, value in chosen.items())
+    if not view.measures:
+        return [{name: in_words(name, row[name]) for name in row} for row in rows], words
+    head = " and ".join(view.rows).replace("label", "arm")
+    cells: dict[str, dict[str, str]] = {}
+    for measure in known_measures(rows, view)[: 1 if view.across else None]:
+        for one in values(rows, view, measure):
+            cell = cells.setdefault(one.row, {head: one.row})
+            cell[in_words(view.across, one.x) if view.across else measure.title] = one.text
+            if not view.across:
+                cell |= {"n": f"{one.n:,}"} if one.n else {}
+                cell |= {"patients": f"{one.clusters:,}"} if one.clusters is not None else {}
+    places = list(dict.fromkeys(name for cell in cells.values() for name in cell))
+    return [{name: cell.get(name, "") for name in places} for cell in cells.values()], words

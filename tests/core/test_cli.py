@@ -164,6 +164,16 @@ def test_a_run_from_spec_to_report(place: Path, tmp_path: Path, inside, printed)
     assert ("bm25", 1, "lexical") in recall
     assert ("bm25", 20, "lexical") in recall
 
+    lines = inside("report", ran["run"]).stdout.splitlines()
+    assert len(lines) <= 40 and max(map(len, lines)) <= 100
+    assert "Which arm answers best?" in "\n".join(lines)
+    assert "--table with funnel" in " ".join(lines)
+    pairs = inside("report", ran["run"], "--table", "pairs").stdout
+    assert "Which differences hold?" in pairs
+    assert printed("report", ran["run"], "--table", "pairs") == report["tables"]["paired"]
+    assert "criterion_only_share" in inside("report", ran["run"], "--all").stdout
+    unknown = inside("report", ran["run"], "--table", "nix")
+    assert (unknown.returncode, "unknown table 'nix'" in unknown.stderr) == (2, True)
     done = inside("report", ran["run"], "--csv", str(tmp_path / "csv"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "csv" / "accuracy.csv").is_file()
