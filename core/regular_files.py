@@ -9,9 +9,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+watched: Callable[[str, int], bool] | None = None
+"""What a confined process is asked by the path and bytes of each file that it opens: whether it may
+be read. One that may not is over a limit (ETIME)."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 
 
@@ -19,7 +23,7 @@ def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
     """A regular file, opened for reading; nothing waits for a pipe's writer.
 
     Raises OSError: EXDEV for a link out of the file's folder, ENODEV or EISDIR for another kind of
-    file, EFBIG over ``largest`` bytes.
+    file, EFBIG over ``largest`` bytes, ETIME where a confined process may not read it.
     """
     handle = os.open(_inside(path) if path.is_symlink() else path, _READ)
     try:
@@ -27,6 +31,8 @@ def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
         require_regular(state.st_mode)
         if largest is not None and state.st_size > largest:
             raise OSError(errno.EFBIG, "too large")
+        if watched is not None and not watched(str(path), state.st_size):
+            raise OSError(errno.ETIME, "over a limit")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)

@@ -52,7 +52,8 @@ def python_processes_listed() -> Iterator[None]:
 
     def listed(self: Any, command: Any, *arguments: Any, **options: Any) -> None:
         words = [command] if isinstance(command, str | bytes | Path) else list(command)
-        if os.fspath(words[0]) == sys.executable:
+        # The process that converts cohorts is started once for all tests.
+        if os.fspath(words[0]) == sys.executable and "midchart.core.loaders.worker" not in words:
             PYTHON_PROCESSES.append(" ".join(map(str, words[:4])))
         start(self, command, *arguments, **options)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from midchart.core import config as settings
 from midchart.core.charts.analysis import analysis_folder, write_analysis
-from midchart.core.charts.store import ChartRecords, Progress, complete_folder, write_charts
+from midchart.core.charts.store import ChartRecords, Progress, complete_folder, ignored
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.provenance import digest
 from midchart.core.storage.files import writing
@@ -36,21 +36,20 @@ def convert(
     folder: Path,
     place: Path,
     opened: Callable[[], Cohort | None],
-    read: Callable[[], Cohort],
-    progress: Progress = lambda done, planned: None,
+    write: Callable[[Path], None],
 ) -> Cohort:
     """The cohort of a store, converted by the first process that asks for it while others wait.
 
-    ``opened`` gives the cohort of the store, None without one; ``read`` that of the files at
-    ``place``. Stores of earlier states of the files are removed. Raises DataError as ``read`` does,
-    InputError where the cache cannot be written.
+    ``opened`` gives the cohort of the store, None without one; ``write`` writes the store of the
+    files at ``place`` into a folder. Stores of earlier states of the files are removed. Raises
+    DataError as ``write`` does, InputError where the cache cannot be written.
     """
     if (cohort := opened()) is not None:
         return cohort
     with writing(folder.parent), exclusive(_lock_of(folder)):
         if (cohort := opened()) is None:
             with complete_folder(folder) as fresh:
-                write_charts(read(), fresh, progress)
+                write(fresh)
                 (fresh / PATH).write_text(str(place), encoding="utf-8", errors="surrogatepass")
             _remove(folder, f"{folder.name.partition('-')[0]}-*", folder.name)
             cohort = opened()
@@ -94,7 +93,7 @@ def _is_there(store: Path) -> bool:
         return False
 
 
-def analyse(cohort: Cohort, progress: Progress = lambda done, planned: None) -> None:
+def analyse(cohort: Cohort, progress: Progress = ignored) -> None:
     """Compute what is stored of a cohort's records, where it is not there yet.
 
     A cohort that is in no chart store stays as it is. Raises InputError where the cache cannot be

@@ -27,6 +27,7 @@ from midchart.core.charts.arrays import ENDING, TEXT, Table, TableWriter
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.records import GoldSource, NamedRecords
+from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import sync_folder
@@ -49,6 +50,12 @@ from midchart.core.types import (
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with the records done and in all."""
+
+
+def ignored(done: int, planned: int) -> None:
+    """The progress of what nobody waits for."""
+
+
 COHORT = "cohort.json"
 _CACHED = 32
 """Most recently used records in memory."""
@@ -178,11 +185,15 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
 
 
 def write_charts(
-    cohort: Cohort, folder: Path, progress: Progress = lambda done, planned: None
+    cohort: Cohort,
+    folder: Path,
+    progress: Progress = ignored,
+    admitted: Callable[[str], bool] = lambda id: True,
 ) -> None:
     """Write the store of a cohort that a loader has opened; each record is read once.
 
-    Raises DataError where no record can be read, OSError where the store cannot be written.
+    ``admitted`` is asked of a record's id before it is read; others are over a limit. Raises
+    DataError where no record can be read, OSError where the store cannot be written.
     """
     failed: dict[str, DataError] = {}
     with ExitStack() as stack:
@@ -193,6 +204,8 @@ def write_charts(
         for number, id in enumerate(cohort.records):
             progress(number, len(cohort.records))
             try:
+                if not admitted(id):
+                    raise DataError(f"record {id}", None, OVER_LIMIT, "split it")
                 record = cohort.records[id]
             except DataError as error:
                 failed[id] = error

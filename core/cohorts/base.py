@@ -6,6 +6,7 @@ A format with records of text (notes, resources, tables of an EHR) subclasses
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -144,21 +145,24 @@ class RecordLoader(CohortLoader):
 
     def load(self, path: str) -> Cohort:
         """Open the cohort; raises DataError where no record can be read."""
-        place = Path(path)
-        cohort = self.content(place)
-        self.manifest(self.root(place), LoadLog(cohort.skipped, cohort.warnings))
-        return cohort
+        place, root = Path(path), self.root(Path(path))
+        cohort = self.content(place, not self.manifest(root, LoadLog()).synthetic)
+        log = LoadLog(cohort.skipped, cohort.warnings)
+        return dataclasses.replace(cohort, manifest=self.manifest(root, log))
 
-    def content(self, place: Path) -> Cohort:
-        """The cohort without what is wrong with its data-use tag; raises as :meth:`load`."""
+    def content(self, place: Path, named: bool) -> Cohort:
+        """The cohort without its data-use tag; raises as :meth:`load`.
+
+        ``named``: whether files that are no part of the format are named, as they are but in a
+        synthetic cohort, whose generator describes it in files.
+        """
         root, log = self.root(place), LoadLog()
-        manifest = self.manifest(root, LoadLog())
         records, questions = self.read(place, root, log)
         warn_of_twins(records, log)
-        _account_files(place, root, self.title, log, named=not manifest.synthetic)
+        _account_files(place, root, self.title, log, named)
         return self._cohort(
             place,
-            manifest,
+            Manifest(root.name),
             log,
             records=records,
             instructions=tuple(questions.instructions),
@@ -168,8 +172,7 @@ class RecordLoader(CohortLoader):
 
 
 def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
-    """Enter every file at ``place`` as opened or not, and name those that were not (``named``: not
-    those of a synthetic cohort, whose generator describes it in files)."""
+    """Enter every file at ``place`` as opened or not, and name those that were not if ``named``."""
     files = [place] if place.is_file() else _not_administrative(place)
     foreign = [shown(file, root) for file in files if file not in log.opened]
     if foreign and named:

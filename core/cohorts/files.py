@@ -13,6 +13,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
+from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError, one_line
 from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.regular_files import open_regular
@@ -37,6 +38,7 @@ _REASONS = {
     errno.ENODEV: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.ENXIO: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.EFBIG: ("is too large to be read", "split it"),
+    errno.ETIME: (OVER_LIMIT, "split it"),
 }
 _LARGEST_FILE = 4 << 30
 """Bytes of a file that is read as a whole or line by line."""
@@ -161,7 +163,7 @@ def read_start(path: Path, length: int, line: bool = False) -> bytes:
         with open_file(path, LARGEST_TABLE) as file:
             return file.readline(length) if line else file.read(length)
     except OSError as error:
-        if error.errno in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.EFBIG):
+        if error.errno in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.EFBIG, errno.ETIME):
             return b""
         raise
 

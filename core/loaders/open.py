@@ -54,6 +54,7 @@ from midchart.core.errors import DataError, DataUseError, InputError, UnknownNam
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.unknown import nearest, seen
+from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
 from midchart.core.storage.files import writing
@@ -192,15 +193,18 @@ def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesStat
         return open_charts(store, str(place), partial(loader.manifest, folder))
 
     try:
-        return convert(store, place, from_store, lambda: read_files(loader, place))
+        return convert(
+            store, place, from_store, partial(convert_files, place, folder, not synthetic)
+        )
     except OSError as error:
         raise data_error(error, str(place)) from None
 
 
-def read_files(loader: RecordLoader, place: Path) -> Cohort:
-    """The cohort that a loader makes of the files at a path; raises DataError."""
+def read_files(loader: RecordLoader, place: Path, named: bool) -> Cohort:
+    """The cohort that a loader makes of the files at a path (:meth:`RecordLoader.content`), with
+    what is left out for its name; raises DataError."""
     left_out = check_folder(place) if place.is_dir() else []
-    cohort = loader.content(place)
+    cohort = loader.content(place, named)
     cohort.skipped.extend(left_out)
     return cohort
 

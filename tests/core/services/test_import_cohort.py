@@ -8,15 +8,14 @@ import stat
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from midchart.core import api, config
-from midchart.core.cohorts.base import RecordLoader
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.loaders import open as loading
-from midchart.core.loaders.open import read_files
-from midchart.core.types import Cohort
+from midchart.core.loaders.worker import convert_files
 from tests.support import patient_cohort
 
 NOTES = "patient_id,time,text\np1,2020-01-01,No fever.\n"
@@ -174,8 +173,8 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     opened: list[str] = []
     monkeypatch.setattr(
         loading,
-        "read_files",
-        lambda loader, path: opened.append(path.name) or read_files(loader, path),
+        "convert_files",
+        lambda path, *rest: opened.append(path.name) or convert_files(path, *rest),
     )
     names = [card.name for card in api.cohorts()]
     assert opened == names == sorted(names)
@@ -192,12 +191,12 @@ def test_a_cohort_on_which_a_loader_fails_hides_no_other(
     for name in ("bad", "good"):
         patient_cohort.make(folder / name)
 
-    def read(loader: RecordLoader, path: Path) -> Cohort:
+    def converted(path: Path, *rest: Any) -> None:
         if path.name == "bad":
             raise ValueError("chr() arg of Nell Quarrie")
-        return read_files(loader, path)
+        convert_files(path, *rest)
 
-    monkeypatch.setattr(loading, "read_files", read)
+    monkeypatch.setattr(loading, "convert_files", converted)
     problems = {card.name: card.problem for card in api.cohorts()}
     assert problems == {"bad": "bad: cannot be read (ValueError)", "good": ""}
 

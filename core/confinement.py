@@ -1,0 +1,123 @@
+"""What a process gives up for good before it reads files that others made.
+
+Memory, processor time, the size of what it writes and core dumps are limited everywhere. On Linux
+it also opens no network connection and starts no program (seccomp), and reads and writes nothing
+but what it names (Landlock); :func:`confine` says what of this the machine lacks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+import signal
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+_CALLS = (
+    *("socket", "socketpair", "connect", "bind", "listen", "accept", "accept4"),
+    *("execve", "execveat", "ptrace", "process_vm_writev"),
+)
+"""System calls that fail: those of networks, and those that start or change another program."""
+SECONDS, SECONDS_PER_MB = 20, 2
+"""Processor time of a file: this, and this for each MB of it."""
+MEMORY, MEMORY_PER_BYTE = 3 << 30, 8
+"""Memory that a conversion may take: this, and as many times the bytes of the files."""
+OVER_LIMIT = (
+    f"needs more than {SECONDS} s and {SECONDS_PER_MB} s a MB, "
+    f"or {MEMORY >> 30} GB and {MEMORY_PER_BYTE} times its size"
+)
+SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
+"""Parts of the names of environment variables that a confined process does not get."""
+
+
+def without_secrets(environment: dict[str, str]) -> dict[str, str]:
+    """The variables whose names say of no key, token, secret or password."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if not any(part in name.upper() for part in SECRETS)
+    }
+
+
+@cache
+def prepare() -> None:
+    """Import what confines, which starts a program to find libseccomp; for every process that is
+    forked from this one."""
+    for name in ("landlock", "pyseccomp") if sys.platform == "linux" else ():
+        with contextlib.suppress(ImportError, OSError, RuntimeError):
+            import_module(name)
+
+
+def confine(
+    memory: int, output: int, readable: Sequence[Path], writable: Sequence[Path]
+) -> tuple[str, ...]:
+    """Limit this process; gives what this machine cannot take from it.
+
+    ``memory`` and ``output``: bytes that it may allocate from now on, and of a file that it writes.
+    ``readable`` and ``writable``: folders and files.
+    """
+    # RLIMIT_DATA, not RLIMIT_AS: threads reserve addresses that they never use.
+    prepare()
+    limits = {
+        resource.RLIMIT_DATA: _allocated() + memory,
+        resource.RLIMIT_FSIZE: output,
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, most in limits.items():
+        _, hard = resource.getrlimit(kind)
+        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (most, most))
+    if sys.platform != "linux":
+        return "network", "programs", "files"
+    return (*_no_calls(), *_only_these_files(readable, writable))
+
+
+def _allocated() -> int:
+    """Bytes of data that this process has; 0 where that is not known."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
+    except OSError:
+        return 0
+
+
+def allow_seconds(seconds: float) -> None:
+    """Let this process use as much processor time from now on, and ten times as much time in all;
+    it is ended after either."""
+    signal.setitimer(signal.ITIMER_REAL, 10 * seconds)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime + seconds) + 1
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+
+
+def _only_these_files(readable: Iterable[Path], writable: Iterable[Path]) -> tuple[str, ...]:
+    try:
+        from landlock import FSAccess, Ruleset
+
+        rules = Ruleset()
+        reading = FSAccess.READ_FILE | FSAccess.READ_DIR
+        for place in readable:
+            if place.exists():
+                rules.allow(str(place), rules=reading if place.is_dir() else FSAccess.READ_FILE)
+        for place in writable:
+            rules.allow(str(place))
+        rules.apply()
+    except (ImportError, OSError, RuntimeError):  # not installed, or a kernel without it
+        return ("files",)
+    return ()
+
+
+def _no_calls() -> tuple[str, ...]:
+    try:
+        import pyseccomp
+    except (ImportError, OSError, RuntimeError):  # not installed, or without libseccomp
+        return "network", "programs"
+    calls = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    for name in _CALLS:
+        calls.add_rule(pyseccomp.ERRNO(errno.EPERM), name)
+    calls.load()
+    return ()

@@ -1,0 +1,259 @@
+"""Conversion in a process of its own, which is confined: what exceeds a limit is left out by name.
+
+A process with one thread forks it. For others a server (``python -m midchart.core.loaders.worker``)
+does, which has the loaders imported; it ends when nothing was asked of it for a while, or when who
+started it ends. Requests and reports are lines of JSON.
+
+The processor time of a process is that of the file, or record, at which it is: one that exceeds it,
+or the memory, is named and left out, and the others are converted again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Generator, Iterable
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any
+
+from midchart.core import config as settings
+from midchart.core import confinement, regular_files
+from midchart.core.charts.store import Progress, ignored, write_charts
+from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
+from midchart.core.errors import DataError, WorkFailed
+from midchart.core.loaders import LOADERS
+from midchart.core.storage.staging import temporary_root
+
+_OUTPUT = 64 << 30
+"""Bytes of a file that a conversion may write."""
+MOST_EXCLUDED = 8
+"""Files and records over a limit after which no more is tried."""
+_IDLE_S = 60
+"""Seconds without a request after which the server ends."""
+
+
+def convert_files(
+    place: Path, root: Path, named: bool, folder: Path, progress: Progress = ignored
+) -> None:
+    """Write the chart store of the files at a path of the cohort's folder ``root`` into ``folder``,
+    in a confined process; ``named`` as of :meth:`RecordLoader.content`.
+
+    Raises DataError where nothing of them can be read.
+    """
+    cohort = {"place": str(place), "root": str(root), "named": named, "folder": str(folder)}
+    excluded: list[str] = []
+    while True:
+        at, error = _asked(cohort | {"excluded": excluded}, progress)
+        if error is None:
+            return
+        if error or at in ("", *excluded) or len(excluded) == MOST_EXCLUDED:
+            file, line, reason, remedy = error or (place.name, None, OVER_LIMIT, "split it")
+            raise DataError(file, line, reason, remedy)
+        excluded.append(at)
+        for file in folder.iterdir():
+            file.unlink()
+
+
+# Who asks.
+
+
+class _Server:
+    """A server that this process has started."""
+
+    def __init__(self) -> None:
+        self.started_by = os.getpid()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "midchart.core.loaders.worker"],
+            cwd=settings.ROOT,
+            env=without_secrets(settings.worker_environment("")),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def lines(self) -> IO[str]:
+        """What it reports."""
+        if self._process.stdout is None:
+            raise WorkFailed("the process that converts cohorts cannot be heard")
+        return self._process.stdout
+
+    def ask(self, request: str) -> bool:
+        """Send a request; False where it has ended."""
+        if self._process.poll() is not None or self._process.stdin is None:
+            return False
+        try:
+            self._process.stdin.write(f"{request}\n")
+            self._process.stdin.flush()
+        except OSError:
+            return False
+        return True
+
+
+_server: _Server | None = None
+_lock = threading.Lock()
+_Error = tuple[str, "int | None", str, str]
+
+
+def _asked(cohort: dict[str, Any], progress: Progress) -> tuple[str, _Error | tuple[()] | None]:
+    """Convert once. Gives at what it ended, and why: an error, () for a limit, None for success."""
+    global _server
+    environment = without_secrets(settings.worker_environment(""))
+    ours = {name: value for name, value in environment.items() if name.startswith("MIDCHART_")}
+    limits = {
+        "seconds": confinement.SECONDS,
+        "seconds_per_mb": confinement.SECONDS_PER_MB,
+        "memory": confinement.MEMORY,
+        "memory_per_byte": confinement.MEMORY_PER_BYTE,
+    }
+    request = json.dumps(cohort | limits | {"environment": ours})
+    if threading.active_count() == 1 and sys.platform == "linux":
+        with _forked(request) as lines:
+            return _outcome(lines, progress)
+    with _lock:
+        for _ in range(2):  # a server may have ended since it was asked last
+            if _server is None or _server.started_by != os.getpid() or not _server.ask(request):
+                _server = _Server()
+                _server.ask(request)
+            with contextlib.suppress(EOFError):
+                return _outcome(_server.lines(), progress)
+            _server = None
+    raise WorkFailed("the process that converts cohorts has ended")
+
+
+def _outcome(lines: Iterable[str], progress: Progress) -> tuple[str, _Error | tuple[()] | None]:
+    """What the reports of a conversion say (:func:`_asked`); EOFError where they do not end."""
+    at, error = "", ()
+    for line in lines:
+        report = json.loads(line)
+        if "at" in report:
+            at = report["at"]
+        elif "done" in report:
+            progress(report["done"], report["planned"])
+        elif "error" in report:
+            error = report["error"]
+        else:
+            return at, error
+    raise EOFError
+
+
+@contextlib.contextmanager
+def _forked(request: str) -> Generator[Iterable[str]]:
+    """The reports of a conversion in a process that this one forks, which has no other thread: the
+    start of a server would take longer than most conversions."""
+    prepare()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        gc.freeze()  # no database of this process is closed in that one, which lacks its threads
+        os.close(reading)
+        with os.fdopen(writing, "w", buffering=1) as reports:
+            _work(json.loads(request), reports)
+    os.close(writing)
+    try:
+        with os.fdopen(reading) as lines:
+            yield chain(lines, ('{"ended": 0}',))
+    finally:
+        os.waitpid(child, 0)
+
+
+# Who is asked.
+
+
+def main() -> None:
+    """Serve requests until nothing is asked any more."""
+    with os.fdopen(os.dup(1), "w", buffering=1) as reports:
+        os.dup2(2, 1)  # what a library prints is no report
+        for name in LOADERS.names():
+            LOADERS.get(name)
+        prepare()
+        while select.select([0], [], [], _IDLE_S)[0]:
+            line = _line()
+            if not line:
+                return
+            child = os.fork()
+            if not child:
+                _work(json.loads(line), reports)
+            _, status = os.waitpid(child, 0)
+            print(json.dumps({"ended": status}), file=reports)
+
+
+def _line() -> bytes:
+    """A line of the standard input, read without a buffer, in which another would be lost."""
+    line = b""
+    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
+        line += byte
+    return line
+
+
+def _work(request: dict[str, Any], reports: IO[str]) -> None:
+    """Convert a cohort and end this process."""
+    error: list[Any] | None = None
+    code = 0
+    try:
+        _convert(request, reports)
+    except DataError as problem:
+        error = [problem.file, problem.line, problem.reason, problem.remedy]
+    except MemoryError:
+        code = 1
+    except Exception as problem:  # noqa: BLE001 - a loader's; its text may quote a record
+        place = Path(request["place"]).name
+        error = [place, None, f"cannot be read ({type(problem).__name__})", "report it"]
+    with contextlib.suppress(OSError):
+        if code == 0:
+            print(json.dumps({"error": error}), file=reports)
+        reports.flush()
+    os._exit(code)
+
+
+def _convert(request: dict[str, Any], reports: IO[str]) -> None:
+    from midchart.core.loaders.open import find_loader, read_files
+
+    place, root, folder = (Path(request[name]) for name in ("place", "root", "folder"))
+    os.environ.update(request["environment"])
+    excluded = set(request["excluded"])
+    temporary_root().mkdir(parents=True, exist_ok=True)
+    inside = place.rglob("*") if place.is_dir() else [place]
+    size = sum(file.stat().st_size for file in inside if file.is_file())
+    packages = [Path(path) for path in sys.path if "site-packages" in path]
+    system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
+    seconds: int = request["seconds"]
+    allow_seconds(seconds)
+    confine(
+        request["memory"] + request["memory_per_byte"] * size,
+        _OUTPUT,
+        [
+            *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),
+            *(Path(sys.prefix), Path(sys.base_prefix), *packages, *system),
+        ],
+        [folder, temporary_root()],
+    )
+
+    def opening(path: str, bytes: int) -> bool:
+        print(json.dumps({"at": path}), file=reports)
+        allow_seconds(seconds + request["seconds_per_mb"] * bytes / 1e6)
+        return path not in excluded
+
+    def reading(number: int, planned: int) -> None:
+        if number % 50 == 0:
+            print(json.dumps({"done": number, "planned": planned}), file=reports)
+
+    def record(id: str) -> bool:
+        name = f"record {id}"
+        print(json.dumps({"at": name}), file=reports)
+        allow_seconds(seconds)
+        return name not in excluded
+
+    regular_files.watched = opening
+    cohort = read_files(find_loader(place), place, request["named"])
+    write_charts(cohort, folder, reading, record)
+
+
+if __name__ == "__main__":
+    main()
