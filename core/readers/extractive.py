@@ -60,7 +60,7 @@ _GENERAL = frozenset(
         "anything", "chart", "current", "currently", "date", "detail", "document", "documented",
         "earliest",
         "first", "history", "information", "initial", "kind", "known", "last", "latest", "level",
-        "measured", "mentioned", "name", "newest", "noted", "number", "oldest", "present",
+        "measured", "mentioned", "name", "need", "newest", "noted", "number", "oldest", "present",
         "previous", "reading", "recent", "recently", "recorded", "reported", "result", "status",
         "take", "taken", "taking", "time", "today", "type", "used", "value", "year",
     )
@@ -272,15 +272,10 @@ class Extractive:
             section = [
                 line
                 for line, other in zip(context, heading, strict=True)
-                if not other and _place(line) == _place(context[best])
+                if not other and line.title == context[best].title
             ]
             return section[:MOST_LINES], ""
         return [context[best]], ""
-
-
-def _place(line: ContextLine) -> tuple[str, str]:
-    """A line's entry and the titles above it."""
-    return line.sentence_id.partition(".")[0], line.title
 
 
 def _ordinal(line: ContextLine) -> int:
@@ -288,6 +283,7 @@ def _ordinal(line: ContextLine) -> int:
 
 
 def _joined(lines: Sequence[ContextLine]) -> str:
-    """Lines of one entry as one, after its date."""
+    """Lines as one, each after its date where they have several."""
     first, *others = lines
-    return "; ".join([first.text, *map(body, others)])
+    same = len({dated(line.text) for line in lines}) == 1
+    return "; ".join([first.text, *(body(line) if same else line.text for line in others)])
