@@ -156,7 +156,7 @@ _ITEM = re.compile(r"[^\W\d_]{2,}")
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class StatedClaim:
     """One value that a text states.
 
     ``kind`` is amount, ratio, frequency or state; ``value`` a number with its comparison, two
@@ -189,9 +189,11 @@ class StatedText:
 
     plain: str
     dates: tuple[Day, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[StatedClaim, ...]
 
-    def values(self, kind: str, asserted: bool = True, before: bool | None = None) -> list[Claim]:
+    def values(
+        self, kind: str, asserted: bool = True, before: bool | None = None
+    ) -> list[StatedClaim]:
         """The claims of a kind that are asserted or denied, of before, of now, or of both."""
         return [
             claim
@@ -208,7 +210,7 @@ def statement(text: str) -> StatedText:
     return StatedText(lower, tuple(dates), tuple(_claims(lower)))
 
 
-def _claims(text: str) -> Iterator[Claim]:
+def _claims(text: str) -> Iterator[StatedClaim]:
     for clause in clauses(text):
         rest = clause.text
         started = _FROM_TO.search(rest)
@@ -216,10 +218,10 @@ def _claims(text: str) -> Iterator[Claim]:
         def claim(
             kind: str, value: object, start: int, item: tuple[str, ...] = (),
             clause: Clause = clause, started: re.Match[str] | None = started,
-        ) -> Claim:  # fmt: skip
+        ) -> StatedClaim:  # fmt: skip
             earlier = started and start >= started.start() and " to " in clause.text[start:]
             before = clause.before or bool(earlier)
-            return Claim(kind, value, start < clause.denied_from, before, item)
+            return StatedClaim(kind, value, start < clause.denied_from, before, item)
 
         for kind, pattern, read in (
             ("frequency", _FREQUENCY, _per_day),

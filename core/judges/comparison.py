@@ -14,7 +14,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
-from midchart.core.judges.claims import STATES, Amount, Claim, StatedText, clauses, plain, statement
+from midchart.core.judges.claims import (
+    STATES,
+    Amount,
+    StatedClaim,
+    StatedText,
+    clauses,
+    plain,
+    statement,
+)
 from midchart.core.judges.exact import answer_polarity, reference_polarity
 from midchart.core.judges.values import Day, quantity_places
 from midchart.core.text.analysis import EQUAL, analyzer, folded
@@ -163,7 +171,7 @@ class _Case:
         """Whether the question is about what was before."""
         return bool(_PAST_ASKED.search(self.asked))
 
-    def current(self, kind: str) -> list[Claim]:
+    def current(self, kind: str) -> list[StatedClaim]:
         """What the answer asserts, of now unless the question is about the past."""
         return self.answer.values(kind, before=None if self.past else False)
 
@@ -269,11 +277,11 @@ def _among(one: object, amounts: Iterable[object], item: str) -> bool:
     return any(other.says(one, item) for other in amounts)  # type: ignore[attr-defined]
 
 
-def _about(case: _Case, claims: Sequence[Claim]) -> list[Claim]:
+def _about(case: _Case, claims: Sequence[StatedClaim]) -> list[StatedClaim]:
     """The amounts of what the question asks about, where the answer names it: "sodium 140,
     potassium 5.6" states one potassium."""
 
-    def words(claim: Claim) -> set[str]:
+    def words(claim: StatedClaim) -> set[str]:
         stems = {stem(word) for word in claim.item}
         return stems - _FUNCTION - _OF_VALUES
 
@@ -449,8 +457,8 @@ def _items(case: _Case) -> Comparison:
     listed = all(len(item) <= _LONGEST_ITEM for item in items)
     if listed and len(items) > 1 and 0 < len(missing) < len(items):
         return _no("an item is missing")
-    given = [set(content(part)) - stated for part in _ITEMS.split(case.answer.plain)]
-    others = [part for part in given if part and not part & frozenset().union(*items)]
+    answered = [set(content(part)) - stated for part in _ITEMS.split(case.answer.plain)]
+    others = [part for part in answered if part and not part & frozenset().union(*items)]
     short = all(len(part) <= _LONGEST_ITEM for part in others)
     if listed and items and short and len(others) >= max(3, 2 * len(items)):
         return _no("a list of items")

@@ -3,7 +3,8 @@ model of the judge ``statements``.
 
 The file is tab-separated with columns ``question``, ``references`` (joined by " | ": one is
 enough), ``answer`` and ``people`` ("correct" or "incorrect"), and optionally ``id``, which answers
-to one question share. ``--train`` fits the logistic regression; its own agreement is that of
+to one question share. Further columns of verdicts are measured as judges of that name. ``--train``
+fits the logistic regression; its own agreement is that of
 ten-fold cross-validation by question, the mean of five divisions.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import csv
 import json
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -41,6 +42,8 @@ from midchart.core.types import Answer, Gold, Instruction
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 JUDGES_MEASURED = ("exact", "token_overlap", "exact_else_overlap", "statements")
+_COLUMNS = ("question", "references", "answer", "people", "id")
+_OUTCOMES = ("correct", "incorrect")
 _MEASURES = ("agreement", "kappa")
 FOLDS, DIVISIONS, STRENGTH = 10, 5, 0.3
 """Cross-validation, and the inverse of the ridge penalty, on scaled features."""
@@ -55,6 +58,8 @@ class Judged:
     references: tuple[str, ...]
     answer: str
     correct: bool
+    others: Mapping[str, bool]
+    """Verdicts of others, by column."""
 
     @property
     def kind(self) -> str:
@@ -70,16 +75,22 @@ def read_verdicts(path: Path) -> list[Judged]:
     except (OSError, UnicodeError) as error:
         raise InputError(f"{path.name} cannot be read: {reason_of(error)}") from error
     judged: list[Judged] = []
+    columns = [
+        name
+        for name in (rows[0] if rows else ())
+        if name not in _COLUMNS and all(row[name] in _OUTCOMES for row in rows)
+    ]
     for line, row in enumerate(rows, start=2):
-        texts = [row.get(name) or "" for name in ("question", "references", "answer", "people")]
+        texts = [row.get(name) or "" for name in _COLUMNS[:4]]
         references = tuple(filter(None, map(str.strip, ALTERNATIVES.split(texts[1]))))
-        if not references or texts[3] not in ("correct", "incorrect"):
+        if not references or texts[3] not in _OUTCOMES:
             raise InputError(
                 f"{path.name}, line {line}: needs question, references, answer and people (correct "
                 "or incorrect), separated by tabs"
             )
         group = row.get("id") or texts[0]
-        judged.append(Judged(group, texts[0], references, texts[2], texts[3] == "correct"))
+        others = {name: row[name] == "correct" for name in columns}
+        judged.append(Judged(group, texts[0], references, texts[2], texts[3] == "correct", others))
     if not judged:
         raise InputError(f"{path.name} holds no verdicts")
     return judged
@@ -249,6 +260,8 @@ def judge_agreement(
                 rows.append(same[0] | {name: round(float(v), 4) for name, v in mean.items()})
         else:
             rows += agreement_rows(judge, verdicts(judge, items), items)
+    for name in items[0].others:
+        rows += agreement_rows(name, np.array([item.others[name] for item in items]), items)
     document = {
         "data": path.name,
         "sha256": sha256(path.read_bytes()).hexdigest(),
