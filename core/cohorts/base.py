@@ -218,9 +218,11 @@ class EventLoader(CohortLoader):
         """Where events, splits, labels and code names are; raises DataError without events."""
 
     def load(self, path: str) -> Cohort:
-        """Open the cohort; its events are read when they are first needed. Raises DataError."""
+        """Open the cohort; many events are read when they are first needed. Raises DataError."""
         place, log = Path(path), LoadLog()
         data = LabelledData(self.open_files(place, log), log)
+        if data.small():
+            data.store()  # which patients have events, and what is wrong with them
         manifest = self.manifest(self.root(place), log)
         parts = {"records": StoredRecords(data), "labels": LabelCounts(data)}
         return self._cohort(place, manifest, log, **parts)

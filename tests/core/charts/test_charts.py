@@ -22,7 +22,7 @@ from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import evidence, sentences, words
 from midchart.core.types import Cohort, Record
-from tests.support.cases import CASES, EXPECTED, cases
+from tests.support.cases import CASES, EXPECTED, cases, described
 
 NOTES = """patient_id,time,text
 p,2020-03-01,"Chest pain since this morning. The troponin was 0.01 ng/ml, then 0.14.
@@ -115,9 +115,16 @@ def places() -> list[Path]:
 
 @pytest.mark.parametrize("place", places(), ids=lambda place: place.parent.name)
 def test_a_case_read_from_its_store_is_the_one_of_its_files(place: Path) -> None:
-    if not isinstance(open_cohort(place).records, ChartRecords):
-        pytest.skip("events of an event store")
-    opened_twice(place)
+    if isinstance(open_cohort(place).records, ChartRecords):
+        opened_twice(place)
+
+
+@pytest.mark.parametrize("format", ["ehrshot", "meds", "reported"])
+def test_a_case_is_the_same_when_it_is_read_again(format: str) -> None:
+    for case in (case for case in cases() if case.parent.name == format):
+        first = described(case)
+        forget()
+        assert described(case) == first, case.name
 
 
 @pytest.mark.parametrize("kind", ["clinical", "letters"])
