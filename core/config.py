@@ -13,7 +13,7 @@ another).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -259,6 +259,11 @@ def worker_environment(gpu: str | None = None) -> dict[str, str]:
         STATE: str(state_folder()),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def set_environment(variables: Mapping[str, str]) -> None:
+    """Take over the variables of the process that asks this one to work."""
+    os.environ.update(variables)
 
 
 def one_thread() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import ENDING, TEXT, Table, TableWriter
+from midchart.core.charts.arrays import ENDING, TEXT, ArrowTable, TableWriter
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import code_digest, digest
 from midchart.core.regular_files import read_regular
@@ -77,7 +77,7 @@ class Analysis:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._tables = {name: Table(folder / f"{name}{ENDING}") for name in _COLUMNS}
+        self._tables = {name: ArrowTable(folder / f"{name}{ENDING}") for name in _COLUMNS}
         records = self._tables["records"]
         self._ends = {name: [0, *records.numbers(name).tolist()] for name in _COLUMNS["records"]}
 
@@ -98,7 +98,7 @@ class Analysis:
         """Located evidence by its key."""
         return json.loads(read_regular(self._folder / _EVIDENCE))
 
-    def _rows(self, table: str, number: int) -> Table:
+    def _rows(self, table: str, number: int) -> ArrowTable:
         return self._tables[table].part(*self._ends[table][number : number + 2])
 
     def sentences(self, record: Record, number: int) -> tuple[Sentence, ...]:

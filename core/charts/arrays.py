@@ -76,7 +76,7 @@ class TableWriter:
         self._writer.close()
 
 
-class Table:
+class ArrowTable:
     """A table of a file, mapped into memory; raises OSError or ValueError where it is damaged."""
 
     def __init__(self, path: Path) -> None:
@@ -88,9 +88,9 @@ class Table:
     def __len__(self) -> int:
         return self._table.num_rows
 
-    def part(self, start: int, end: int) -> Table:
+    def part(self, start: int, end: int) -> ArrowTable:
         """The rows from ``start`` to ``end``, without a copy."""
-        part = object.__new__(Table)
+        part = object.__new__(ArrowTable)
         part._table = self._table.slice(start, end - start)
         return part
 

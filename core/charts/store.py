@@ -23,7 +23,7 @@ import msgspec
 import numpy as np
 
 from midchart.core.charts.analysis import Analysis, analysis_folder
-from midchart.core.charts.arrays import ENDING, TEXT, Table, TableWriter
+from midchart.core.charts.arrays import ENDING, TEXT, ArrowTable, TableWriter
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.records import GoldSource, NamedRecords
@@ -82,7 +82,7 @@ class _CohortParts:
     aliases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     sources: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
-    given: dict[str, Gold] = field(default_factory=dict[str, Gold])
+    stated: dict[str, Gold] = field(default_factory=dict[str, Gold])
     responses: list[Response] = field(default_factory=list[Response])
     labels: dict[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
@@ -100,7 +100,7 @@ class ChartRecords(NamedRecords):
 
     def __init__(self, folder: Path, aliases: Mapping[str, str | None]) -> None:
         self.folder = folder
-        self._tables = {name: Table(folder / f"{name}{ENDING}") for name in _COLUMNS}
+        self._tables = {name: ArrowTable(folder / f"{name}{ENDING}") for name in _COLUMNS}
         records = self._tables["records"]
         super().__init__(records.texts("id"), aliases)
         self._digests, self._sources = records.texts("digest"), records.texts("source")
@@ -119,13 +119,13 @@ class ChartRecords(NamedRecords):
             self._analysis = Analysis.open(analysis_folder(self.folder))
         return self._analysis
 
-    def _rows(self, table: str, number: int) -> Table:
+    def _rows(self, table: str, number: int) -> ArrowTable:
         return self._tables[table].part(*self._ends[table][number : number + 2])
 
     def _record(self, id: str) -> Record:
-        return self._cache.get((id, self.analysis is None), lambda: self._made(id))
+        return self._cache.get((id, self.analysis is None), lambda: self._from_tables(id))
 
-    def _made(self, id: str) -> Record:
+    def _from_tables(self, id: str) -> Record:
         number = self._ids[id]
         facts, events = (self._rows(table, number) for table in ("facts", "events"))
         rows = zip(
@@ -166,7 +166,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     for warning in parts.warnings:
         log.warn(warning)
     manifest = tag(log)
-    gold = LazyGold(parts.sources, records, log, located=parts.given)
+    gold = LazyGold(parts.sources, records, log, located=parts.stated)
     return Cohort(
         path,
         parts.format,
@@ -272,7 +272,7 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
         aliases=_without(getattr(cohort.records, "aliases", {}), failed),
         instructions=instructions,
         sources=_only(lazy.sources if lazy else {}, known),
-        given=_only(lazy.given if lazy else cohort.gold, known),
+        stated=_only(lazy.stated if lazy else cohort.gold, known),
         responses=[one for one in cohort.responses if one.instruction_id in known],
         labels=dict(cohort.labels),
         skipped=cohort.skipped,

@@ -96,7 +96,7 @@ class LazyGold(Mapping[str, Gold]):
         return self._sources
 
     @property
-    def given(self) -> Mapping[str, Gold]:
+    def stated(self) -> Mapping[str, Gold]:
         """The gold whose place the format itself gives."""
         return self._given
 

@@ -51,9 +51,8 @@ from midchart.core.cohorts.manifest import (
 )
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, DataUseError, InputError, UnknownName
-from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.unknown import nearest, seen
+from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
@@ -65,41 +64,6 @@ _FileState = tuple[str, bool, int, int, int, int]
 FilesState = tuple[_FileState, ...]
 """Path, whether it is a link, inode, times of change of the content and of the file in ns, and
 bytes of each file."""
-
-
-def find_loader(path: str | Path) -> Loader:
-    """The loader that accepts a path; raises DataError where the path or a loader is missing."""
-    place = Path(path)
-    try:
-        place.stat()
-        name = _format_of(place)
-        if name:
-            return LOADERS.build(name)
-        reason, remedy = _why_not(place)
-    except OSError as error:
-        raise data_error(error, str(place)) from None
-    raise DataError(str(place), None, reason, remedy)
-
-
-def _format_of(place: Path) -> str:
-    """Name of the first loader that accepts a path; "" where none does. Raises OSError."""
-    loaders = (name for name in LOADERS.names() if LOADERS.build(name).accepts(str(place)))
-    return next(loaders, "")
-
-
-def _why_not(path: Path) -> tuple[str, str]:
-    """Reason and remedy for a path that no loader reads."""
-    zips = sorted(path.glob("*.zip")) if path.is_dir() else []
-    if len(zips) > 1:
-        return f"holds {len(zips)} zip files", f"name one of them, as {zips[0].name}"
-    if path.is_dir() and (path / "metadata" / "codes.parquet").exists():
-        return "holds the metadata of MEDS and no events", "add data/*.parquet"
-    known = "; ".join(LOADERS.get(name).title for name in LOADERS.names())  # pyright: ignore
-    near = nearest(path)
-    return (
-        f"is in no format that is known here: {seen(path)}",
-        f"{near}; known: {known}" if near else f"known: {known}",
-    )
 
 
 @dataclasses.dataclass(slots=True)
@@ -198,15 +162,6 @@ def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesStat
         )
     except OSError as error:
         raise data_error(error, str(place)) from None
-
-
-def read_files(loader: RecordLoader, place: Path, named: bool) -> Cohort:
-    """The cohort that a loader makes of the files at a path (:meth:`RecordLoader.content`), with
-    what is left out for its name; raises DataError."""
-    left_out = check_folder(place) if place.is_dir() else []
-    cohort = loader.content(place, named)
-    cohort.skipped.extend(left_out)
-    return cohort
 
 
 def _is_content(file: str, base: Path) -> bool:

@@ -29,6 +29,7 @@ from midchart.core.charts.store import Progress, ignored, write_charts
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.loaders import LOADERS
+from midchart.core.loaders.formats import find_loader, read_files
 from midchart.core.storage.staging import temporary_root
 
 _OUTPUT = 64 << 30
@@ -213,10 +214,8 @@ def _work(request: dict[str, Any], reports: IO[str]) -> None:
 
 
 def _convert(request: dict[str, Any], reports: IO[str]) -> None:
-    from midchart.core.loaders.open import find_loader, read_files
-
     place, root, folder = (Path(request[name]) for name in ("place", "root", "folder"))
-    os.environ.update(request["environment"])
+    settings.set_environment(request["environment"])
     excluded = set(request["excluded"])
     temporary_root().mkdir(parents=True, exist_ok=True)
     inside = place.rglob("*") if place.is_dir() else [place]

@@ -31,7 +31,8 @@ from midchart.core.cohorts.manifest import (
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError, UnknownName
 from midchart.core.loaders.check import check_cohort
-from midchart.core.loaders.open import find_loader, open_cohort
+from midchart.core.loaders.formats import find_loader
+from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of

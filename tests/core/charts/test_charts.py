@@ -206,20 +206,20 @@ def test_stores_of_cohorts_that_are_gone_and_unfinished_ones_are_removed(
     cohorts = config.cohorts_folder()
     cohorts.mkdir(parents=True, exist_ok=True)
     open_cohort(folder)
-    kept = stores(cache)
+    first = stores(cache)
     other = folder.with_name("other")
     other.mkdir()
     (other / "notes.csv").write_text(NOTES)
     open_cohort(other)
-    assert len(stores(cache)) == 2 * len(kept)
+    assert len(stores(cache)) == 2 * len(first)
     other.rename(cohorts / "named-again")
-    (cache / f".{kept[0]}.0badcafe").mkdir()
+    (cache / f".{first[0]}.0badcafe").mkdir()
     sweep_charts()
-    assert len(stores(cache)) == 2 * len(kept)
+    assert len(stores(cache)) == 2 * len(first)
     (cohorts / "named-again" / "notes.csv").unlink()
     (cohorts / "named-again").rmdir()
     sweep_charts()
-    assert stores(cache) == kept
+    assert stores(cache) == first
 
 
 def test_case_folders_are_there() -> None:

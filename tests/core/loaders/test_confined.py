@@ -144,6 +144,6 @@ def test_a_confined_process_reaches_nothing_but_its_files(tmp_path: Path) -> Non
 
 
 def test_a_confined_process_has_no_keys() -> None:
-    kept = {"PATH": "/bin", "MIDCHART_DATA": "data"}
+    plain = {"PATH": "/bin", "MIDCHART_DATA": "data"}
     keys = {"ANTHROPIC_API_KEY": "k", "MIDCHART_SERVED_KEY": "k", "aws_secret_x": "k"}
-    assert confinement.without_secrets(kept | keys | {"HF_TOKEN": "t"}) == kept
+    assert confinement.without_secrets(plain | keys | {"HF_TOKEN": "t"}) == plain
