@@ -14,7 +14,8 @@ import sys
 import textwrap
 import time
 from argparse import Namespace
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -279,6 +280,28 @@ def balance_line(part: Mapping[str, Any]) -> str:
     return line + (f" ({reasons})" if reasons else "") + lost
 
 
+_MOST_LEAVES = 40
+"""Addresses of leaves that are not in records that are printed; all are in ``--json``."""
+
+
+def leaf_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What became of the strings, numbers and codes of a cohort: the sums, then those that are left
+    out or unaccounted for by address, with a place."""
+    sums: Counter[str] = Counter()
+    for row in rows:
+        sums[row["outcome"]] += row["leaves"]
+    if sums:
+        parts = " + ".join(f"{number:,} {outcome}" for outcome, number in sums.most_common())
+        yield f"leaves: {sums.total():,} = {parts}"
+    missing = [row for row in rows if row["outcome"] in ("unaccounted", "left out")]
+    for row in missing[:_MOST_LEAVES]:
+        why = f" ({row['reason']})" if row["reason"] else ""
+        number = f"{row['leaves']:,} × {row['address']}"
+        yield f"leaves {row['outcome']}: {number}{why}, as in {row['example']}"
+    if len(missing) > _MOST_LEAVES:
+        yield f"leaves: {len(missing) - _MOST_LEAVES:,} more addresses (--json)"
+
+
 @command(
     "check",
     "read a cohort; counts, warnings, errors naming file and line",
@@ -286,17 +309,22 @@ def balance_line(part: Mapping[str, Any]) -> str:
     PROTOCOL,
     flag("--locator", "count errors of locating evidence"),
     flag("--validate", "validate FHIR resources (docs/optional/fhir.txt)"),
+    flag("--leaves", "say what became of every string, number and code, also of large files"),
     group="Charts",
     examples=("midchart check demo",),
 )
 def check(call: Namespace) -> None:
     protocol = api.parse(call.protocol)
-    checked = api.check(call.data, meter("check"), protocol, call.locator, call.validate)
-    facts(call, checked, ("balance", "skipped", "invalid", "warnings", "positions"))
+    checked = api.check(
+        call.data, meter("check"), protocol, call.locator, call.validate, call.leaves
+    )
+    facts(call, checked, ("balance", "leaves", "skipped", "invalid", "warnings", "positions"))
     if call.json:
         return
     for part in checked["balance"]:
         say(balance_line(part))
+    for line in leaf_lines(checked["leaves"] or ()):
+        say(line)
     if call.validate:
         say(f"invalid: {len(checked['invalid'])}")
     for problem in ("skipped", "invalid"):

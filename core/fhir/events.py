@@ -203,7 +203,8 @@ _FORMS = {
     ),
     "ImagingStudy": _Form(
         "image", ("started",), ("procedureCode", "procedure"),
-        ("description", "series.modality", "series.bodySite", *_REASONS), fallback="Imaging study",
+        ("description", "series.modality", "series.bodySite", "series.description",
+         "series.instance.title", *_REASONS), fallback="Imaging study",
         silent=("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "status",
                 "interpreter", "referrer", "uid", "accession"),
     ),

@@ -208,7 +208,8 @@ class ResourceIndex:
                     _enter_once(one.identifiers, name, key)
                 _enter_once(self._identifiers, name, key)
         # Kinds, modifiers and patients without an id that are not read.
-        is_read = kind in READ or contains_read(resource)
+        is_billing = NOT_CLINICAL.get(kind) == "billing"
+        is_read = kind in READ or (not is_billing and contains_read(resource))
         if not is_read and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return

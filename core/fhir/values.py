@@ -129,14 +129,15 @@ def concept(value: Any) -> tuple[str, str]:
         return concept(value["concept"])
     codings = list(objects(value.get("coding"))) or [value]
     code = next(filter(None, map(_coded, codings)), "")
-    text = _distinct((clean(value.get("text")), *(clean(one.get("display")) for one in codings)))
+    displays = (clean(one.get("display")) for one in codings)
+    text = distinct_texts((clean(value.get("text")), *displays))
     if not text and code:
         bare = clean(next(c for c in codings if clean(c.get("code"))).get("code"))
         text = bare if _WORD_CODE.match(bare) else code
     return code, text
 
 
-def _distinct(texts: Iterable[str]) -> str:
+def distinct_texts(texts: Iterable[str]) -> str:
     """The first text, and in brackets the others that have a word more than those before."""
     distinct: list[str] = []
     words: set[str] = set()

@@ -18,6 +18,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.values import distinct_texts
 
 _STATEMENTS = frozenset(
     ("act", "observation", "organizer", "procedure", "encounter", "supply",
@@ -108,12 +109,17 @@ def date_of(stamp: Element | None) -> str:
 
 
 def code_text(element: Element | None) -> str:
-    """What a coded value says: its display name, else its original text, else the code."""
+    """What a coded value says: its display names, else its original text, else the code."""
     if element is None:
         return ""
     codings = [element, *each(element, "translation")]
-    named = (coding.get("displayName", "").strip() for coding in codings)
-    text = next(filter(None, named), "") or joined(inside(element, "originalText"))
+    named = distinct_texts(coding.get("displayName", "").strip() for coding in codings)
+    text = named or joined(inside(element, "originalText"))
+    qualified = [
+        f"{code_text(inside(one, 'name'))} {code_text(inside(one, 'value'))}".strip()
+        for one in each(element, "qualifier")
+    ]
+    text = f"{text} ({', '.join(qualified)})" if any(qualified) else text
     return text or next((c.get("code", "") for c in codings if c.get("code")), "")
 
 
@@ -170,7 +176,9 @@ def _products(statement: Element) -> list[str]:
 
 def _players(statement: Element) -> list[str]:
     players = (
-        inside(one, "participantRole", "playingEntity") for one in each(statement, "participant")
+        inside(one, "participantRole", kind)
+        for one in each(statement, "participant")
+        for kind in ("playingEntity", "playingDevice")
     )
     return [code_text(inside(one, "code")) or joined(inside(one, "name")) for one in players]
 
@@ -180,6 +188,21 @@ def _parts(statement: Element) -> Iterator[str]:
     yield _label(statement)
     yield ", ".join(filter(None, map(_value, each(statement, "value"))))
     yield _when(statement)
+    yield from _details(statement)
+
+
+def _content(statement: Element, nested: bool = False) -> Iterator[str]:
+    """The parts without what only names the kind of a statement and its time; of one that is
+    ``nested`` with the names of its products."""
+    yield from (*_products(statement), *_players(statement)) if nested else ()
+    yield from map(_value, each(statement, "value"))
+    yield from _details(statement)
+
+
+def _details(statement: Element) -> Iterator[str]:
+    yield from (f"rate {_quantity(d)}" for d in each(statement, "rateQuantity") if _quantity(d))
+    if tag_of(statement) == "supply":
+        yield from (f"quantity {_quantity(d)}" for d in each(statement, "quantity") if _quantity(d))
     yield from (f"dose {_quantity(d)}" for d in each(statement, "doseQuantity") if _quantity(d))
     yield from map(code_text, each(statement, "routeCode", "interpretationCode", "priorityCode"))
     for name, tags in (
@@ -316,7 +339,10 @@ class SectionEntries:
             for one in top.all():
                 for id in one.ids:
                     self._by_id.setdefault(id, []).append(one)
-        self.ids = frozenset(self._by_id)
+        text = inside(section, "text")
+        self._section = frozenset() if text is None else _words_of(" ".join(text.itertext()))
+        there = () if text is None else (one.get("ID", "") for one in text.iter())
+        self.ids = frozenset(self._by_id).intersection(there)
         self.denied = 0
         self._counts = counts
         self._said: set[int] = set()
@@ -335,34 +361,61 @@ class SectionEntries:
         if status in _OPENS and not (_words_of(words) <= known_words or _SAYS_NO.search(line)):
             opening = f"{words.upper()} (coded entry)"
             self.denied += 1
-        values = list(self._values(main, linked, known_words))
         time, date = main.time()
-        of_another = any(map(str.isdecimal, "".join(values))) or _is_dated_otherwise(line, time)
-        if of_another and time is not None:
-            values.append(f"dated {date}")
+        contrary = self._numbers(linked, known_words) or _is_dated_otherwise(line, time)
+        if contrary and time is not None:
             time = None
-        added = [f"{part} (coded entry)" for part in (*values, *self._reasons(main, known_words))]
-        return time, "; ".join(filter(None, (opening, line, *added)))
+        else:
+            date = ""
+        name = _name(main)
+        words = _words_of(name)
+        is_news = not (words <= known_words | self._section or words <= _TYPES or name.isdecimal())
+        known_words |= self._section | words
+        added = [*self._added(main, linked, known_words), f"dated {date}" if date else ""]
+        more = "; ".join(filter(None, added))
+        extra = f"{name or line[:60]}, coded entry: {more}" if more else ""
+        if is_news:
+            extra = f"coded entry: {'; '.join(filter(None, (name, more)))}"
+        return time, "\n".join(filter(None, ("; ".join(filter(None, (opening, line))), extra)))
 
-    def _values(
+    def _numbers(self, linked: Sequence[_Statement], known_words: frozenset[str]) -> bool:
+        """Whether an entry of a line has a number that the line does not have."""
+        values = (_value(v) for one in linked for v in each(one.element, "value"))
+        return any(
+            value[:1].isdigit() and not (value.isdecimal() and len(value) > 4)
+            and not _words_of(value) & known_words
+            for value in values
+        )  # fmt: skip
+
+    def _added(
         self, main: _Statement, linked: Sequence[_Statement], known_words: frozenset[str]
     ) -> Iterator[str]:
-        """Values of the entry of a line that the line does not have: numbers and findings."""
-        for one in {id(one): one for one in (main, *linked)}.values():
-            about = (*_products(one.element), *_players(one.element))
-            for value in map(_value, each(one.element, "value")) if not any(about) else ():
-                words = _words_of(value)
-                is_code = value.isdecimal() and len(value) > 4
-                if value and not (is_code or words & known_words or words <= _TYPES):
-                    yield value
+        """What the entry of a line states that its section does not: values, doses, reasons.
 
-    def _reasons(self, main: _Statement, known_words: frozenset[str]) -> Iterator[str]:
-        """Why something was not done, where its line does not say so."""
-        for one in main.inner if main.status()[0] is Status.NEGATED else ():
-            reason = one.line() if one.relation == "RSON" else ""
-            if reason and not _words_of(reason) <= known_words:
-                self._said.add(id(one))
-                yield f"because {reason}"
+        ``linked``: the statements that refer to the line.
+        """
+        chain = [one for statement in (main, *linked) for one in statement.chain()]
+        pending = [[*main.chain()][-1]]
+        while pending:
+            one = pending.pop()
+            if one.status(alone=True)[0] is Status.RETRACTED:
+                continue
+            pending += reversed(
+                [inner for inner in one.inner if inner in chain or not self._is_apart(inner)]
+            )
+            self._said.add(id(one))
+            parts = [*_content(one.element, nested=one is not main)]
+            if one is not main and one.time()[0] not in (None, main.time()[0]):
+                parts.append(_when(one.element))
+            for part in parts:
+                words = _words_of(part)
+                if words and not (words <= known_words or words <= _TYPES or part.isdecimal()):
+                    known_words |= words
+                    yield f"{_NESTED.get(one.relation, '')} {part}".strip()
+
+    def _is_apart(self, one: _Statement) -> bool:
+        """Whether a statement is a member of its own, or has a line of its own."""
+        return one.relation == "component" or any(inner.ids & self.ids for inner in one.all())
 
     def rest(self, narrative: str) -> Iterator[tuple[datetime | None, str]]:
         """Time and line of each entry, or member of one, that the narrative does not say."""
@@ -385,8 +438,17 @@ class SectionEntries:
         is_said = any(id(inner) in self._said for inner in one.all() if inner not in members)
         heads = members and not any(True for _ in each(one.element, "value"))
         line = "" if heads else one.line()
-        if not is_said and line and not (known_words and _is_said(one, known_words)):
+        if is_said or not line:
+            pass
+        elif not (known_words and _is_said(one, known_words)):
             yield one.time()[0], line
+        else:
+            time, date = one.time()
+            more = list(self._added(one, (), known_words | _words_of(_name(one))))
+            if time is not None and str(time.year) not in known_words:
+                more.append(f"dated {date}")
+            if more:
+                yield None, f"{_name(one)}, coded entry: {'; '.join(more)}"
         for member in members:
             yield from self._unsaid(member, known_words)
 
@@ -402,14 +464,23 @@ def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
     return str(time.year) not in _YEAR.findall(line)
 
 
-def _is_said(one: _Statement, known_words: frozenset[str]) -> bool:
-    """Whether a narrative has the words of what a statement is about: its product or substance,
-    else its value, else its name."""
+def _name(one: _Statement) -> str:
+    """What a statement is about: its product or substance, else its value, else its name."""
     elements = [inner.element for inner in one.all()]
-    about = (
-        [text for e in elements for text in (*_products(e), *_players(e))],
-        [_value(value) for e in elements for value in each(e, "value")],
-        [_label(e) for e in elements],
-    )
-    named = (text for texts in about for text in texts if text)
-    return _words_of(next(named, "")) <= known_words
+    texts = (
+        *(text for e in elements for text in (*_products(e), *_players(e))),
+        *(f"{_label(e)} {_value(v)}" if _quantity(v)[:1].isdigit() else _value(v)
+          for e in elements for v in each(e, "value")),
+        *map(_label, elements),
+    )  # fmt: skip
+    return next(filter(None, texts), "")
+
+
+def _is_said(one: _Statement, known_words: frozenset[str]) -> bool:
+    """Whether a narrative has the words of what a statement is about."""
+    if (
+        next(each(one.element, "value"), None) is not None
+        and _quantity(next(each(one.element, "value")))[:1].isdigit()
+    ):
+        return _words_of(_value(next(each(one.element, "value")))) <= known_words
+    return _words_of(_name(one)) <= known_words

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ import numpy as np
 from midchart.core.cohorts.gold import gold_under, locator_errors
 from midchart.core.cohorts.labelled import StoredRecords, readable_tasks
 from midchart.core.errors import DataError
+from midchart.core.loaders.ledger import LARGEST, leaves_of
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, event_text
 from midchart.core.types import Account, Cohort, Record
@@ -98,6 +100,7 @@ def check_cohort(
     locator: bool = False,
     validate: bool = False,
     counts: Counts | None = None,
+    leaves: bool | None = None,
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
@@ -111,7 +114,9 @@ def check_cohort(
     (:func:`midchart.core.cohorts.gold.locator_errors`), ``validate`` what of FHIR resources does
     not follow the standard (``invalid``; :func:`midchart.core.loaders.fhir.invalid_resources`).
     ``progress`` is called with (done, planned) while coded events are read. ``counts``:
-    :func:`count_records` of this cohort, where it is known.
+    :func:`count_records` of this cohort, where it is known. ``leaves``: whether every string,
+    number and code of the files is looked for in what is shown (:mod:`.ledger`), by default where
+    the files have at most its ``LARGEST`` bytes; the rows are then ``leaves``, else None.
     """
     # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()
@@ -138,6 +143,7 @@ def check_cohort(
         "undated_evidence": sum(g.order is None for _, g in located),
         "responses": len(cohort.responses),
         "balance": balance(cohort.accounts),
+        "leaves": _leaves(cohort, leaves),
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
         "unsettled": [dataclasses.asdict(column) for column in cohort.unsettled],
@@ -156,6 +162,17 @@ def check_cohort(
     if locator:
         report["locator"] = locator_errors(cohort, rule, "token", progress)
     return report | ({"labels": labels} if labels is not None else {})
+
+
+def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
+    """The rows of the ledger of a cohort of text; None where it is not made."""
+    place = Path(cohort.path)
+    if wanted is False or isinstance(cohort.records, StoredRecords) or not place.exists():
+        return None
+    files = [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
+    if wanted is None and sum(one.stat().st_size for one in files) > LARGEST:
+        return None
+    return leaves_of(cohort).rows()
 
 
 def count_records(

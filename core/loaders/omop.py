@@ -74,6 +74,7 @@ from midchart.core.cohorts.tables import (
     table_rows,
 )
 from midchart.core.errors import DataError
+from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.payloads import cell_text
 from midchart.core.sequences.build import (
@@ -147,7 +148,9 @@ _TABLES: Mapping[str, _Table] = {
     ),
     "measurement": _Table("measurement", "measurement"),
     "observation": _Table("observation", "observation", ("qualifier",)),
-    "procedure_occurrence": _Table("procedure", "procedure", ("modifier", "quantity: quantity")),
+    "procedure_occurrence": _Table(
+        "procedure", "procedure", ("modifier", "quantity: quantity"), True
+    ),
     "device_exposure": _Table("device_exposure", "device", ("quantity: quantity",), True),
     "note": _Table("note", "note"),
     "death": _Table("death", "death"),
@@ -539,7 +542,10 @@ class _Database:
         """Code and name of a concept column: standard concept, source concept, source value."""
         for name in (f"{column}_concept_id", f"{column}_source_concept_id"):
             if row.get(name) in self.concepts:
-                return self.concepts[row[name]]
+                code, text = self.concepts[row[name]]
+                written = row.get(f"{column}_source_value", "").strip()
+                several = distinct_texts((text, written)) if " " in written else text
+                return code, several
         number = row.get(f"{column}_concept_id", "")
         source = row.get(f"{column}_source_value", "").strip() or _fixed_names().get(number, "")
         code = "" if number == "0" else number

@@ -112,17 +112,19 @@ def check(
     protocol: Protocol | None = None,
     locator: bool = False,
     validate: bool = False,
+    leaves: bool = False,
 ) -> dict[str, Any]:
     """Read a cohort completely; report its contents, what was skipped and where (``check --json``).
 
     Evidence is located as ``protocol`` says (default: corrected); ``locator`` adds how often that
     goes wrong in this cohort, ``validate`` what of its FHIR resources is invalid. ``progress`` is
-    called with how much is done and planned where millions of events are read in.
+    called with how much is done and planned where millions of events are read in. ``leaves``: what
+    became of every string, number and code also where the files are large.
     """
     cohort = open_data(data)
     summary = known_summary(cohort)
     counts = summary and summary.counts
-    return check_cohort(cohort, progress, protocol, locator, validate, counts)
+    return check_cohort(cohort, progress, protocol, locator, validate, counts, leaves or None)
 
 
 def _progress(cohort: Cohort, key: str, again: bool) -> ReadingProgress:

@@ -231,11 +231,27 @@ def _balance(name: str, check: dict[str, Any]) -> None:
         for part in check["balance"]
     ]
     tables.table(pd.DataFrame(rows), f"{name}-balance", "What became of each part of the files")
+    _leaves(name, check["leaves"] or [])
     if check["undated"]:
         st.caption(
             f"{check['undated']:,} entries have no date: they come first in their record and are "
             "in no position band."
         )
+
+
+def _leaves(name: str, leaves: list[dict[str, Any]]) -> None:
+    """What became of every string, number and code, those not in records by address."""
+    if not leaves:
+        return
+    frame = pd.DataFrame(leaves)
+    lost = int(frame.loc[frame["outcome"] == "unaccounted", "leaves"].sum())
+    if lost:
+        all_leaves = frame["leaves"].sum()
+        st.warning(f"{lost:,} of {all_leaves:,} strings and codes are neither shown nor named.")
+    others = frame[frame["outcome"] != "shown"]
+    tables.table(
+        others, f"{name}-leaves", "Strings, numbers and codes that are not shown as they are"
+    )
 
 
 def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:

@@ -151,7 +151,11 @@ def result() -> str:
     if report["instructions"]:
         read += f", {report['instructions']:,} questions"
     skipped = len(report["skipped"])
-    more = f"; {skipped:,} parts could not be read" if skipped else "; every part was read"
+    files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
+    unread = files["total"] - files["shown"]
+    more = f"; {skipped:,} parts could not be read" if skipped else ""
+    more += f"; {unread:,} of {files['total']:,} files are not part of the format" if unread else ""
+    more = more or "; every part was read"
     st.success(
         for_screen(f"{name}: {read}{more}."), title="Cohort imported", icon=":material/check:"
     )

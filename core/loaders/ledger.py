@@ -1,0 +1,417 @@
+"""Ledger of leaves: what became of every string, number and code of a cohort's files.
+
+The files are read again by the format's plain parser (json, ElementTree, csv) and each leaf is
+looked for in what the cohort shows. It is ``shown``; ``said twice``: its words are in what is shown
+of the same resource, section or row; ``administrative``, by its address (``administrative.tsv``);
+``left out``, where the cohort names its file or part with a reason; or ``unaccounted``.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import zipfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
+
+from midchart.core.cohorts.columns import parse_time
+from midchart.core.cohorts.files import entries_of, parse_xml, shown, xml_text
+from midchart.core.cohorts.tables import (
+    DAMAGED_FILE,
+    DELIMITERS,
+    decoded,
+    read_bytes,
+    table_head,
+    table_kind,
+)
+from midchart.core.errors import DataError
+from midchart.core.fhir.xml import NAMESPACE
+from midchart.core.loaders.ccda_entries import parse_ts
+from midchart.core.loaders.payloads import cell_text
+from midchart.core.text import event_text
+from midchart.core.types import Cohort
+
+SHOWN, TWICE, ADMINISTRATIVE = "shown", "said twice", "administrative"
+LEFT_OUT, UNACCOUNTED = "left out", "unaccounted"
+LARGEST = 4 << 20
+"""Bytes of a cohort's files up to which its leaves are counted unless that is asked for."""
+_WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,]\d+)*|[^\W\d_]+")
+_STAMP = re.compile(
+    r"0\d{3,13}|(?:19|20)\d\d(?:0[1-9]|1[0-2])|\d{4}(?:-\d\d(?:-\d\d(?:[T ].*)?)?)?"
+    r"|\d{8}(?:\d{2,6})?(?:[.+-].*)?"
+)
+_BASE64, _ENCODED = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*"), 400
+"""A document in base64, of more characters than a word has: its text is shown, or why not."""
+_MOST_EVENTS = 40
+"""Events of one word that are looked at for the leaves of a part."""
+_SECTION = "section"
+
+
+class Part(NamedTuple):
+    """A resource, section, row or message: its place, what it is, and its leaves by address."""
+
+    place: str
+    kind: str
+    leaves: list[tuple[str, str]]
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Leaves by what became of them, reason and address; ``examples``: a place of each."""
+
+    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
+    examples: dict[tuple[str, str, str], str] = field(
+        default_factory=dict[tuple[str, str, str], str]
+    )
+
+    def enter(self, outcome: str, reason: str, address: str, place: str) -> None:
+        """Count a leaf."""
+        key = outcome, reason, address
+        self.counts[key] += 1
+        self.examples.setdefault(key, place)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row an outcome, reason and address, those that are not shown first."""
+        order = (UNACCOUNTED, LEFT_OUT, ADMINISTRATIVE, TWICE, SHOWN)
+        ordered = sorted(self.counts.items(), key=lambda one: (order.index(one[0][0]), -one[1]))
+        return [
+            {
+                "outcome": outcome,
+                "reason": reason,
+                "address": address,
+                "leaves": n,
+                "example": place,
+            }
+            for (outcome, reason, address), n in ordered
+            for place in [self.examples[outcome, reason, address]]
+        ]
+
+    def totals(self) -> dict[str, int]:
+        """Leaves by what became of them."""
+        totals: Counter[str] = Counter()
+        for (outcome, _, _), number in self.counts.items():
+            totals[outcome] += number
+        return dict(totals)
+
+
+def leaves_of(cohort: Cohort) -> Ledger:
+    """The ledger of a cohort's files."""
+    place, ledger = Path(cohort.path), Ledger()
+    shown_texts = _Shown(cohort)
+    reasons = _reasons(cohort)
+    root = place if place.is_dir() else place.parent
+    for file in entries_of(place, deep=True):
+        if not file.is_file() or file.name.startswith("midchart."):
+            continue
+        name = shown(file, root)
+        why = reasons.get((name, None), "").partition(" — ")[0]
+        parts = list(parts_of(file, name))
+        if why and not parts:
+            ledger.enter(LEFT_OUT, why, "file", name)
+        for part in parts:
+            if why:
+                for address, _ in part.leaves:
+                    ledger.enter(LEFT_OUT, why, address, part.place)
+            else:
+                _enter(part, cohort.format, shown_texts, reasons, ledger)
+    return ledger
+
+
+def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
+    """(File, None or a line or kind of resource) → why that was left out, as the cohort says."""
+    reasons: dict[tuple[str, str | None], str] = {}
+    for skip in cohort.skipped:
+        reasons.setdefault((skip.file, None if skip.line is None else str(skip.line)), skip.reason)
+    stated = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<kind>[A-Z]\w+) (?P<reason>.*)")
+    for text in (*(f"{s.file}:{s.line}: {s.reason}" for s in cohort.skipped), *cohort.warnings):
+        if one := stated.fullmatch(text):
+            reasons.setdefault((one["file"], one["line"]), f"{one['kind']} {one['reason']}")
+            reasons.setdefault((one["file"], one["kind"]), f"{one['kind']} {one['reason']}")
+    for (file, what), account in cohort.accounts.items():
+        if account.reasons:
+            reasons.setdefault((file, what), ", ".join(why for why, _ in account.reasons))
+    for warning in cohort.warnings:
+        if "not part of the format and not read: " in warning:
+            names = warning.partition("not read: ")[2].rpartition(" — ")[0]
+            for name in names.split(", "):
+                reasons[name, None] = "is not part of the format"
+    return reasons
+
+
+class _Shown:
+    """What a cohort shows: events by their words, and all else in one text."""
+
+    def __init__(self, cohort: Cohort) -> None:
+        self._texts: list[str] = []
+        self._events: dict[str, list[int]] = defaultdict(list)
+        others: list[str] = []
+        for id in cohort.records:
+            try:
+                record = cohort.records[id]
+            except DataError:
+                continue  # it is among the reasons
+            others += [id, *(value for _, value in record.facts)]
+            for event in record.events:
+                stamp = f"{event.time:%Y-%m-%d %H:%M:%S}" if event.time else ""
+                parts = (stamp, event.kind, event.code, event.name, event_text(event), event.author)
+                self._add(" ".join(parts))
+        for one in cohort.instructions:
+            others += [one.id, one.question, *one.options, one.specialty, one.domain]
+            if gold := cohort.gold.get(one.id):
+                others.append(gold.answer)
+        others += [text for r in cohort.responses for text in (r.text, r.model)]
+        self.others = _plain(" ".join(filter(None, map(str, others))))
+
+    def _add(self, text: str) -> None:
+        plain = _plain(text)
+        for word in set(_WORD.findall(plain)):
+            self._events[word].append(len(self._texts))
+        self._texts.append(plain)
+
+    def near(self, leaves: Sequence[tuple[str, str]]) -> str:
+        """The text of the events that say one of these leaves in full, and what is no event."""
+        chosen: set[int] = set()
+        days = [day for _, value in leaves if (day := _day(value))]
+        dated = {number for day in days for number in self._events.get(day, ())}
+        ordered = sorted(leaves, key=lambda one: -len(one[1]))
+        for _, value in ordered:
+            plain = _day(value) or _plain(value)
+            words = set(_WORD.findall(plain))
+            if not words or (len(plain) < 4 and chosen):
+                continue  # a short one alone names no event
+            rarest = min((self._events.get(word, ()) for word in words), key=len)
+            same_day = dated.intersection(rarest) or rarest
+            matching = (n for n in same_day if plain[:200] in self._texts[n])
+            chosen.update(islice(matching, _MOST_EVENTS))
+        return " ".join((*(self._texts[n] for n in sorted(chosen)), self.others))
+
+
+def _plain(text: str) -> str:
+    """A text in lower case with single blanks and without marks of layout."""
+    return " ".join(re.sub(r"[|;\\]+", " ", text).casefold().split())
+
+
+def _enter(
+    part: Part,
+    format: str,
+    cohort: _Shown,
+    reasons: Mapping[tuple[str, str | None], str],
+    ledger: Ledger,
+) -> None:
+    """Enter each leaf of a part."""
+    if all(_administrative(format, address) or not value for address, value in part.leaves):
+        for address, value in part.leaves:
+            if value.strip():
+                ledger.enter(*_set_aside(_administrative(format, address)), address, part.place)
+        return
+    file, _, line = part.place.partition(":")
+    near = cohort.near(part.leaves)
+    words = set(_WORD.findall(near))
+    why = reasons.get((file, line)) or reasons.get((file, part.kind)) or ""
+    if not any(len(value) > 3 and _plain(value) in near for _, value in part.leaves):
+        by_part = (reasons.get((file, what)) for what in (f"{part.kind}s", "resources", "rows"))
+        why = why or next(filter(None, by_part), "")  # all of the part is left out
+    for address, value in part.leaves:
+        plain = _plain(value)
+        if not plain:
+            continue
+        if plain in near:
+            ledger.enter(SHOWN, "", address, part.place)
+        elif len(value) > _ENCODED and _BASE64.fullmatch(value):
+            ledger.enter(ADMINISTRATIVE, "an encoded document", address, part.place)
+        elif _STAMP.fullmatch(value.strip()) and not _day(value):
+            ledger.enter(ADMINISTRATIVE, "a time that is none", address, part.place)
+        elif administrative := _administrative(format, address):
+            ledger.enter(*_set_aside(administrative), address, part.place)
+        elif _is_said(value, plain, near, words):
+            ledger.enter(TWICE, "in other words or another form", address, part.place)
+        elif why:
+            ledger.enter(LEFT_OUT, why.partition(" — ")[0], address, part.place)
+        else:
+            ledger.enter(UNACCOUNTED, "", address, part.place)
+
+
+def _set_aside(why: str) -> tuple[str, str]:
+    """The outcome and reason that a row of the table of addresses states."""
+    stated, _, reason = why.partition(f"{LEFT_OUT}: ")
+    return (LEFT_OUT, reason) if reason and not stated else (ADMINISTRATIVE, why)
+
+
+def _is_said(value: str, plain: str, near: str, words: set[str]) -> bool:
+    """Whether a text has what a leaf says: its words, the day of a time, yes or no, or markup."""
+    if plain in ("true", "false"):
+        return True  # it is a word of the element that it is the value of
+    if _STAMP.fullmatch(value.strip()):
+        day = _day(value)
+        return bool(day) and (day in near or day[:4] in words)
+    if value[:5].strip()[:1] in ("{", "<", "[") or len(value) > _ENCODED:
+        plain = _plain(cell_text(value)[0])  # a document in a cell
+    bare = set(_WORD.findall(re.sub(r"<[^<>]*>|&\w+;", " ", plain)))
+    return bool(bare) and bare <= words
+
+
+def _day(value: str) -> str:
+    """The date of a time as ISO 8601, "" for anything else."""
+    text = value.strip()
+    if not _STAMP.fullmatch(text):
+        return ""
+    time = parse_time(f"{text[:10]}-01-01"[:10]) if text[4:5] == "-" else parse_ts(text)[0]
+    return f"{time:%Y-%m-%d}" if time and time.year > 1000 else ""
+
+
+@lru_cache(maxsize=1)
+def _table() -> list[tuple[re.Pattern[str], re.Pattern[str], str]]:
+    lines = Path(__file__).with_name("administrative.tsv").read_text("utf-8").splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return [(re.compile(format), re.compile(address), why) for format, address, why in rows]
+
+
+@lru_cache(maxsize=1 << 14)
+def _administrative(format: str, address: str) -> str:
+    """Why a leaf at an address says nothing of a patient; "" where it may."""
+    return next(
+        (why for of, where, why in _table() if of.fullmatch(format) and where.fullmatch(address)),
+        "",
+    )
+
+
+# Plain parsers.
+
+
+def parts_of(file: Path, name: str) -> Iterator[Part]:
+    """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
+    try:
+        if file.suffix.lower() != ".zip":
+            yield from _parts(read_bytes(file, name), file, name)
+            return
+        with zipfile.ZipFile(file) as archive:
+            for inner in archive.namelist():
+                if table_kind(Path(inner)) in DELIMITERS:
+                    yield from _parts(archive.read(inner), Path(inner), f"{name}/{inner}")
+    except (DataError, ValueError, RecursionError, csv.Error, zipfile.BadZipFile, *DAMAGED_FILE):
+        return  # the cohort names it
+
+
+def _parts(data: bytes, file: Path, name: str) -> Iterator[Part]:
+    ending = Path(file.stem).suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
+    if (kind := table_kind(file)) in DELIMITERS:
+        yield from _rows(decoded(data, name)[0], DELIMITERS[kind], name)
+    elif ending == ".json" and not data.lstrip()[:1000].count(b"}\n{"):
+        yield from _json_parts(_read_json(data), name)
+    elif ending in (".ndjson", ".jsonl", ".json"):
+        for number, line in enumerate(decoded(data, name)[0].splitlines(), 1):
+            if line.strip():
+                yield from _json_parts(_read_json(line), name, number)
+    elif ending in (".xml", ".ccd", ".ccda", ".cda"):
+        yield from _xml_parts(parse_xml(xml_text(data, name), name), name)
+    elif data[:5] not in (b"%PDF-", b"PAR1") and b"\0" not in data[:1000]:
+        text = decoded(data, name)[0]
+        leaves = [("line", line) for line in re.split(r"[\r\n]+", text) if line.strip()]
+        if "MSH|" in text[:100]:
+            leaves = list(_fields(text))
+        yield Part(name, "text", leaves)
+
+
+def _read_json(data: bytes | str) -> Any:
+    return json.loads(data, parse_float=str, parse_int=str)
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    """The components of HL7 v2 fields, by segment and number of the field."""
+    for segment in re.split(r"[\r\n\x0b\x1c]+", text):
+        name, *fields = segment.split("|")
+        for number, content in enumerate(fields, 1 if name != "MSH" else 2):
+            for component in re.split(r"[\^~&]", content):
+                yield f"{name}-{number}", component
+
+
+def _rows(text: str, delimiter: str, name: str) -> Iterator[Part]:
+    head = table_head(text.splitlines(keepends=True), delimiter)
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter=head.delimiter, quotechar=head.quote
+    )
+    header = [cell.strip() for cell in next(reader, [])]
+    table = Path(name).name.partition(".")[0].lower()
+    for cells in reader:
+        leaves = [(f"{table}.{c}".lower(), v) for c, v in zip(header, cells, strict=False)]
+        yield Part(f"{name}:{reader.line_num}", table, leaves)
+
+
+def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[Part]:
+    """A part for each resource of a bundle, or each member of another document."""
+    if isinstance(value, dict) and value.get("resourceType") == "Bundle":
+        for number, one in enumerate(value.get("entry") or [], 1):
+            inner = one.get("resource") if isinstance(one, dict) else None
+            yield from _json_parts(inner, name, line or number) if inner else ()
+        return
+    if isinstance(value, dict) and isinstance(value.get("resourceType"), str):
+        kind = value["resourceType"]
+        yield Part(f"{name}:{line or 1}", kind, list(_json_leaves(value, kind)))
+        return
+    inner = value if isinstance(value, list) else [value]
+    for number, one in enumerate(inner, 1):
+        if isinstance(one, dict) and isinstance(one.get("resourceType"), str):
+            yield from _json_parts(one, name, line or number)
+        else:
+            yield Part(f"{name}:{line or number}", "", list(_json_leaves(one, "")))
+
+
+def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, one in value.items():
+            inner = key if not address else f"{address}.{key}"
+            yield from _json_leaves(one, inner)
+    elif isinstance(value, list):
+        for one in value:
+            yield from _json_leaves(one, address)
+    elif value is not None:
+        yield address, str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _xml_parts(root: Element, name: str) -> Iterator[Part]:
+    """A part for each section of a clinical document, and one for its header; one for each child
+    of another root."""
+    documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
+    for document in documents:
+        sections = [one for one in document.iter() if _tag(one) == _SECTION]
+        header = list(_xml_leaves(document, "", document))
+        yield Part(name, "header", header)
+        for one in sections:
+            yield Part(name, _SECTION, list(_xml_leaves(one, _SECTION, one)))
+    if root.tag.startswith(f"{{{NAMESPACE}}}"):
+        resources = [e for e in root.iter() if _tag(e) == "resource" for e in e] or [root]
+        for number, one in enumerate(resources, 1):
+            leaves = _xml_leaves(one, _tag(one), one)
+            named = ((address.removesuffix("@value").replace("@", "."), v) for address, v in leaves)
+            yield Part(f"{name}:{number}", _tag(one), list(named))
+    elif not documents:
+        for number, child in enumerate([root] if len(root) < 2 else root, 1):
+            yield Part(
+                f"{name}:{number}", _tag(child), list(_xml_leaves(child, _tag(child), child))
+            )
+
+
+def _tag(element: Element) -> str:
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def _xml_leaves(element: Element, address: str, top: Element) -> Iterator[tuple[str, str]]:
+    """Attributes and texts of an element and those below, but for sections inside of it."""
+    if _tag(element) == _SECTION and element is not top:
+        return
+    for attribute, value in element.attrib.items():
+        yield f"{address}@{attribute.rpartition('}')[2]}", value
+    for text in (element.text, *(child.tail for child in element)):
+        if text and text.strip():
+            yield address, text
+    for child in element:
+        if _tag(child):
+            yield from _xml_leaves(child, f"{address}.{_tag(child)}".lstrip("."), top)
