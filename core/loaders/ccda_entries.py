@@ -225,25 +225,25 @@ def _words_of(text: str) -> frozenset[str]:
 
 
 @dataclass(slots=True)
-class _Statement:
+class _EntryStatement:
     """A statement of an entry: the one around it, how that is related, and those in it."""
 
     element: Element
-    around: _Statement | None
+    around: _EntryStatement | None
     relation: str
     level: int
     ids: frozenset[str]
-    inner: list[_Statement]
+    inner: list[_EntryStatement]
 
-    def all(self) -> Iterator[_Statement]:
+    def all(self) -> Iterator[_EntryStatement]:
         """The statement and those below it."""
         yield self
         for one in self.inner:
             yield from one.all()
 
-    def chain(self) -> Iterator[_Statement]:
+    def chain(self) -> Iterator[_EntryStatement]:
         """The statement and those around it."""
-        one: _Statement | None = self
+        one: _EntryStatement | None = self
         while one is not None:
             yield one
             one = one.around
@@ -292,7 +292,9 @@ class _Statement:
         return "; ".join(filter(None, (stated(words, text) if text else "", *nested)))
 
 
-def _build(element: Element, around: _Statement | None, relation: str, level: int) -> _Statement:
+def _build(
+    element: Element, around: _EntryStatement | None, relation: str, level: int
+) -> _EntryStatement:
     ids: set[str] = set()
     statements: list[tuple[Element, str]] = []
     pending = [(element, "")]
@@ -309,13 +311,13 @@ def _build(element: Element, around: _Statement | None, relation: str, level: in
             component = "component" if tag == "component" else ""
             others.append((child, component or child.get("typeCode", "") or related))
         pending += reversed(others)
-    one = _Statement(element, around, relation, level, frozenset(ids), [])
+    one = _EntryStatement(element, around, relation, level, frozenset(ids), [])
     if level < _MOST_LEVELS:
         one.inner = [_build(child, one, related, level + 1) for child, related in statements]
     return one
 
 
-def statements_of(section: Element) -> list[_Statement]:
+def statements_of(section: Element) -> list[_EntryStatement]:
     """The statements of a section's entries."""
     return [
         _build(child, None, "", 0)
@@ -334,7 +336,7 @@ class SectionEntries:
 
     def __init__(self, section: Element, counts: Counter[str]) -> None:
         self._tops = statements_of(section)
-        self._by_id: dict[str, list[_Statement]] = {}
+        self._by_id: dict[str, list[_EntryStatement]] = {}
         for top in self._tops:
             for one in top.all():
                 for id in one.ids:
@@ -378,7 +380,7 @@ class SectionEntries:
             extra = f"coded entry: {'; '.join(filter(None, (name, more)))}"
         return time, "\n".join(filter(None, ("; ".join(filter(None, (opening, line))), extra)))
 
-    def _numbers(self, linked: Sequence[_Statement], known_words: frozenset[str]) -> bool:
+    def _numbers(self, linked: Sequence[_EntryStatement], known_words: frozenset[str]) -> bool:
         """Whether an entry of a line has a number that the line does not have."""
         values = (_value(v) for one in linked for v in each(one.element, "value"))
         return any(
@@ -388,7 +390,7 @@ class SectionEntries:
         )  # fmt: skip
 
     def _added(
-        self, main: _Statement, linked: Sequence[_Statement], known_words: frozenset[str]
+        self, main: _EntryStatement, linked: Sequence[_EntryStatement], known_words: frozenset[str]
     ) -> Iterator[str]:
         """What the entry of a line states that its section does not: values, doses, reasons.
 
@@ -413,7 +415,7 @@ class SectionEntries:
                     known_words |= words
                     yield f"{_NESTED.get(one.relation, '')} {part}".strip()
 
-    def _is_apart(self, one: _Statement) -> bool:
+    def _is_apart(self, one: _EntryStatement) -> bool:
         """Whether a statement is a member of its own, or has a line of its own."""
         return one.relation == "component" or any(inner.ids & self.ids for inner in one.all())
 
@@ -430,7 +432,7 @@ class SectionEntries:
                 self._counts["was cancelled or entered in error"] += 1
 
     def _unsaid(
-        self, one: _Statement, known_words: frozenset[str]
+        self, one: _EntryStatement, known_words: frozenset[str]
     ) -> Iterator[tuple[datetime | None, str]]:
         if one.status()[0] is Status.RETRACTED:
             return
@@ -464,7 +466,7 @@ def _is_dated_otherwise(line: str, time: datetime | None) -> bool:
     return str(time.year) not in _YEAR.findall(line)
 
 
-def _name(one: _Statement) -> str:
+def _name(one: _EntryStatement) -> str:
     """What a statement is about: its product or substance, else its value, else its name."""
     elements = [inner.element for inner in one.all()]
     texts = (
@@ -476,7 +478,7 @@ def _name(one: _Statement) -> str:
     return next(filter(None, texts), "")
 
 
-def _is_said(one: _Statement, known_words: frozenset[str]) -> bool:
+def _is_said(one: _EntryStatement, known_words: frozenset[str]) -> bool:
     """Whether a narrative has the words of what a statement is about."""
     if (
         next(each(one.element, "value"), None) is not None

@@ -7,11 +7,12 @@ left of a section is one passage at the time of the document.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
+from midchart.core.fhir.events import Payload
 from midchart.core.loaders.ccda_entries import (
     SectionEntries,
     code_text,
@@ -23,8 +24,6 @@ from midchart.core.loaders.ccda_entries import (
 )
 from midchart.core.text.markup import SHOWN, deletions, markup_lines, markup_text
 
-Payload = Callable[[str | bytes, str], tuple[str, str]]
-"""Content and MIME type → its text, or "" and the reason why it has none that can be read."""
 _NO_INFORMATION = {
     "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
     "ASKU": "asked but unknown", "NAV": "temporarily unavailable", "MSK": "masked",
@@ -33,7 +32,7 @@ _NO_INFORMATION = {
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class SectionPassage:
     """A part of a document: its time (None: that of the document), code, title and text."""
 
     time: datetime | None
@@ -76,7 +75,7 @@ def document_time(root: Element) -> tuple[datetime | None, str]:
     return next((parsed for one in values if (parsed := parse_ts(one))[0]), (None, ""))
 
 
-def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[Passage]:
+def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[SectionPassage]:
     """The passages of a document's body in order. ``read`` reads a body that is no sections."""
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
@@ -92,7 +91,9 @@ def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[Passag
         return list(_sections(structured, "", document_time(root)[0], counts))
     if body is not None:
         title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
-        return [Passage(None, section_code(inside(root, "code")), title, _body_text(body, read))]
+        return [
+            SectionPassage(None, section_code(inside(root, "code")), title, _body_text(body, read))
+        ]
     return []
 
 
@@ -128,7 +129,7 @@ def _body_text(body: Element, read: Payload) -> str:
 
 def _sections(
     body: Element, parent: str, time: datetime | None, counts: BodyCounts
-) -> Iterator[Passage]:
+) -> Iterator[SectionPassage]:
     """The passages of each section with content, sub-sections after their section."""
     for component in each(body, "component"):
         section = inside(component, "section")
@@ -152,9 +153,10 @@ def _sections(
         counts.by_part["sections"][SHOWN if current or others else reason] += 1
         counts.dated += len(others)
         if current:
-            yield Passage(None, section_code(code), title, "\n".join(current))
+            yield SectionPassage(None, section_code(code), title, "\n".join(current))
         yield from (
-            Passage(stated_time, section_code(code), title, line) for stated_time, line in others
+            SectionPassage(stated_time, section_code(code), title, line)
+            for stated_time, line in others
         )
         yield from inner
 

@@ -27,7 +27,8 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import decoded, read_bytes
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.hl7v2_segments import Message, messages_of
+from midchart.core.loaders.hl7v2_segments import Hl7Message, messages_of
+from midchart.core.loaders.payloads import cell_text, payload_text
 
 _SUFFIXES = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
 
@@ -52,7 +53,7 @@ class Hl7v2(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The messages' patients, and the questions of tables in the folder."""
-        people, messages = People(log), list[tuple[Key, str, Message, list[Entry]]]()
+        people, messages = People(log), list[tuple[Key, str, Hl7Message, list[Entry]]]()
         for file in self.files(place):
             name = shown(file, root)
             log.opened.add(file)
@@ -74,7 +75,7 @@ class Hl7v2(RecordLoader):
 
 def _read_file(
     file: Path, name: str, people: People, log: LoadLog
-) -> Iterator[tuple[Key, str, Message, list[Entry]]]:
+) -> Iterator[tuple[Key, str, Hl7Message, list[Entry]]]:
     """The messages of a file by patient; what is left out of each enters ``log``."""
     text, _ = decoded(read_bytes(file, name), name)
     left_out: Counter[str] = Counter()
@@ -83,7 +84,7 @@ def _read_file(
     for number, one in enumerate(messages_of(text), 1):
         place = f"{name} (message {number:,})"
         try:
-            message = Message(one)
+            message = Hl7Message(one, payload_text, cell_text)
             total += message.segments
             patient = message.patient(stem)
             entries = message.entries()

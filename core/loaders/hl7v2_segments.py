@@ -21,8 +21,8 @@ from midchart.core.cohorts.records import (
     entry,
 )
 from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.fhir.events import Payload
 from midchart.core.loaders.ccda_entries import parse_ts
-from midchart.core.loaders.payloads import cell_text, payload_text
 
 _MESSAGE = re.compile(r"(?:^|(?<=\r))[\x0b\s]*(?=MSH[^\w\s])")
 _VOCABULARIES = {"LN": "LOINC", "SCT": "SNOMED", "I10": "ICD10", "I9": "ICD9", "CVX": "CVX"}
@@ -40,7 +40,7 @@ _ADMINISTRATIVE = frozenset((
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _SegmentForm:
     """How a segment becomes an entry: fields of its code and its times; ``parts``: label, field,
     component and meanings of what its text says; ``status``: field of its state and its meanings;
     ``name``: a field that names it where the code does not."""
@@ -55,26 +55,28 @@ class _Form:
 
 
 _DIAGNOSES = {"A": "admitting diagnosis", "W": "working diagnosis", "F": "final diagnosis"}
-_ALLERGY = _Form(
+_ALLERGY = _SegmentForm(
     "observation", 3, (6,),
     (("", 4, 1, {"SV": "severe", "MO": "moderate", "MI": "mild"}), ("reaction:", 5, 1, {})),
     prefix="Allergy to ",
 )  # fmt: skip
 _FORMS = {
-    "DG1": _Form("condition", 3, (5,), (("", 6, 1, _DIAGNOSES),), name=4),
-    "PR1": _Form("procedure", 3, (5,), name=4),
-    "SPM": _Form("specimen", 4, (17,), (("site:", 8, 2, {}),)),
+    "DG1": _SegmentForm("condition", 3, (5,), (("", 6, 1, _DIAGNOSES),), name=4),
+    "PR1": _SegmentForm("procedure", 3, (5,), name=4),
+    "SPM": _SegmentForm("specimen", 4, (17,), (("site:", 8, 2, {}),)),
     "AL1": _ALLERGY,
     "IAM": replace(_ALLERGY, times=(11,), status=(6, {"D": "deleted"})),
-    "RXA": _Form(
+    "RXA": _SegmentForm(
         "drug_exposure", 5, (3,),
         (("dose", 6, 1, {"999": "", "0": ""}), ("+", 7, 1, {}), ("because", 18, 2, {}),
          ("", 9, 2, {})), (20, {"RE": "declined", "NA": "not-done", "PA": "partial"}),
     ),
-    "RXE": _Form("drug_exposure", 2, (1,), (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}))),
-    "RXO": _Form("drug_exposure", 1, (), (("ordered: dose", 2, 1, {}), ("+", 4, 1, {}))),
+    "RXE": _SegmentForm("drug_exposure", 2, (1,), (("ordered: dose", 3, 1, {}), ("+", 5, 1, {}))),
+    "RXO": _SegmentForm("drug_exposure", 1, (), (("ordered: dose", 2, 1, {}), ("+", 4, 1, {}))),
 }  # fmt: skip
 
+CellReader = Callable[[str], tuple[str, str]]
+"""The text of a cell → its text without markup, or "" and why it has none."""
 Segment = Any
 """A segment of the library ``hl7``."""
 
@@ -84,10 +86,11 @@ def messages_of(text: str) -> list[str]:
     return [one.strip("\x0b\r ") for one in _MESSAGE.split(lines) if one.strip().startswith("MSH")]
 
 
-class Message:
+class Hl7Message:
     """A message as entries: the patient's key and demographics, and what each segment says."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, read: Payload, read_cell: CellReader) -> None:
+        self._read, self._read_cell = read, read_cell
         self._parsed = hl7.parse(text + "\r")
         self.left_out: Counter[str] = Counter()
         self.segments = len(self._parsed)
@@ -161,7 +164,7 @@ class Message:
             filter(None, (*one["lines"], *one["remarks"]))
         )  # fmt: skip
         if one["kind"] == "note":
-            text, problem = cell_text("\n".join(filter(None, (text, *one["remarks"]))))
+            text, problem = self._read_cell("\n".join(filter(None, (text, *one["remarks"]))))
             text = text or f"not read: the text {problem}"
         words = classify(one["codes"])[1]
         fields = ("kind", "code", "name", "unit", "note_id", "author")
@@ -179,7 +182,7 @@ class Message:
             "lines": [line for line in lines if line], "codes": codes, "remarks": [], **more,
         })  # fmt: skip
 
-    def _by_form(self, segment: Segment, form: _Form) -> None:
+    def _by_form(self, segment: Segment, form: _SegmentForm) -> None:
         code, name = self._coded(segment, form.code)
         lines: list[str] = []
         for label, field, component, means in form.parts:
@@ -227,7 +230,7 @@ class Message:
             media = "/".join(filter(None, (self.part(segment, 5, 2), self.part(segment, 5, 3))))
             media = media if "/" in media and not media.startswith("TEXT") else ""
             encoded = ";base64" if self.part(segment, 5, 4).lower() == "base64" else ""
-            text, problem = payload_text(self.part(segment, 5, 5), media.lower() + encoded)
+            text, problem = self._read(self.part(segment, 5, 5), media.lower() + encoded)
             self.problems += [f"holds a document that {problem}"] if problem else []
             self._note(segment, time, code, name, [text or f"not read: the document {problem}"])
             return

@@ -55,7 +55,7 @@ _MOST_EVENTS = 40
 _SECTION = "section"
 
 
-class Part(NamedTuple):
+class SourcePart(NamedTuple):
     """A resource, section, row or message: its place, what it is, and its leaves by address."""
 
     place: str
@@ -105,7 +105,7 @@ class Ledger:
 def leaves_of(cohort: Cohort) -> Ledger:
     """The ledger of a cohort's files."""
     place, ledger = Path(cohort.path), Ledger()
-    shown_texts = _Shown(cohort)
+    shown_texts = _ShownTexts(cohort)
     reasons = _reasons(cohort)
     root = place if place.is_dir() else place.parent
     for file in entries_of(place, deep=True):
@@ -146,7 +146,7 @@ def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
     return reasons
 
 
-class _Shown:
+class _ShownTexts:
     """What a cohort shows: events by their words, and all else in one text."""
 
     def __init__(self, cohort: Cohort) -> None:
@@ -200,9 +200,9 @@ def _plain(text: str) -> str:
 
 
 def _enter(
-    part: Part,
+    part: SourcePart,
     format: str,
-    cohort: _Shown,
+    cohort: _ShownTexts,
     reasons: Mapping[tuple[str, str | None], str],
     ledger: Ledger,
 ) -> None:
@@ -286,7 +286,7 @@ def _administrative(format: str, address: str) -> str:
 # Plain parsers.
 
 
-def parts_of(file: Path, name: str) -> Iterator[Part]:
+def parts_of(file: Path, name: str) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
     try:
         if file.suffix.lower() != ".zip":
@@ -300,7 +300,7 @@ def parts_of(file: Path, name: str) -> Iterator[Part]:
         return  # the cohort names it
 
 
-def _parts(data: bytes, file: Path, name: str) -> Iterator[Part]:
+def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
     ending = Path(file.stem).suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
     if (kind := table_kind(file)) in DELIMITERS:
         yield from _rows(decoded(data, name)[0], DELIMITERS[kind], name)
@@ -317,7 +317,7 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[Part]:
         leaves = [("line", line) for line in re.split(r"[\r\n]+", text) if line.strip()]
         if "MSH|" in text[:100]:
             leaves = list(_fields(text))
-        yield Part(name, "text", leaves)
+        yield SourcePart(name, "text", leaves)
 
 
 def _read_json(data: bytes | str) -> Any:
@@ -333,7 +333,7 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
                 yield f"{name}-{number}", component
 
 
-def _rows(text: str, delimiter: str, name: str) -> Iterator[Part]:
+def _rows(text: str, delimiter: str, name: str) -> Iterator[SourcePart]:
     head = table_head(text.splitlines(keepends=True), delimiter)
     reader = csv.reader(
         io.StringIO(text, newline=""), delimiter=head.delimiter, quotechar=head.quote
@@ -342,10 +342,10 @@ def _rows(text: str, delimiter: str, name: str) -> Iterator[Part]:
     table = Path(name).name.partition(".")[0].lower()
     for cells in reader:
         leaves = [(f"{table}.{c}".lower(), v) for c, v in zip(header, cells, strict=False)]
-        yield Part(f"{name}:{reader.line_num}", table, leaves)
+        yield SourcePart(f"{name}:{reader.line_num}", table, leaves)
 
 
-def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[Part]:
+def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[SourcePart]:
     """A part for each resource of a bundle, or each member of another document."""
     if isinstance(value, dict) and value.get("resourceType") == "Bundle":
         for number, one in enumerate(value.get("entry") or [], 1):
@@ -354,14 +354,14 @@ def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[Part
         return
     if isinstance(value, dict) and isinstance(value.get("resourceType"), str):
         kind = value["resourceType"]
-        yield Part(f"{name}:{line or 1}", kind, list(_json_leaves(value, kind)))
+        yield SourcePart(f"{name}:{line or 1}", kind, list(_json_leaves(value, kind)))
         return
     inner = value if isinstance(value, list) else [value]
     for number, one in enumerate(inner, 1):
         if isinstance(one, dict) and isinstance(one.get("resourceType"), str):
             yield from _json_parts(one, name, line or number)
         else:
-            yield Part(f"{name}:{line or number}", "", list(_json_leaves(one, "")))
+            yield SourcePart(f"{name}:{line or number}", "", list(_json_leaves(one, "")))
 
 
 def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
@@ -376,25 +376,25 @@ def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
         yield address, str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _xml_parts(root: Element, name: str) -> Iterator[Part]:
+def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
     """A part for each section of a clinical document, and one for its header; one for each child
     of another root."""
     documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
     for document in documents:
         sections = [one for one in document.iter() if _tag(one) == _SECTION]
         header = list(_xml_leaves(document, "", document))
-        yield Part(name, "header", header)
+        yield SourcePart(name, "header", header)
         for one in sections:
-            yield Part(name, _SECTION, list(_xml_leaves(one, _SECTION, one)))
+            yield SourcePart(name, _SECTION, list(_xml_leaves(one, _SECTION, one)))
     if root.tag.startswith(f"{{{NAMESPACE}}}"):
         resources = [e for e in root.iter() if _tag(e) == "resource" for e in e] or [root]
         for number, one in enumerate(resources, 1):
             leaves = _xml_leaves(one, _tag(one), one)
             named = ((address.removesuffix("@value").replace("@", "."), v) for address, v in leaves)
-            yield Part(f"{name}:{number}", _tag(one), list(named))
+            yield SourcePart(f"{name}:{number}", _tag(one), list(named))
     elif not documents:
         for number, child in enumerate([root] if len(root) < 2 else root, 1):
-            yield Part(
+            yield SourcePart(
                 f"{name}:{number}", _tag(child), list(_xml_leaves(child, _tag(child), child))
             )
 

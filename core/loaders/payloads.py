@@ -22,6 +22,7 @@ from midchart.core.fhir.json_objects import read_document
 from midchart.core.fhir.values import clean, medicine
 from midchart.core.fhir.xml import NAMESPACE, read_xml_document
 from midchart.core.loaders.ccda_sections import documents_in, text_of_document
+from midchart.core.loaders.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
 
@@ -152,13 +153,15 @@ def _messages_text(text: str) -> tuple[str, str]:
     """The entries of HL7 v2 messages, one a line."""
     import hl7
 
-    from midchart.core.loaders.hl7v2_segments import Message, messages_of
-
     try:
-        entries = [one for message in messages_of(text) for one in Message(message).entries()]
+        entries = [one for message in messages_of(text) for one in _message(message).entries()]
     except (hl7.HL7Exception, LookupError, TypeError, ValueError, AttributeError):
         return "", "does not follow HL7 v2"
     return "\n".join(map(_line, entries)), "holds HL7 v2 messages that state nothing that is read"
+
+
+def _message(text: str) -> Hl7Message:
+    return Hl7Message(text, payload_text, cell_text)
 
 
 def _rtf_text(text: str) -> tuple[str, str]:

@@ -43,7 +43,7 @@ _FACTS = {"birthdate": "BIRTHDATE", "gender": "GENDER", "race": "RACE", "ethnici
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _RowForm:
     """How a row becomes an entry. ``parts``: ``label: COLUMN`` or ``COLUMN`` of its text."""
 
     kind: str
@@ -57,26 +57,26 @@ class _Table:
 
 
 _REASON = "reason: REASONDESCRIPTION"
-_TABLES: Mapping[str, _Table] = {
-    "encounters": _Table("visit", parts=("class: ENCOUNTERCLASS", _REASON)),
-    "conditions": _Table("condition", end="STOP"),
-    "allergies": _Table(
+_TABLES: Mapping[str, _RowForm] = {
+    "encounters": _RowForm("visit", parts=("class: ENCOUNTERCLASS", _REASON)),
+    "conditions": _RowForm("condition", end="STOP"),
+    "allergies": _RowForm(
         "observation", end="STOP", prefix="Allergy to ",
         parts=("TYPE", "CATEGORY", "reaction: DESCRIPTION1", "severity: SEVERITY1",
                "reaction: DESCRIPTION2", "severity: SEVERITY2"),
     ),
-    "medications": _Table("drug_exposure", end="STOP", parts=("dispenses: DISPENSES", _REASON)),
-    "observations": _Table("measurement", "DATE", parts=("VALUE",), unit="UNITS"),
-    "procedures": _Table("procedure", parts=(_REASON,)),
-    "immunizations": _Table("immunization", "DATE"),
-    "careplans": _Table("observation", end="STOP", parts=(_REASON,), prefix="Care plan: "),
-    "devices": _Table("device_exposure", end="STOP"),
-    "supplies": _Table("device_exposure", "DATE", parts=("quantity: QUANTITY",)),
-    "imaging_studies": _Table(
+    "medications": _RowForm("drug_exposure", end="STOP", parts=("dispenses: DISPENSES", _REASON)),
+    "observations": _RowForm("measurement", "DATE", parts=("VALUE",), unit="UNITS"),
+    "procedures": _RowForm("procedure", parts=(_REASON,)),
+    "immunizations": _RowForm("immunization", "DATE"),
+    "careplans": _RowForm("observation", end="STOP", parts=(_REASON,), prefix="Care plan: "),
+    "devices": _RowForm("device_exposure", end="STOP"),
+    "supplies": _RowForm("device_exposure", "DATE", parts=("quantity: QUANTITY",)),
+    "imaging_studies": _RowForm(
         "image", "DATE", name="PROCEDURE_DESCRIPTION", code="PROCEDURE_CODE",
         parts=("of: BODYSITE_DESCRIPTION", "MODALITY_DESCRIPTION", "SOP_DESCRIPTION"),
     ),
-    "notes": _Table("note", "DATE", name="TYPE", parts=("TEXT",)),
+    "notes": _RowForm("note", "DATE", name="TYPE", parts=("TEXT",)),
 }  # fmt: skip
 _ADMINISTRATION = frozenset((
     *("payers", "payer_transitions", "providers", "organizations", "claims"),
@@ -157,7 +157,7 @@ def _death(row: TableRow) -> list[Entry]:
     return [entry(ISO.read(died), "death", name="Death", text="recorded")] if died else []
 
 
-def _entries(form: _Table, row: TableRow) -> list[Entry]:
+def _entries(form: _RowForm, row: TableRow) -> list[Entry]:
     """The entry of a row, and one for its end where that is on a later day."""
     time, end = ISO.read(row.get(form.time)), ISO.read(row.get(form.end)) if form.end else None
     lasting = end is not None and (time is None or end.date() > time.date())
