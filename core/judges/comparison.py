@@ -24,7 +24,7 @@ from midchart.core.judges.claims import (
     statement,
 )
 from midchart.core.judges.exact import answer_polarity, reference_polarity
-from midchart.core.judges.values import Day, quantity_places
+from midchart.core.judges.values import Day, quantity_places, take_dates
 from midchart.core.text.analysis import EQUAL, analyzer, folded
 
 _ENGLISH = analyzer("english")
@@ -61,7 +61,11 @@ _YES_OR_NO = re.compile(
     r"\W*(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|ist|sind|war|hat"
     r"|haben|est|a-t|avait|tiene|ha|es|está)\b"
 )
+_POWER_OF_TEN = re.compile(r"[<>≤≥~]?\s*\b10\s*(?:\^\s*\d+|[⁰¹²³⁴⁵⁶⁷⁸⁹]+)(?:\s*[a-zA-Z/]+)?")
 _CIRCUMSTANCE = re.compile(r"\s+(?:on|at|in|with|by|via|for|after|before|during|under|of)\s")
+_BARE = re.compile(r"\b(?:patient|currently|history|documented|record|chart)\b")
+_ABOUT = 0.8
+"""Share of a yes-or-no question's parts that an answer without yes or no repeats."""
 _ITEMS = re.compile(r",|;|\band\b|\bund\b|\bet\b|\by\b")
 _LONGEST_ITEM = 3
 """Words of an item of a list."""
@@ -119,7 +123,8 @@ def core(reference: str, question: str) -> str:
     rest = rest if set(content(rest)) - words else reference
     if _VALUE_ASKED.search(plain(question)) or not _left(statement(rest).plain, words):
         return rest
-    _, start, end = next(iter(quantity_places(rest)), (None, len(rest), 0))
+    _, undated = take_dates(rest)
+    _, start, end = next(iter(quantity_places(undated)), (None, len(rest), 0))
     if set(content(rest[:start])) <= words:
         circumstance = _CIRCUMSTANCE.search(rest, end)
         return rest[: circumstance.start()] if circumstance else rest
@@ -128,6 +133,7 @@ def core(reference: str, question: str) -> str:
 
 def without_amounts(text: str) -> str:
     """A text without its numbers with units, and what they are compared by."""
+    text = _POWER_OF_TEN.sub(" ", text)
     for quantity, start, end in reversed(quantity_places(text)):
         if quantity.unit:
             text = f"{text[:start].rstrip(' <>=≤≥')} {text[end:]}"
@@ -409,10 +415,8 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     if expected and asked.keys() & states.keys():
         same = all(states.get(group, state) == state for group, state in asked.items())
         return Comparison(same == (expected == "yes"), f"{expected} expected of a state")
-    if expected == "yes" and (denied | asserted) & topic:
-        return Comparison(not denied & topic, "yes expected")
-    if expected == "no" and (denied | asserted) & topic:
-        return Comparison(bool(denied & topic), "no expected")
+    if expected and _covered(case, asserted | denied):
+        return Comparison(bool(denied & topic) == (expected == "no"), f"{expected} expected")
     if answered and not expected:
         held, ruled_out = _poles(case.reference.plain)
         if ruled_out and not held - topic:
@@ -420,6 +424,18 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
         if answered == "no" and not ruled_out and topic & held:
             return _no("no said of an assertion")
     return _UNDECIDED
+
+
+def _covered(case: _Case, words: set[str]) -> bool:
+    """Whether words are about what a yes-or-no question asks: nearly all of it."""
+    parts = _ENGLISH.question(_BARE.sub(" ", case.asked))
+    repeated = [
+        words >= set(part.terms)
+        or any(one.weight == EQUAL and words >= set(one.terms) for one in part.others)
+        for part in parts
+        if set(part.terms) - _FUNCTION
+    ]
+    return bool(repeated) and sum(repeated) >= _ABOUT * len(repeated)
 
 
 def _poles(text: str) -> tuple[set[str], set[str]]:

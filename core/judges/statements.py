@@ -42,14 +42,12 @@ from midchart.core.types import Answer, Gold, Instruction, Outcome, Verdict
 from midchart.core.weights import MINILM, locate
 
 FEATURES = (
-    "recall", "soft_recall", "precision", "contains", "inside", "all_words", "last_word",
-    "numbers", "other_numbers", "other_years", "items", "cosine", "cosine_asked", "cosine_gain",
-    "length",
+    "recall", "precision", "contains", "inside", "numbers", "other_numbers", "items", "cosine",
+    "cosine_asked", "cosine_gain", "length",
 )  # fmt: skip
 """Of an answer, in the order of the coefficients; :func:`features` says what they are."""
 ALTERNATIVES = re.compile(r"\s+\|\s+")
 """Between references of which one is enough."""
-_YEAR = re.compile(r"1\d{3}|20\d\d")
 _ITEMS = re.compile(r",|;|\band\b|\bor\b|/")
 _SIMILAR = 0.75
 """Ratio of two words' equal characters from which on one counts for the other, in part."""
@@ -62,11 +60,11 @@ def features(
     words and the question's words are left out.
 
     Shares of the reference's words that the answer has (also by similar spelling), and of the
-    answer's that the reference has; whether one text holds the other, all words, the last word;
-    the share of the reference's numbers, whether the answer has other numbers or years; the share
-    of the reference's items of which a word is there; the cosines of answer and reference alone
-    and after the question, and how far the latter exceeds that of question and reference; the
-    logarithm of the answer's words. ``vectors``: of :func:`texts`, float32 [5, dim].
+    answer's that the reference has; whether one text holds the other; the share of the reference's
+    numbers, and whether the answer has other numbers alone; the share of the reference's items of
+    which a word is there; the cosines of answer and reference alone and after the question, and
+    how far the latter exceeds that of question and reference; the logarithm of the answer's
+    words. ``vectors``: of :func:`texts`, float32 [5, dim].
     """
     asked, expected = frozenset(content(question)), content(reference)
     answered = content(answer)
@@ -74,23 +72,17 @@ def features(
     held = frozenset(answered)
     foreign = held - asked
     numbers, others = _numbers(new), _numbers(foreign)
-    years, other_years = (frozenset(filter(_YEAR.fullmatch, words)) for words in (numbers, others))
     parts = [frozenset(content(part)) - asked for part in _ITEMS.split(plain(reference))]
     items = [part for part in parts if part]
     ref_line, line = " ".join(expected), " ".join(answered)
     alone, after = float(vectors[0] @ vectors[1]), float(vectors[2] @ vectors[3])
-    recall = len(new & held) / max(1, len(new))
     return [
-        recall,
         sum(_similarity(word, held) for word in new) / max(1, len(new)),
         len(foreign & frozenset(expected)) / max(1, len(foreign)),
         float(ref_line in line),
         float(bool(line) and line in ref_line),
-        float(recall == 1),
-        float(bool(expected) and expected[-1] in held),
         len(numbers & others) / max(1, len(numbers)),
         float(bool(numbers and others) and not numbers & others),
-        float(bool(years and other_years) and not years & other_years),
         sum(bool(item & held) for item in items) / max(1, len(items)),
         alone,
         after,
@@ -105,6 +97,14 @@ def texts(question: str, reference: str, answer: str) -> tuple[str, ...]:
     return answer, reference, f"{asked} {answer}", f"{asked} {reference}", asked
 
 
+def shares(question: str, reference: str, answer: str) -> bool:
+    """Whether an answer has a word or number of the reference, or one of similar spelling, besides
+    those of the question; all count where the question has all."""
+    asked, expected = frozenset(content(question)), frozenset(content(reference))
+    held = frozenset(content(answer))
+    return any(_similarity(word, held) for word in expected - asked or expected)
+
+
 def _numbers(words: frozenset[str]) -> frozenset[str]:
     return frozenset(word for word in words if word[0].isdigit())
 
@@ -113,8 +113,10 @@ def _similarity(word: str, words: frozenset[str]) -> float:
     """1 for a word that is among ``words``, else that of the most similar spelling, or 0."""
     if word in words:
         return 1.0
-    if len(word) <= 3 or word[0].isdigit():
+    if len(word) <= 4 or word[0].isdigit():
         return 0.0
+    if any(len(other) > 4 and word.startswith(other) for other in words):
+        return 1.0  # "staph"
     ratios = [
         SequenceMatcher(None, word, other, autojunk=False).ratio()
         for other in words
@@ -251,11 +253,11 @@ def by_claims(question: str, reference: str, answer: str) -> tuple[Verdict | Non
         reason = reason or comparison.reason
         if comparison.verdict is None and content(one) and content(one) == content(answer):
             return Verdict("correct", False, "the same words"), []
-        if comparison.verdict is None:
+        if comparison.verdict is None and shares(*_stated(question, one, answer)):
             undecided.append((question, one, answer))
-    if not undecided:
-        return Verdict("incorrect", False, reason), []
     polarity = reference_polarity(reference)
-    if polarity and not set(content(reference)) - {polarity}:
+    if not reason and polarity and core(reference, question).strip(" .").lower() == polarity:
         return Verdict("unparsed", False, f"{polarity} expected, neither yes nor no said"), []
+    if not undecided:
+        return Verdict("incorrect", False, reason or "shares nothing with the reference"), []
     return None, undecided

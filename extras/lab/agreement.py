@@ -14,7 +14,7 @@ import csv
 import json
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -45,8 +45,11 @@ JUDGES_MEASURED = ("exact", "token_overlap", "exact_else_overlap", "statements")
 _COLUMNS = ("question", "references", "answer", "people", "id")
 _OUTCOMES = ("correct", "incorrect")
 _MEASURES = ("agreement", "kappa")
-FOLDS, DIVISIONS, STRENGTH = 10, 5, 0.3
+FOLDS, DIVISIONS, STRENGTH = 10, 5, 0.1
 """Cross-validation, and the inverse of the ridge penalty, on scaled features."""
+OTHERS, WEIGHT = 6, 0.3
+"""Answers to other questions that each question is trained with, as incorrect ones, and the weight
+of one: systems that were judged too rarely answer beside the question to learn from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,7 @@ def _table(one: Bools, other: Bools) -> NDArray[np.int64]:
 class Examples:
     """Features of every answer by each of its references [rows, features], the answer of a row,
     whether claims leave it open, what claims alone say of each answer (1, 0, nan: nothing), the
-    verdict of people, and the question's id."""
+    verdict of people, the question's id, and the weight in training."""
 
     rows: Floats
     answer: NDArray[np.int64]
@@ -155,10 +158,13 @@ class Examples:
     by_claims: Floats
     correct: Bools
     group: NDArray[np.str_]
+    weight: Floats
 
 
-def examples(items: Sequence[Judged]) -> Examples:
-    """The training examples of a file's rows."""
+def examples(items: Sequence[Judged], invented: Sequence[Judged]) -> Examples:
+    """The training examples of a file's rows, and of answers that were made from them."""
+    weight = np.append(np.ones(len(items)), np.full(len(invented), WEIGHT))
+    items = [*items, *invented]
     claims = np.full(len(items), np.nan)
     cases: list[Case] = []
     owner: list[int] = []
@@ -178,7 +184,24 @@ def examples(items: Sequence[Judged]) -> Examples:
         claims,
         np.array([item.correct for item in items]),
         np.array([item.group for item in items]),
+        weight,
     )
+
+
+def invented_answers(items: Sequence[Judged]) -> list[Judged]:
+    """Every question with :data:`OTHERS` answers to other ones, which are incorrect, every second
+    one after the question's words; and its reference after them, which is correct."""
+    rng = np.random.default_rng(0)
+    questions = {item.group: item for item in items}
+    invented: list[Judged] = []
+    for group, item in questions.items():
+        others = [other.answer for other in items if other.group != group]
+        texts = [others[place] for place in rng.choice(len(others), OTHERS)]
+        texts[::2] = [f"{item.question}: {text}" for text in texts[::2]]
+        invented += [replace(item, answer=text, correct=False, others={}) for text in texts]
+        right = f"{item.question}: {item.references[0]}"
+        invented.append(replace(item, answer=right, correct=True, others={}))
+    return invented
 
 
 def fit(known: Examples, chosen: Bools) -> Any:
@@ -193,7 +216,8 @@ def fit(known: Examples, chosen: Bools) -> Any:
     for _ in range(2):
         best = _best(known, score)[chosen]
         model = make_pipeline(StandardScaler(), LogisticRegression(C=STRENGTH, max_iter=3000))
-        model.fit(known.rows[best], known.correct[chosen])
+        weight = {"logisticregression__sample_weight": known.weight[chosen]}
+        model.fit(known.rows[best], known.correct[chosen], **weight)
         score = model.predict_proba(known.rows)[:, 1]
     return model
 
@@ -221,9 +245,10 @@ def cross_validated(known: Examples, seed: int) -> Bools:
     return np.where(np.isnan(known.by_claims), outcomes, known.by_claims == 1)
 
 
-def trained(items: Sequence[Judged], known: Examples) -> dict[str, Any]:
+def trained(known: Examples) -> dict[str, Any]:
     """The coefficients on all answers."""
-    scaler, regression = (part for _, part in fit(known, np.ones(len(items), np.bool_)).steps)
+    everything = np.ones(len(known.correct), np.bool_)
+    scaler, regression = (part for _, part in fit(known, everything).steps)
     return {
         "features": list(FEATURES),
         "mean": [round(float(v), 6) for v in scaler.mean_],
@@ -249,12 +274,15 @@ def judge_agreement(
     model: dict[str, Any] = {}
     for judge in judges:
         if judge == "statements" and train:
-            known = examples(items)
-            model = trained(items, known)
-            divisions = [
-                agreement_rows(judge, cross_validated(known, seed), items)
-                for seed in range(DIVISIONS)
-            ]
+            known = examples(items, invented_answers(items))
+            model = trained(known)
+            outcomes = [cross_validated(known, seed) for seed in range(DIVISIONS)]
+            divisions = [agreement_rows(judge, one[: len(items)], items) for one in outcomes]
+            wrong = ~known.correct & (np.arange(len(known.correct)) >= len(items))
+            model["answers_to_other_questions"] = {
+                "n": int(wrong.sum()),
+                "judged_correct": round(float(np.mean([one[wrong] for one in outcomes])), 4),
+            }
             for same in zip(*divisions, strict=True):
                 mean = {name: np.mean([row[name] for row in same]) for name in _MEASURES}
                 rows.append(same[0] | {name: round(float(v), 4) for name, v in mean.items()})

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from midchart.core.judges.agreement import measured
+from midchart.core.judges.agreement import card, measured
 from tests.support.run_helpers import ROOT
 
 LISTED = tomllib.loads(Path(__file__).with_name("figures.toml").read_text(encoding="utf-8"))
@@ -36,6 +36,9 @@ def stored(value: dict[str, Any]) -> float:
     if "product" in value:
         share, n = (float(part.replace(",", "")) for part in value["product"])
         return share * n / 100
+    if "card" in value:
+        known = card()["model"]["answers_to_other_questions"][value["card"]]
+        return float(known) * (100 if value.get("percent") else 1)
     if "judge" in value:
         rows = {row["kind"]: row for row in measured(value["judge"])}
         return float(rows["all"][value["column"]]) * (100 if value.get("percent") else 1)

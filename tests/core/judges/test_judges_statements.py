@@ -33,7 +33,7 @@ def judge(question: str, reference: str, answer: str, **options: float) -> Verdi
 @pytest.mark.parametrize("row", PAIRS, ids=lambda row: f"{row['reference']}: {row['answer']}"[:60])
 def test_an_answer_is_correct_where_it_states_what_the_reference_states(row):
     verdict = judge(row["question"], row["reference"], row["answer"])
-    assert verdict.outcome == row["expected"], verdict.raw
+    assert (verdict.outcome == "correct") == (row["expected"] == "correct"), verdict.raw
 
 
 @pytest.mark.parametrize(
@@ -158,6 +158,8 @@ def test_agreement_is_measured_and_a_model_trained_by_one_command(verdicts, tmp_
     written = json.loads(new.read_text())
     assert written["model"]["features"] == list(FEATURES)
     assert written["sha256"] == document["sha256"]
+    mismatched = written["model"]["answers_to_other_questions"]
+    assert mismatched["n"] == 60 and mismatched["judged_correct"] <= 0.03
 
 
 def test_a_file_without_verdicts_is_refused_with_its_line(tmp_path, capsys):
@@ -171,4 +173,5 @@ def test_the_card_has_the_agreement_of_every_rule():
     for name in ("exact", "token_overlap", "exact_else_overlap", "statements"):
         rows = {row["kind"]: row for row in measured(name)}
         assert rows["all"]["n"] == card()["answers"]
+    assert card()["model"]["answers_to_other_questions"]["judged_correct"] <= 0.03
     assert measured("claude") == []
