@@ -41,7 +41,7 @@ from midchart.core.figures import (
 )
 from midchart.core.format import for_screen
 from midchart.core.results.funnel import WIDE, arms_sentence, sentence
-from midchart.core.results.values import Value, in_order, in_words
+from midchart.core.results.values import SHAPES, Value, in_order, in_words
 from midchart.core.runs.declared import Measure, View
 
 MOST_LINES = 4
@@ -93,8 +93,9 @@ def headline(
     if len(known) < 2:
         return ""
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
+    place = "" if view.across in SHAPES else f"{view.across.replace('_', ' ')} "
     named = [
-        f"{one.row}{f', {in_words(view.across, one.x)}' if view.across else ''} ({one.text})"
+        f"{one.row}{f', {place}{in_words(view.across, one.x)}' if view.across else ''} ({one.text})"
         for one in (most, least)
     ]
     words = measure.title[:1].upper() + measure.title[1:]
@@ -302,6 +303,7 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
 def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     columns = in_order([one.x for one in estimates])
     rows = list(dict.fromkeys(one.row for one in estimates))
+    rows = sorted(rows) if view.across in SHAPES else rows
     cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
     shades, texts, clicked = [], [], []
     for row in rows:

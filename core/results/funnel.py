@@ -78,7 +78,8 @@ def funnel(store: RowStore, plan: Plan, position: str = "") -> Table:
     columns = {entry.label: entry for entry in plan.arms}
     order = {entry.label: i for i, entry in enumerate(plan.arms)}
     table: Table = []
-    for (label, reader, judge), parts in sorted(cells.items(), key=lambda one: order[one[0][0]]):
+    for label, reader, judge in sorted(cells, key=lambda one: (order[one[0]], *one[1:])):
+        parts = cells[label, reader, judge]
         wide = {band: sum((parts[p] for p in of), Counter[str]()) for band, of in WIDE.items()}
         known = _steps(reader in readers, main)
         for band, counts in {**{part: parts[part] for part in PARTS}, **wide}.items():

@@ -15,6 +15,8 @@ FAMILIES = {"label": "arm", "arm": "arm", "reader": "reader", "judge": "judge",
             "variant": "variant", "reference": "variant", "baseline": "arm", "first": "arm",
             "second": "arm"}  # fmt: skip
 """Columns of labels → the family of their titles; others are shown as they are."""
+SHAPES = {"ngram": "{}-grams", "dim": "{} dimensions", "head": "{} head"}
+"""Columns of a gate's shape → their values in words."""
 BAND_ORDER = ("0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall")
 
 
@@ -55,6 +57,8 @@ def in_words(column: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float):
         return "" if isnan(value) else f"{value:g}"
+    if column in SHAPES:
+        return SHAPES[column].format(value)
     if column == "task":
         return str(value).removeprefix("lab_").replace("_", " ")
     if isinstance(value, str) and (family := FAMILIES.get(column)):

@@ -68,6 +68,9 @@ def page(name: str, needs_cohort: bool = True) -> None:
     st.html(TEXT_STYLE)
     with st.container(horizontal=True, width="content", vertical_alignment="center", key="notice"):
         st.badge(NOTICE, color="gray")
+        if st.button("Copy link", type="tertiary", icon=":material/link:", key="copy_link",
+                     help="The address of what this page shows"):  # fmt: skip
+            st.toast("Link copied", icon=":material/check:")  # by page.js
         with st.popover("?", type="tertiary", help="Keys of this page", key="keys"):
             st.markdown("\n".join(f"- **{key}** {does}" for key, does in KEYS.items()))
     st.title(f"{place.title} :small[{place.question}]", anchor=False)
@@ -181,12 +184,16 @@ def no_cohort() -> None:
         "Midchart works on a folder of patient records. Start with the demo: forty synthetic "
         "patients with questions, answers and marked evidence. Nothing is downloaded.",
     ):
-        problem = sign_in.lacking(api.prepare_demo)
-        if st.button("Create the demo cohort", type="primary", key="make_demo",
-                     disabled=bool(problem), help=problem or None):  # fmt: skip
-            make_demo()
+        demo_button()
         navigation.link("data", "Import a cohort", icon=":material/upload_file:")
-        st.caption(f"Or place a cohort's folder in `{api.folders()['cohorts']}` and reload.")
+
+
+def demo_button() -> None:
+    """The button that creates the demo cohort."""
+    problem = sign_in.lacking(api.prepare_demo)
+    if st.button("Create the demo cohort", type="primary", key="make_demo",
+                 disabled=bool(problem), help=problem or None):  # fmt: skip
+        make_demo()
 
 
 def make_demo() -> None:

@@ -43,6 +43,12 @@ def question_cohorts() -> list[str]:
     return [card.name for card in _cohort_cards() if not card.problem and not card.forecasts]
 
 
+def unasked() -> dict[str, str]:
+    """Name → why, of cohorts without questions: what cannot be opened, or labels to forecast."""
+    cards = [card for card in _cohort_cards() if card.problem or card.forecasts]
+    return {card.name: card.problem or "it has labels to forecast, no questions" for card in cards}
+
+
 def imported() -> list[str]:
     """Names of the cohorts that were imported from the page."""
     return [card.name for card in _cohort_cards() if card.imported]

@@ -26,7 +26,7 @@ def test_every_page_opens_where_a_run_is_finished(run, page):
 def test_without_a_cohort_each_page_offers_the_demo(empty, page):
     app = open_page(page)
     text = page_text(app)
-    assert "No records yet" in text and str(empty / "data" / "cohorts") in text
+    assert "No records yet" in text and str(empty / "data") not in text
     assert "Research use only. Not for clinical decisions." in text
     assert app.button(key="make_demo").label == "Create the demo cohort"
     assert not (empty / "data").exists()
@@ -116,7 +116,7 @@ def test_data_says_what_may_be_done_and_what_was_skipped(run, finished):
     assert "broken cannot be opened" in " ".join(w.title or "" for w in app.warning) or app.warning
     skipped = frame_with(app, "reason")
     assert "9002.xml" in skipped["file"][0]
-    assert str(finished.folder / "data" / "cohorts" / "NAME") in app.code[0].value
+    assert str(finished.folder / "data") not in page_text(app)
     listed = frame_with(app, "state").set_index("cohort")["state"]
     assert listed.to_dict() == {"broken": "cannot be opened", "small": "ready"}
     metrics = {m.label: m.value for m in app.metric}
@@ -165,7 +165,7 @@ def test_where_sign_in_is_set_up_no_page_is_seen_without_it(run, monkeypatch, pa
     monkeypatch.setattr("midchart.extras.server.sign_in.get_secrets_auth_section", lambda: secrets)
     monkeypatch.setattr("midchart.extras.server.sign_in._state", {"required": False})
     app = open_page(page)
-    assert [one.label for one in app.button] == ["Sign in"]
+    assert [one.label for one in app.button] == ["Copy link", "Sign in"]
     assert "requires sign-in" in page_text(app) and "demo" not in page_text(app)
 
 

@@ -57,7 +57,8 @@ def test_each_view_has_its_figure_and_its_numbers_under_the_verdict(run, view):
     drawn = figures_of(app)
     assert len(drawn) == VIEWS[view] and all(chart.alt for chart in drawn)
     assert len(app.dataframe[0].value)
-    assert "better than Softmax: Sparsemax +3.5 [" in plain_text(app)
+    stated = "better than Softmax: Sparsemax +3.5 [" if view in ("areas", "split") else ": highest "
+    assert stated in plain_text(app)
 
 
 @pytest.mark.parametrize("imported", [True, False])

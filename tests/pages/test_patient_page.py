@@ -74,7 +74,7 @@ def test_the_address_names_patient_and_question_by_tokens_and_opens_them_again(p
         "patient": controls.token("hand", "9001"),
         "question": controls.token("hand", "q2"),
         "arms": ARMS,
-        "reader": ":abstaining",
+        "reader": ":extractive",
     }
     again = page_at("patient")
     for name, value in address.items():

@@ -37,6 +37,19 @@ def _arms(rows: Sequence[Row]) -> str:
     return f"{len(ranked)} arms ({names[0].replace(' (', ' ').removesuffix(')')} the furthest)"
 
 
+def as_read(tables: Mapping[str, Any], reader: str, label: str) -> str:
+    """An arm's title with what of it a reader got, where most of its prompts were cut."""
+    name = title("arm", label)
+    by = {"reader": reader, "label": label}
+    lengths = rows_of(tables.get("tokens"), **by)
+    if not lengths or 2 * (lengths[0]["prompts_cut"] or 0) <= lengths[0]["n"]:
+        return name
+    name += f", cut to {100 * (1 - lengths[0]['cut_share']):.0f} %"
+    pieces = {"criterion": "all pieces in prompt", "band": "overall"}
+    shown = rows_of(tables.get("recall"), **by, **pieces)
+    return f"{name} (all evidence inside: {shown[0]['hits']} of {shown[0]['n']})" if shown else name
+
+
 def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) -> str:
     """One sentence: which arms differ significantly from the baseline.
 
@@ -45,7 +58,7 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
     by = {"reader": reader, "judge": judge}
     overall = rows_of(tables.get("accuracy"), **by, band="overall", label=baseline)
     pairs = [row for row in rows_of(tables.get("paired"), **by) if row["n"]]
-    name = title("arm", baseline)
+    name = as_read(tables, reader, baseline)
     if not overall or not overall[0]["n"]:
         return f"No answer under {name} has been judged yet."
     accuracy = overall[0]

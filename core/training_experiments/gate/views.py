@@ -36,8 +36,12 @@ TUNED = Measure("validation_auroc", "validation AUROC", "", better="more")
 
 VIEWS = (
     View("shapes", "Which shape keeps the most evidence?", "ablation",
-         (ALL_PIECES, ANY_PIECE, AUROC, WORD, GAP), "forest", rows=("variant",), ranked=True,
-         more=("ngram", "dim", "head", "query", "loss", "seconds")),
+         (ALL_PIECES, ANY_PIECE, AUROC, WORD, GAP), "grid", rows=("head", "ngram"), across="dim",
+         where={"query": (True,), "loss": ("bce",)},
+         about="Hidden layers of a head: none (linear), two (standard) or three (deep)."),
+    View("variants", "And without the question, or with another loss?", "ablation",
+         (ALL_PIECES, ANY_PIECE, AUROC, WORD, GAP), rows=("variant",), ranked=True,
+         more=("query", "loss", "seconds")),
     View("faults", "What does each published fault cost?", "faults",
          (ALL_PIECES, ANY_PIECE, AUROC, WORD), "forest", rows=("fault",),
          about="The first row is the corrected gate: fixed hash, whole text, all positives, random "
@@ -68,14 +72,16 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
         return Conclusion()
     first = rows[0]
     measures = [one for one in (ALL_PIECES, ANY_PIECE) if first.get(one.column) is not None]
-    text = f"The gate {first['variant']} reaches AUROC {_text(AUROC, first)} on held-out patients"
+    auroc = f"AUROC {_text(AUROC, first)} on held-out patients"
+    text, details = f"The gate {first['variant']} reaches {auroc}", []
     if measures:
         shares = [
-            f"{'all pieces' if one is ALL_PIECES else 'any piece'} of the evidence in "
-            f"{_text(one, first)}{_chance(one, first)}"
+            f"{'all' if one is ALL_PIECES else 'any'} evidence of {_text(one, first)}"
+            f"{_chance(one, first)}"
             for one in measures
         ]
-        text += f" and keeps {' and '.join(shares)} of {first[measures[0].n]:,} questions"
+        text = f"The gate keeps {shares[0]} of {first[measures[0].n]:,} questions"
+        details = [f"{first['variant']}: {', '.join((auroc, *shares[1:]))}."]
     alike = ("ngram", "dim", "head", "loss")
     others = {
         "Without the question": next(
@@ -95,7 +101,7 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
             None,
         ),
     }
-    details = [
+    details += [
         f"{title}: {'; '.join(_compared(one, row, first) for one in (AUROC, *measures))}."
         for title, row in others.items()
         if row is not None

@@ -1,4 +1,5 @@
-// What Streamlit's widgets lack: long names on hover, cells of tables by keyboard, the list of keys.
+// What Streamlit's widgets lack: long names on hover, cells of tables by keyboard, the list of keys,
+// the address in the clipboard.
 export default function () {
   if (window.midchartPage) return
   window.midchartPage = true
@@ -15,6 +16,9 @@ export default function () {
     const editable = event.composedPath().some(one => one.matches?.("input,textarea,[contenteditable=true],[data-testid=stDataFrame]"))
     if (event.key !== "?" || editable || event.ctrlKey || event.metaKey || event.altKey) return
     document.querySelector(".st-key-keys button")?.click()
+  })
+  window.addEventListener("click", ({ target }) => {
+    if (target.closest?.(".st-key-copy_link button")) navigator.clipboard?.writeText(location.href)
   })
   tablesByKeyboard()
 }

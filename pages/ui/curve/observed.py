@@ -14,7 +14,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
-from midchart.pages.ui import navigation, state
+from midchart.pages.ui import guard, navigation, state
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import conclusion, empty, figures, formats, reading, results, tables
 from midchart.pages.ui.shared.cache import cached
@@ -95,16 +95,18 @@ def observed() -> None:
     with st.sidebar:
         names = state.question_cohorts()
         if not names:
-            no_questions()
+            with top:
+                no_questions()
             return
         name = state.pick_cohort() if len(names) > 1 else names[0]
         try:
             cohort = api.open_data(name)
         except MidchartError as error:
-            st.error(for_screen(str(error)), title="This cohort cannot be read")
+            top.error(for_screen(str(error)), title="This cohort cannot be read")
             return
         if not cohort.responses:
-            _no_responses(name)
+            with top:
+                _no_responses(name)
             return
         with top:
             if not reading.complete(name):
@@ -118,7 +120,7 @@ def observed() -> None:
         try:
             known = _choices(key, cohort)
         except InputError as error:
-            st.info(for_screen(str(error)))
+            top.info(for_screen(str(error)))
             return
         choice = _pick(name, known)
     if choice.position == AUTO:
@@ -192,11 +194,10 @@ def _sentences(text: str) -> list[str]:
 
 
 def no_questions() -> None:
-    """The empty state where every cohort has labels to forecast and none has questions."""
-    st.info(
-        "No installed cohort has questions about its records. The demo cohort does; create it "
-        "with `midchart demo`."
-    )
+    """The empty state where no cohort has questions: which there are, and why each has none."""
+    reasons = [f"- {for_screen(name)}: {for_screen(why)}" for name, why in state.unasked().items()]
+    with empty.state("No cohort with questions", "\n".join(reasons)):
+        guard.demo_button()
 
 
 def _no_responses(name: str) -> None:

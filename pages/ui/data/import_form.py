@@ -12,6 +12,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, navigation, sign_in, state
+from midchart.pages.ui.shared import formats
 from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -84,10 +85,10 @@ def _permissions() -> tuple[dict[str, bool], str]:
         titles = sorted(title for _, title, _ in state.members("loader"))
         link = "" if sign_in.required() else " (or a symbolic link)"
         st.caption(
-            for_screen(f"Formats: {'; '.join(titles)}.") + f" Or place a folder{link} "
-            "here; it appears on every page within seconds and nothing is copied:"
+            for_screen(f"Formats: {'; '.join(titles)}.") + f" A folder{link} that is placed in "
+            "`cohorts` of the data folder appears on every page within seconds "
+            "and nothing is copied."
         )
-        st.code(f"{api.folders()['cohorts']}/NAME", language=None, wrap_lines=True)
     return allowed, reason
 
 
@@ -150,15 +151,24 @@ def result() -> str:
     read = f"{report['records']:,} patients, {report['events']:,} entries"
     if report["instructions"]:
         read += f", {report['instructions']:,} questions"
-    skipped = len(report["skipped"])
     files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
-    unread = files["total"] - files["shown"]
-    more = f"; {skipped:,} parts could not be read" if skipped else ""
-    more += f"; {unread:,} of {files['total']:,} files are not part of the format" if unread else ""
-    more = more or "; every part was read"
-    st.success(
-        for_screen(f"{name}: {read}{more}."), title="Cohort imported", icon=":material/check:"
-    )
+    skipped, unread = report["skipped"], files["total"] - files["shown"]
+    if not skipped and not unread:
+        st.success(
+            for_screen(f"{name}: {read}; every part was read."),
+            title="Cohort imported",
+            icon=":material/check:",
+        )
+    else:
+        reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
+        if unread:
+            reasons.append(f"{formats.counted(unread, 'file')} not part of the format")
+        title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
+        st.warning(
+            for_screen(f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."),
+            title=title if unread else f"Imported, except {formats.counted(len(skipped), 'part')}",
+            icon=":material/warning:",
+        )
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
             guard.go("patient", cohort=name)

@@ -107,7 +107,6 @@ def _show(card: dict[str, Any]) -> None:
         "Digest of the cohort": str(cohort.get("digest", ""))[:16],
         "Records excluded, unreadable": facts.get("unread_records"),
         "Made": card["made"],
-        "Folder": card["folder"],
         **{
             f"Protocol: {name.replace('_', ' ')}": value
             for name, value in facts.get("protocol", {}).items()

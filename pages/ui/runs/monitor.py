@@ -231,7 +231,7 @@ def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
 
 
 def _one(run: Run) -> None:
-    """One run: state and reason, failed items, log, folder."""
+    """One run: state and reason, failed items, log."""
     reason = f" {for_screen(run['reason'])}." if run["reason"] else ""
     counts = f"{run['done']:,} of {run['planned']:,} items done, {run['failed']:,} failed."
     if state.active(run):
@@ -259,9 +259,9 @@ def _one(run: Run) -> None:
             if asked
             else None,
         )
-    with st.expander("Log and folder", key=f"log_{run['run']}"):
+    with st.expander("Log", key=f"log_{run['run']}"):
         st.code(api.log_tail(run["run"]) or "(nothing yet)", language=None, wrap_lines=True)
-        st.caption(f"Run {run['run']} in {for_screen(run['folder'])}")
+        st.caption(f"Run {run['run']}")
 
 
 def _open_item(run: str, instruction: Any) -> None:

@@ -85,6 +85,17 @@ def test_the_sentence_claims_no_more_than_the_tests():
     assert headline({}, "r", "j", "full") == ("No answer under Full record has been judged yet.")
 
 
+def test_a_baseline_that_was_cut_says_so():
+    lengths = {"label": "full", "reader": "r", "n": 120, "prompts_cut": 119, "cut_share": 0.7}
+    pieces = {"label": "full", "reader": "r", "band": "overall", "n": 36, "hits": 3,
+              "criterion": "all pieces in prompt"}  # fmt: skip
+    tables = {"accuracy": [OVERALL], "tokens": [lengths], "recall": [pieces]}
+    cut = "Full record, cut to 30 % (all evidence inside: 3 of 36)"
+    assert headline(tables, "r", "j", "full").startswith(f"{cut}: 22.5 % correct")
+    tables["tokens"] = [lengths | {"prompts_cut": 60}]
+    assert headline(tables, "r", "j", "full").startswith("Full record: 22.5 % correct")
+
+
 def test_the_sentence_says_what_it_could_have_missed():
     row = {"reader": "r", "judge": "j", "n": 120, "comparisons": 12, "among_all": 0.1001}
     tables = {"accuracy": [OVERALL], "detectable": [row]}

@@ -26,10 +26,10 @@ def test_the_question_is_worth_what_the_two_rows_say() -> None:
     without = variant("without query", False, (0.7, 0.6, 0.75), (0.3, 0.1, 0.6))
     stated = conclusion(report(FIRST, without))
     assert stated.headline == (
-        "The gate n=3 dim=64 standard reaches AUROC 0.900 [0.800, 0.950] on held-out patients and "
-        "keeps all pieces of the evidence in 50.0 % [20.0, 80.0] (chance 25.0 %) of 40 questions."
+        "The gate keeps all evidence of 50.0 % [20.0, 80.0] (chance 25.0 %) of 40 questions."
     )
-    (text,) = stated.details
+    shape, text = stated.details
+    assert shape == ("n=3 dim=64 standard: AUROC 0.900 [0.800, 0.950] on held-out patients.")
     assert text.startswith(
         "Without the question: AUROC 0.700 [0.600, 0.750], the intervals are apart"
     )
