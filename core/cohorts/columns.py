@@ -171,6 +171,9 @@ def _moment(year: int, month: int, day: int, match: re.Match[str]) -> datetime |
         return None
 
 
+_OFFSET = re.compile(r"\d[Tt ].*(?:[Zz]|[+-]\d\d:?\d\d)\s*\Z")
+
+
 @dataclass(frozen=True, slots=True)
 class Times:
     """How the times of a column are read: naive, an offset left out.
@@ -211,6 +214,17 @@ class Times:
                 month = _MONTHS.index(named["month"][:3].lower()) + 1
                 return _moment(int(named["y"]), month, int(named["d"]), named)
         return None
+
+
+def with_offset(text: str, time: datetime | None) -> datetime | None:
+    """The time that was read of a text, with the offset from UTC that the text states."""
+    if time is None or not _OFFSET.search(text):
+        return time
+    try:
+        zone = datetime.fromisoformat(text.strip()).tzinfo
+    except ValueError:
+        return time
+    return time.replace(tzinfo=zone)
 
 
 def _counted(text: str, unit: str) -> datetime | None:

@@ -156,6 +156,32 @@ def _time_order(entries: Sequence[Entry]) -> list[int]:
     return sorted(range(len(entries)), key=keys.__getitem__)
 
 
+def in_one_zone(id: str, entries: Sequence[Entry]) -> tuple[Sequence[Entry], list[str]]:
+    """The entries of a record with naive times, and what is to be said of them.
+
+    Clock times stay as they are written, in local time, unless all have an offset and their order
+    by clock is not that of their moments: then all are in the offset that most of them have.
+    """
+    times = [one[0] for one in entries if one[0] is not None]
+    zoned = [time for time in times if time.tzinfo is not None]
+    if not zoned:
+        return entries, []
+    by_clock = sorted(zoned, key=lambda time: time.replace(tzinfo=None))
+    moved = len(zoned) == len(times) and by_clock != sorted(by_clock)
+    ((zone, _),) = Counter(time.tzinfo for time in zoned).most_common(1)
+    clocks = [
+        (t.astimezone(zone) if moved else t).replace(tzinfo=None) if t is not None else None
+        for t in (one[0] for one in entries)
+    ]
+    note = ""
+    if moved:
+        offset = f"{times[0].astimezone(zone):%z}"
+        note = f"record {id}: times have several offsets, by which they are in order — all are "
+        note += f"shown in UTC{offset[:3]}:{offset[3:]}"
+    naive = [(clock, *one[1:]) for clock, one in zip(clocks, entries, strict=True)]
+    return naive, [note] if note else []
+
+
 def digest_of(id: str, entries: Sequence[Entry], facts: Sequence[tuple[str, str]]) -> str:
     """Hash (hex, 128 bits) of all content, the same in every process and on every machine.
 
@@ -235,7 +261,8 @@ class PatientEntries:
         def read(patient: str) -> tuple[Record, list[str]]:
             facts = self.facts.get(patient, {})
             source = self._source[patient]
-            return build_record(patient, self.entries[patient], facts, source, by_time), []
+            entries, notes = in_one_zone(patient, self.entries[patient])
+            return build_record(patient, entries, facts, source, by_time), notes
 
         aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
         return ReadRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)

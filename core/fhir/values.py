@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
-from midchart.core.cohorts.columns import parse_time
+from midchart.core.cohorts.columns import parse_time, with_offset
 
 Resource = Mapping[str, Any]
 
@@ -85,7 +85,7 @@ def values(resource: Resource, path: str) -> list[Any]:
 
 
 def moment(value: Any) -> datetime | None:
-    """The naive moment of a FHIR date, dateTime, instant, Period or Timing; its first one.
+    """The moment of a FHIR date, dateTime, instant, Period or Timing; its first one.
 
     A year or a month alone is its first day.
     """
@@ -97,7 +97,7 @@ def moment(value: Any) -> datetime | None:
     partial = _PARTIAL_DATE.fullmatch(value.strip())
     if partial:
         value = f"{partial[1]}-{partial[2] or '01'}-01"
-    return parse_time(value)
+    return with_offset(value, parse_time(value))
 
 
 def local_time(text: str) -> str:

@@ -28,6 +28,7 @@ from midchart.core.cohorts.records import (
     ReadRecords,
     build_record,
     entry,
+    in_one_zone,
     read_question_tables,
     tables_in,
 )
@@ -134,7 +135,8 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     )
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
     skips = (*reasons.skips(), *problems.skips())
-    return build_record(name, raw, facts, source), [
+    raw, notes = in_one_zone(name, raw)
+    return build_record(name, raw, facts, source), notes + [
         f"{skip.file}:{skip.line}: {skip.reason}" for skip in skips
     ]
 

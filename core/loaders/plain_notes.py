@@ -28,6 +28,7 @@ from midchart.core.cohorts.columns import (
     folded,
     known_names,
     read_id,
+    with_offset,
 )
 from midchart.core.cohorts.files import LoadLog, entries_of, shown, without_hidden
 from midchart.core.cohorts.identity import Demographics, People
@@ -190,7 +191,9 @@ def _read_times(
         columns = dates
     values = {column: distinct(texts[column]) for column in columns}
     readings = decide_times(name, table, values, settings, log)
-    read = {c: {text: readings[c].read(text) for text in values[c]} for c in columns}
+    read = {
+        c: {text: with_offset(text, readings[c].read(text)) for text in values[c]} for c in columns
+    }
     times: list[datetime | None] = [None] * len(rows)
     for column in columns:
         filled = 0
