@@ -957,7 +957,7 @@ def models(call: Namespace) -> None:
 def serve(call: Namespace) -> None:
     command_line = api.server_command(call.name, call.port)
     reader = (
-        f'{{ name = "served", base_url = "http://127.0.0.1:{call.port}", model = "{call.name}" }}'
+        f'{{ name = "served", url = "http://127.0.0.1:{call.port}/v1", model = "{call.name}" }}'
     )
     print(f"reader of a spec: {reader}", file=sys.stderr)
     os.execv(command_line[0], command_line)

@@ -137,12 +137,6 @@ def _raised_in_client(error: BaseException) -> bool:
     ) and not Path(file).is_relative_to(Path(__file__).parent)
 
 
-def typed_failure(kind: str, service: str) -> CallFailed:
-    """A failure that a service reports by an error type of the Claude API, not by a status."""
-    status = _TYPES.get(kind, 500)
-    return CallFailed(f"{service} {_STATUS[status]} ({status})")
-
-
 def broken_response(service: str) -> CallFailed:
     """A response that is cut off or malformed; another try may succeed."""
     return CallFailed(f"{service} sent a broken answer", True, billed=True)

@@ -1,6 +1,6 @@
-"""Claude: budget, single calls, and batches that survive a killed run.
+"""Claude: single calls within a budget.
 
-Without ``batch`` every prompt is one call, ``concurrency`` at a time. Prompts that share a start
+Every prompt is one call, ``concurrency`` at a time. Prompts that share a start
 worth caching are sent one after another, so that the second reads what the first stored.
 Temperature is 0 for the models that take one; the API's version 2026-10-21 refuses the field, so
 such calls name the version before it. Every verdict's usage says which temperature was used.
@@ -9,12 +9,6 @@ Before each call its highest possible cost is reserved, afterwards its cost is r
 lines of a log in the run's folder, so the calls of a killed worker count, at their highest, when
 the run is resumed. A call is made only where spent, reserved and highest cost together stay within
 the budget.
-
-The Message Batches API takes half the price; results come within a day. A batch's id is noted in
-the run's folder before the batch is awaited, and a resumed run collects the noted batches before it
-submits another; one whose id was lost counts at its highest cost, and its prompts are asked again.
-A request's ``custom_id`` is the hash of its prompt, its batch's claim and a count, so results are
-matched by content. A result is noted as taken once its verdict is written.
 """
 
 from __future__ import annotations
@@ -22,8 +16,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Container, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
@@ -45,7 +38,6 @@ from midchart.core.client.calls import (
     map_concurrently,
     quiet_clients,
     reported_count,
-    typed_failure,
 )
 from midchart.core.client.prices import Price, estimated_tokens, price_of, require_current
 from midchart.core.client.requests import IndexedReply, Reply, Request
@@ -84,10 +76,6 @@ class ClaudeFields(ServiceOptions):
     """The model's id."""
     base_url: str = CLAUDE_URL
     """The API, or a gateway with the same interface."""
-    batch: bool = False
-    """Whether all requests form one batch: half the price, results within a day."""
-    poll: Annotated[float, Field(ge=1, lt=86_400)] = 30.0
-    """Seconds between two status requests of a batch."""
     budget_usd: Annotated[float, Field(ge=0, lt=1e9)] = 0.0
     """US dollars that may be spent in a run; 0 is no limit."""
     price_in: Dollars = 0.0
@@ -147,8 +135,7 @@ Work = Literal["judging", "reading"]
 
 
 def call_log(folder: Path | None, label: str, work: Work = "judging") -> Path | None:
-    """The log of a judge's or reader's budget and batches in a run's folder; None outside a
-    run."""
+    """The log of a judge's or reader's budget in a run's folder; None outside a run."""
     if folder is None:
         return None
     return folder / work / f"{blake2b(label.encode(), digest_size=8).hexdigest()}.jsonl"
@@ -187,10 +174,10 @@ class CallBudget:
         with self._changed:
             return sum(self._reserved.values())
 
-    def charge_lost(self, open_claims: Container[str] = ()) -> None:
-        """Count a killed worker's reservations as spent, except ``open_claims``."""
+    def charge_lost(self) -> None:
+        """Count a killed worker's reservations as spent."""
         with self._changed:
-            lost = [claim for claim in self._reserved if claim not in open_claims]
+            lost = list(self._reserved)
         for claim in lost:
             self.charge(claim)
 
@@ -320,10 +307,6 @@ class _ClaudeAPI:
                 )
             return self._client
 
-    def extra(self) -> dict[str, Any]:
-        """Keyword arguments of a call that are not parameters of its message."""
-        return {"extra_headers": {"anthropic-version": _BEFORE}} if self.temperature else {}
-
     def parameters(self, request: Request, cached: bool) -> dict[str, Any]:
         """A message's parameters; ``cached``: its start is stored in the prompt cache."""
         content: Any = request.prompt
@@ -352,12 +335,15 @@ class _ClaudeAPI:
         except _NoTemperature:
             self.temperature = tempered = False
             message = self._message(request, cached, tempered)
-        return self.read_message(message, "alone", tempered)
+        return self.read_message(message, tempered)
 
     def _message(self, request: Request, cached: bool, tempered: bool) -> Any:
         parameters = self.parameters(request, cached)
         if tempered:
-            parameters |= {"extra_body": {"temperature": 0}, **self.extra()}
+            parameters |= {
+                "extra_body": {"temperature": 0},
+                "extra_headers": {"anthropic-version": _BEFORE},
+            }
         client = self.client
         try:
             return client.messages.create(**parameters)
@@ -372,7 +358,7 @@ class _ClaudeAPI:
             return CallFailed(f"{self.service} says that the account's credit is used up")
         return call_failure(error, self.service)
 
-    def read_message(self, message: Any, how: str, tempered: bool) -> Reply:
+    def read_message(self, message: Any, tempered: bool) -> Reply:
         """The reply in a message; raises CallFailed for any other form than the API's."""
         content, usage = getattr(message, "content", None), getattr(message, "usage", None)
         read, written = (reported_count(usage, f"{name}_tokens") for name in ("input", "output"))
@@ -400,8 +386,7 @@ class _ClaudeAPI:
                 [getattr(part, name, None) for part in content] for name in ("text", "thinking")
             )
         )
-        batch = how == "batch"
-        cost = self.price.of(read, written, cached, stored, batch) if self.price else None
+        cost = self.price.of(read, written, cached, stored) if self.price else None
         temperature = "temperature 0" if tempered else "the model's own temperature"
         model = getattr(message, "model", None)
         usage = Usage(
@@ -410,19 +395,19 @@ class _ClaudeAPI:
             written,
             cached,
             cost,
-            f"{how}, {temperature}",
+            f"alone, {temperature}",
         )
         if not text and ended == "stop":
             ended = "empty"
         return self.permit.without_key(Reply(text, usage, ended, reasoning))
 
-    def max_cost(self, request: Request, cached: bool = False, batch: bool = False) -> float:
+    def max_cost(self, request: Request, cached: bool = False) -> float:
         """An upper bound of a request's cost in US dollars (0 where no price is known)."""
         if self.price is None:
             return 0.0
         tokens, written = tokens_at_most(request), self.max_tokens
         stored = tokens if cached else 0
-        return self.price.of(tokens - stored, written, stored=stored, batch=batch)
+        return self.price.of(tokens - stored, written, stored=stored)
 
 
 class _NoTemperature(Exception):
@@ -434,255 +419,12 @@ def _about(subject: str, error: Exception) -> bool:
     return getattr(error, "status_code", 0) == 400 and subject in error_body(error)
 
 
-class BatchState:
-    """The batches of a judge, restored from its log.
-
-    open: batch id → its ``asked`` line, for batches not completely collected. taken: ``custom_id``
-    of every result whose verdict is written.
-    """
-
-    def __init__(self, log: Path | None) -> None:
-        self.log = log
-        self.open: dict[str, dict[str, Any]] = {}
-        self.taken: set[str] = set()
-        for line in read_lines(log) if log is not None else ():
-            self._apply(line)
-
-    def _apply(self, line: dict[str, Any]) -> None:
-        event = line.get("event")
-        if event == "asked":
-            self.open[line["batch"]] = line
-        elif event == "collected":
-            self.open.pop(line["batch"], None)
-        elif event == "taken":
-            self.taken.add(line["id"])
-
-    def note(self, event: str, durable: bool = False, **facts: Any) -> None:
-        """Append an event to the log; ``durable``: return only once it survives a power cut.
-
-        asked (claim, batch, n, tempered): a batch of n prompts is under way, at temperature 0 if
-        ``tempered``. taken (id). collected (claim, batch).
-        """
-        line: dict[str, Any] = {"event": event, **facts}
-        if self.log is not None:
-            add_line(self.log, line, durable)
-        self._apply(line)
-
-    def claims(self) -> set[str]:
-        """Reservations of everything under way."""
-        return {line["claim"] for line in self.open.values()}
-
-
-_MOST_BYTES = 100_000_000
-"""Largest size of a batch's requests; the API takes 256 MB."""
-_FIRST_POLL_S = 1.0
-_Wanted = dict[str, deque[int]]
-"""Prompt hash → indices of the requests that wait for its result."""
-
-
-class Batches:
-    """Batches of one judge of one run.
-
-    ``log``: where they are noted (None: no log). ``watch`` takes a batch's state in words and
-    raises to end the wait; the batch continues at the API, and the resumed run collects it.
-    """
-
-    def __init__(
-        self,
-        api: _ClaudeAPI,
-        budget: CallBudget,
-        caller: Caller,
-        log: Path | None,
-        poll_s: float,
-        watch: Callable[[str], None],
-    ) -> None:
-        self.api, self.budget, self.caller = api, budget, caller
-        self.poll_s, self.watch = poll_s, watch
-        self.state = BatchState(log)
-
-    def ask_many(self, requests: Sequence[Request]) -> Generator[IndexedReply]:
-        """Each request's index and its reply or failure, as batches end."""
-        self.budget.charge_lost(self.state.claims())
-        wanted: _Wanted = {}
-        for index, request in enumerate(requests):
-            wanted.setdefault(request.digest, deque()).append(index)
-        try:
-            for batch in list(self.state.open):
-                yield from self._collect(batch, wanted)
-            while left := _left(wanted):
-                chosen = self._affordable(requests, left)
-                most = sum(self.api.max_cost(requests[index], batch=True) for index in chosen)
-                claim = self.budget.reserve(most)
-                yield from self._collect(self._submit(requests, chosen, claim), wanted)
-                for index in chosen:  # every request gets an outcome
-                    waiting = wanted[requests[index].digest]
-                    if index in waiting:
-                        waiting.remove(index)
-                        yield index, broken_response(self.api.service)
-        except CallFailed as failed:
-            for index in _left(wanted):
-                yield index, failed
-
-    def _affordable(self, requests: Sequence[Request], left: Sequence[int]) -> list[int]:
-        """The first of ``left`` within the budget and one batch's size, at least one."""
-        chosen: list[int] = []
-        money, size = self.budget.left, 0
-        for index in left:
-            money -= self.api.max_cost(requests[index], batch=True)
-            size += len(requests[index].prompt.encode("utf-8", "replace")) + 500
-            if chosen and (money < 0 or size > _MOST_BYTES):
-                break
-            chosen.append(index)
-        return chosen
-
-    def _submit(self, requests: Sequence[Request], chosen: Sequence[int], claim: str) -> str:
-        """A new batch's id, which is noted as soon as it is known."""
-        tempered = self.api.temperature
-        params: list[dict[str, Any]] = []
-        count: Counter[str] = Counter()
-        for index in chosen:
-            digest = requests[index].digest
-            parameters = self.api.parameters(requests[index], cached=False)
-            if tempered:
-                parameters["temperature"] = 0
-            # The claim keeps the counts of two batches apart.
-            custom = f"{digest}-{claim[:8]}-{count[digest]}"
-            count[digest] += 1
-            params.append({"custom_id": custom, "params": parameters})
-
-        def create() -> str:
-            try:
-                batch = self.api.client.messages.batches.create(requests=params, **self.api.extra())
-            except Exception as error:  # noqa: BLE001 - every failure is worded in one place
-                raise self.api.failure(error) from None
-            if not isinstance(getattr(batch, "id", None), str):
-                raise broken_response(self.api.service)
-            return self.api.permit.without_key(batch.id)
-
-        try:
-            batch = _create_once(self.caller, create)
-        except CallFailed as failed:
-            self.budget.charge(claim, None if failed.billed else 0.0)
-            raise
-        facts = {"claim": claim, "batch": batch, "n": len(params), "tempered": tempered}
-        self.state.note("asked", durable=True, **facts)
-        return batch
-
-    def _collect(self, batch: str, wanted: _Wanted) -> Generator[IndexedReply]:
-        """Wait for a batch and yield the wanted results."""
-        line = self.state.open[batch]
-        self._wait(batch, line["n"])
-        results = self.caller.call(lambda: self._results(batch, line["n"]))
-        claim = line["claim"]
-        read = [(id, self._read(result, line["tempered"])) for id, result in results]
-        costs = [cost for _, (_, cost) in read]
-        self.budget.charge(claim, None if None in costs else sum(filter(None, costs)))
-        for id, (outcome, _) in read:
-            waiting = wanted.get(id[:32])
-            if not waiting or id in self.state.taken:
-                continue
-            try:
-                yield waiting.popleft(), outcome
-            finally:
-                self.state.note("taken", id=id)  # also when the run stops just after writing it
-        self.state.note("collected", claim=claim, batch=batch)
-
-    def _wait(self, batch: str, n: int) -> None:
-        start, pause = time.monotonic(), min(_FIRST_POLL_S, self.poll_s)
-        while True:
-            status = self.caller.call(lambda: self._status(batch))
-            if status.processing_status == "ended":
-                return
-            waiting = reported_count(getattr(status, "request_counts", None), "processing")
-            done = 0 if waiting is None else max(n - waiting, 0)
-            minutes = (time.monotonic() - start) / 60
-            self.watch(
-                f"batch of {n:,} prompts: {done:,} done after {minutes:.0f} min; most batches end "
-                "within an hour, all within a day"
-            )
-            until = time.monotonic() + pause
-            while (rest := until - time.monotonic()) > 0:
-                time.sleep(min(rest, 0.5))
-                self.watch("")
-            pause = min(pause * 1.5, self.poll_s)
-
-    def _status(self, batch: str) -> Any:
-        try:
-            status = self.api.client.messages.batches.retrieve(batch)
-        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
-            raise self.api.failure(error) from None
-        if not isinstance(getattr(status, "processing_status", None), str):
-            raise broken_response(self.api.service)
-        return status
-
-    def _results(self, batch: str, n: int) -> list[tuple[str, Any]]:
-        """All results of a batch that has ended; a truncated stream is read again."""
-        try:
-            results = list(self.api.client.messages.batches.results(batch))
-        except Exception as error:  # noqa: BLE001 - every failure is worded in one place
-            raise self.api.failure(error) from None
-        named = [(getattr(r, "custom_id", None), getattr(r, "result", None)) for r in results]
-        if len(named) != n or not all(isinstance(id, str) for id, _ in named):
-            raise broken_response(self.api.service)
-        return [(self.api.permit.without_key(str(id)), result) for id, result in named]
-
-    def _read(self, result: Any, tempered: bool) -> tuple[Reply | MidchartError, float | None]:
-        """A result's reply or failure, and its cost (None: not known)."""
-        service, kind = self.api.service, getattr(result, "type", None)
-        if kind == "succeeded":
-            try:
-                message = getattr(result, "message", None)
-                reply = self.api.read_message(message, "batch", tempered)
-            except CallFailed as failed:
-                return failed, None
-            return reply, reply.usage.cost_usd
-        if kind == "errored":
-            error: Any = getattr(getattr(result, "error", None), "error", None)
-            if tempered and "temperature" in str(getattr(error, "message", "")).lower():
-                self.api.temperature = False  # the resumed run asks without
-            return typed_failure(str(getattr(error, "type", "")), service), 0.0
-        words = {"expired": "did not process it within a day", "canceled": "canceled it"}
-        if str(kind) not in words:
-            return broken_response(service), None
-        return CallFailed(f"{service} {words[str(kind)]}"), 0.0
-
-
-def _create_once(caller: Caller, create: Callable[[], str]) -> str:
-    """Create a batch; retried only after failures that certainly created none.
-
-    After a timeout or a broken response the batch may exist: whether to pay twice is left to the
-    person who resumes the run.
-    """
-
-    def careful() -> str:
-        try:
-            return create()
-        except CallFailed as failed:
-            if failed.billed:
-                raise CallFailed(
-                    f"{failed}; whether the batch was made is not known: it counts at its highest "
-                    "cost, and a resumed run asks again",
-                    billed=True,
-                ) from None
-            raise
-
-    return caller.call(careful)
-
-
-def _left(wanted: _Wanted) -> list[int]:
-    return sorted(index for waiting in wanted.values() for index in waiting)
-
-
-_LARGEST_GROUP = 10_000
-"""Answers of one batch; the API takes more, but all of them wait in memory."""
-
-
 class ClaudeEngine:
     """The Claude API behind a judge or a reader.
 
     max_tokens: most tokens of a text, after at most thinking_tokens of thinking. log: where a run
-    notes what was spent and which batches are under way (None: no log). watch: takes a batch's
-    state as text, and raises to end the wait.
+    notes what was spent (None: no log). watch: is called while calls are waited for, and raises to
+    end the wait.
     """
 
     def __init__(
@@ -696,9 +438,8 @@ class ClaudeEngine:
     ) -> None:
         self.options, self.egress, self.log, self.watch = options, egress, log, watch
         self.tokens = (max_tokens, thinking_tokens)
-        self.price, self.poll_s = options.price, options.poll
-        self.group = _LARGEST_GROUP if options.batch else max(4 * options.concurrency, 16)
-        self.streams = not options.batch
+        self.price = options.price
+        self.group, self.streams = max(4 * options.concurrency, 16), True
         self._caller = Caller(RetryPolicy(options.retries))
         self._connected: tuple[_ClaudeAPI, CallBudget] | None = None
 
@@ -713,9 +454,6 @@ class ClaudeEngine:
     def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
         api, budget = self._open()
-        if self.options.batch:
-            batches = Batches(api, budget, self._caller, self.log, self.poll_s, self.watch)
-            return batches.ask_many(list(requests))
         budget.charge_lost()
         return self._ask_concurrently(api, budget, requests)
 

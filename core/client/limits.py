@@ -18,11 +18,6 @@ from midchart.core.client.calls import CallFailed, read_as_utf8
 
 LARGEST_ANSWER = 8 << 20
 """Bytes of an answer."""
-LARGEST_BATCH = 1 << 30
-"""Bytes of the results of a batch."""
-BATCH_S = 3600.0
-"""Seconds that sending a batch, or reading its results, may take."""
-_BATCHES = "/messages/batches"
 
 
 @cache
@@ -46,12 +41,10 @@ class LimitedClient(httpx2.Client):
 
     def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The response to a request, within the limits."""
-        batch = _BATCHES in request.url.path
-        until = time.monotonic() + (max(self.timeout_s, BATCH_S) if batch else self.timeout_s)
+        until = time.monotonic() + self.timeout_s
         stream = options.pop("stream", False)
         response = super().send(request, stream=True, **options)
-        largest = LARGEST_BATCH if batch else LARGEST_ANSWER
-        response.stream = _LimitedStream(response.stream, self.service, until, largest)
+        response.stream = _LimitedStream(response.stream, self.service, until, LARGEST_ANSWER)
         read_as_utf8(response)
         if not stream:
             try:

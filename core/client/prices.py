@@ -8,7 +8,6 @@ from datetime import date
 from midchart.core.errors import InputError
 
 PRICE_DATE = "2026-11-21"
-_BATCH = 0.5
 _CACHE_WRITE, _CACHE_READ = 1.25, 0.1
 
 
@@ -25,15 +24,10 @@ class Price:
     cached_from: int = 0
     temperature: bool = False
 
-    def of(
-        self, read: int, written: int, cached: int = 0, stored: int = 0, batch: bool = False
-    ) -> float:
+    def of(self, read: int, written: int, cached: int = 0, stored: int = 0) -> float:
         """Dollars for a call: tokens read, written, read from the cache, stored in it."""
-        cost = (
-            (read + _CACHE_READ * cached + _CACHE_WRITE * stored) * self.read
-            + written * self.written
-        ) / 1e6
-        return cost * _BATCH if batch else cost
+        tokens = read + _CACHE_READ * cached + _CACHE_WRITE * stored
+        return (tokens * self.read + written * self.written) / 1e6
 
 
 PRICES: dict[str, Price] = {

@@ -92,7 +92,7 @@ class BlindOptions(ClaudeOptions):
         if not self.model or self.model == HAIKU:
             raise InputError(f"the {component} with 'url' needs 'model', its name on that server")
         default = ClaudeOptions()
-        names = ("base_url", "batch", "budget_usd")
+        names = ("base_url", "budget_usd")
         wrong = [name for name in names if getattr(self, name) != getattr(default, name)]
         if wrong:
             raise InputError(
@@ -124,6 +124,4 @@ def estimate_call(options: JudgeOptions, shared: float, response: float) -> Call
     )
     if price is None:
         return CallEstimate(read, written, None, f"no price of {model} is known")
-    batch: bool = getattr(options, "batch", False)
-    basis = f"prices of {PRICE_DATE}" + (", halved for a batch" if batch else "")
-    return CallEstimate(read, written, price.of(read, written, batch=batch), basis)
+    return CallEstimate(read, written, price.of(read, written), f"prices of {PRICE_DATE}")

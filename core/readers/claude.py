@@ -1,7 +1,4 @@
-"""Claude: answers by the Messages API, one call a prompt or all in batches, within a budget.
-
-Batches cost half the price and survive a killed run (:mod:`midchart.core.client.claude`).
-"""
+"""Claude: answers by the Messages API, one call a prompt, within a budget."""
 
 from __future__ import annotations
 
@@ -16,8 +13,6 @@ from midchart.core.options import Count
 from midchart.core.readers import READERS
 from midchart.core.readers.service import ServiceReader
 
-BATCH = 1_000
-"""Prompts of a batch; complete records wait in memory until it is full."""
 LEAST_THINKING = 1_024
 """Least tokens that the API takes for thinking."""
 
@@ -49,7 +44,7 @@ class ClaudeReader(ServiceReader):
 
     def make_engine(self) -> ModelService:
         """The Claude API, within the budget noted in the run's folder."""
-        engine = ClaudeEngine(
+        return ClaudeEngine(
             self.options,
             self.protocol.answer_tokens,
             self.egress,
@@ -57,10 +52,7 @@ class ClaudeReader(ServiceReader):
             self.watch,
             self.options.reasoning_tokens,
         )
-        if self.options.batch:
-            engine.group = BATCH
-        return engine
 
     @property
     def endpoint(self) -> str:
-        return "/v1/messages/batches" if self.options.batch else "/v1/messages"
+        return "/v1/messages"

@@ -7,7 +7,7 @@
     items/           rows: JSON Lines while it runs, Parquet after
     events.jsonl     started, progress, cancelled, failed, finished
     log.txt          what the worker printed: places of faults, never text of a record
-    judging/         spending and open batches of judges with a budget, a file a judge
+    judging/         spending of judges with a budget, a file a judge
     gates.json       the gate of each arm that has one, by hash
                      (midchart.core.runs.gate_checkpoints)
     people.jsonl     who started, resumed, cancelled and exported it, and when; not exported

@@ -236,10 +236,8 @@ def _price(entry: ComponentSpec, row: Mapping[str, Any]) -> dict[str, Any]:
     price_of = getattr(READERS.get(entry.name), "price", None)
     if price_of is None:
         return {}
-    price, batch = price_of(**entry.options), bool(entry.options.get("batch"))
-    usd = (
-        None if price is None else price.of(row["read_tokens"], row["written_tokens"], batch=batch)
-    )
+    price = price_of(**entry.options)
+    usd = None if price is None else price.of(row["read_tokens"], row["written_tokens"])
     return {"cost_usd": usd}
 
 

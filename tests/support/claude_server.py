@@ -1,13 +1,10 @@
-"""A server in the form of the Claude API for tests: messages, streams, batches, with faults.
+"""A server in the form of the Claude API for tests: messages, with faults.
 
 It is as strict as the API of version 2026-10-21: a temperature is refused unless the request
 names the version before it, and some models refuse one always.
 """
 
 from __future__ import annotations
-
-import json
-from datetime import UTC, datetime, timedelta
 
 from tests.support.fault_server import SECRET_TEXT, FaultServer
 
@@ -20,14 +17,11 @@ NO_TEMPERATURE = ("claude-sonnet-5-5",)
 
 class ClaudeFake(FaultServer):
     """``says``: what it answers to a prompt (default YES where the response holds a word of the
-    evidence's last line). ``looks``: how many looks a batch takes to end. ``outcome``: what becomes
-    of a batch's request by its place ("errored", "expired", "canceled"; else it succeeds)."""
+    evidence's last line)."""
 
-    def __init__(self, says=None, looks=1, outcome=None):
-        self.says, self.looks = says or (lambda prompt: "YES"), looks
-        self.outcome = outcome or (lambda place: "succeeded")
-        self.batches, self.stop_reason, self.results_url = {}, "end_turn", None
-        self.cut_results, self.content, self.usage = 0, None, {}
+    def __init__(self, says=None):
+        self.says = says or (lambda prompt: "YES")
+        self.stop_reason, self.content, self.usage = "end_turn", None, {}
         super().__init__()
 
     def error(self, status):
@@ -62,45 +56,4 @@ class ClaudeFake(FaultServer):
         version = headers.get("anthropic-version")
         if path == "/v1/messages":
             return self.message(body, version)
-        if path == "/v1/messages/batches" and method == "POST":
-            id = f"msgbatch_{len(self.batches) + 1}"
-            self.batches[id] = {"asked": body["requests"], "left": self.looks, "version": version}
-            self.batches[id]["made"] = datetime.now(UTC)
-            return 200, self.batch(id)
-        id = path.split("/")[4]
-        if path.endswith("/results"):
-            lines = self.results(id)
-            if self.cut_results:
-                self.cut_results -= 1
-                lines = lines[: len(lines) // 2]
-            return 200, lines, "application/x-jsonl"
-        self.batches[id]["left"] -= 1
-        return 200, self.batch(id)
-
-    def batch(self, id):
-        held = self.batches[id]
-        n, ended = len(held["asked"]), held["left"] <= 0
-        return {
-            "id": id, "type": "message_batch", "created_at": held["made"].isoformat(),
-            "expires_at": (held["made"] + timedelta(days=1)).isoformat(), "archived_at": None,
-            "cancel_initiated_at": None, "ended_at": held["made"].isoformat() if ended else None,
-            "processing_status": "ended" if ended else "in_progress",
-            "request_counts": {
-                "processing": 0 if ended else n, "succeeded": n if ended else 0, "errored": 0,
-                "canceled": 0, "expired": 0,
-            },
-            "results_url": self.results_url or f"{self.url}/v1/messages/batches/{id}/results",
-        }  # fmt: skip
-
-    def results(self, id):
-        lines = []
-        for place, request in enumerate(self.batches[id]["asked"]):
-            status, message = self.message(request["params"], self.batches[id]["version"])
-            kind = self.outcome(place) if status == 200 else "errored"
-            result = {"type": kind}
-            if kind == "succeeded":
-                result["message"] = message
-            elif kind == "errored":
-                result["error"] = message if status != 200 else self.error(500)
-            lines.append(json.dumps({"custom_id": request["custom_id"], "result": result}))
-        return ("\n".join(reversed(lines)) + "\n").encode()  # in no particular order
+        return 404, self.error(404)

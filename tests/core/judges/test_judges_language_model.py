@@ -221,7 +221,7 @@ def test_an_on_site_model_judges_with_the_same_prompts():
         ("claude", {"model": "claude-unheard-of", "budget_usd": 1.0}),
         ("served", {}), ("served", {"url": "http://127.0.0.1:1/v1"}),
         ("blind", {"url": "http://127.0.0.1:1/v1"}),
-        ("blind", {"url": "http://127.0.0.1:1/v1", "model": "m", "batch": True}),
+        ("blind", {"url": "http://127.0.0.1:1/v1", "model": "m", "base_url": "x"}),
     ],
 )  # fmt: skip
 def test_invalid_options_are_refused(name, options):

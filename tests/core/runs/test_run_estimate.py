@@ -74,7 +74,7 @@ def test_the_calls_of_an_arms_own_reader_are_reported(cohort):
 
 
 def test_external_calls_are_listed_with_the_reason_for_refusal(cohort):
-    judges = ["claude", {"name": "claude", "model": "claude-sonnet-4-6", "batch": True}, "blind"]
+    judges = ["claude", {"name": "claude", "model": "claude-sonnet-4-6"}, "blind"]
     forecast = estimate(spec(cohort, judges=judges))
     leaves = forecast["leaves"]
     assert leaves["hosts"] == ["api.anthropic.com"] and leaves["encrypted"]
@@ -82,8 +82,8 @@ def test_external_calls_are_listed_with_the_reason_for_refusal(cohort):
     assert (leaves["records"], leaves["questions"]) == (2, 8)
     assert "external_services_allowed = false" in leaves["refused"]
     haiku, sonnet, blind = forecast["judges"]
-    # Sonnet 4.6 costs three times as much as Haiku 4.5, and a batch is half of that.
-    assert sonnet["cost_usd"] == pytest.approx(1.5 * haiku["cost_usd"])
+    # Sonnet 4.6 costs three times as much as Haiku 4.5.
+    assert sonnet["cost_usd"] == pytest.approx(3 * haiku["cost_usd"])
     assert blind["read_tokens"] < haiku["read_tokens"]
     away = spec(cohort) | {"readers": [{"name": "served", "url": "http://10.1.1.1", "model": "m"}]}
     leaves = estimate(away)["leaves"]

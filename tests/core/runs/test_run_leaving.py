@@ -3,8 +3,6 @@ key or record text in any output."""
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 
 import pytest
@@ -18,7 +16,7 @@ from midchart.core.results.items import item, rows
 from midchart.core.results.report import report
 from midchart.core.runs.directory import RunDirectory, find_run, make_run, take_lock
 from midchart.core.runs.planner import plan
-from midchart.core.runs.process import cancel, children, enqueue, resume, start, status, wait
+from midchart.core.runs.process import enqueue, resume, start, status, wait
 from midchart.core.runs.spec import read_spec, write_toml
 from midchart.core.runs.worker import do_run
 from tests.support.claude_server import ClaudeFake
@@ -27,8 +25,6 @@ from tests.support.run_helpers import (
     continue_run,
     finished_run,
     has_ray,
-    until,
-    wait_until,
     write_cohort,
 )
 
@@ -353,26 +349,6 @@ def test_a_run_with_served_reader_and_three_judges_shows_no_key(
     assert "lisinopril" not in log and "milligram" not in log
     asked = {r["headers"]["authorization"] for r in (*claude.requests, *site.requests)}
     assert asked == {f"Bearer {key}" for key in KEYS.values()}
-
-
-@pytest.mark.slow
-def test_a_run_killed_during_a_batch_resumes_that_batch(place, cohort, claude, site):
-    claude.looks = 10**9
-    judges = [{"name": "claude", "base_url": claude.url, "batch": True, "poll": 1}]
-    run = start(spec(cohort, site, judges))
-    until(lambda: "batch of 16 prompts: 0 done" in status(run)["note"], "the batch is waited for")
-    os.kill(children[run].pid, signal.SIGKILL)
-    assert wait_until(run, "crashed") == "crashed"
-    resume(run)
-    wait_until(run, "running")
-    cancel(run)  # a run that waits for a batch can be stopped
-    assert wait_until(run, "cancelled") == "cancelled"
-    claude.batches["msgbatch_1"]["left"] = 1
-    resume(run)
-    wait(run)
-    assert (status(run)["done"], status(run)["failed"]) == (32, 0)
-    assert len(claude.batches) == 1  # asked, and paid, once
-    assert {row["how"] for row in rows(run, "verdicts")} == {"batch, temperature 0"}
 
 
 @pytest.mark.slow
