@@ -13,7 +13,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from midchart.core.embedding.pairs import CONTRADICTION, ENTAILMENT, NLI, Entailment, require
-from midchart.core.judges import JUDGES
 from midchart.core.judges.rules import texts_of
 from midchart.core.options import Configurable, Options
 from midchart.core.protocol import Protocol
@@ -28,7 +27,6 @@ class NliOptions(Options):
     """Probability of entailment from which on an answer may be correct."""
 
 
-@JUDGES.register("nli")
 class Nli(Configurable):
     """Correct where entailment, in either direction, reaches ``threshold`` and exceeds the
     contradiction, in either; else incorrect.
