@@ -19,11 +19,9 @@ from midchart.core.fhir.json_objects import JsonObject, read_document
 from midchart.core.fhir.values import clean
 from midchart.core.fhir.xml import read_xml_document
 from midchart.core.parsing import LONGEST_LINE
-from midchart.core.storage.archives import largest_document, untrusted_gzip
+from midchart.core.storage.archives import untrusted_gzip
 from midchart.core.types import Skip
 
-LARGEST_BUNDLE = 512 << 20
-"""Bytes of the largest JSON file that is read; NDJSON files may be of any size."""
 _MARK = b'"resourceType"'
 _MODIFIER = b"modifierExtension"
 _BY_LINE = (".ndjson", ".jsonl")
@@ -169,12 +167,8 @@ class ResourceFile:
 
     def _document(self) -> tuple[list[Member], bool]:
         """The resources of a JSON file, and whether it has modifier extensions."""
-        largest = largest_document(self.path, LARGEST_BUNDLE)
         with _errors(self.name), _opened(self.path) as opened:
-            data = opened.read(largest + 1)
-        if len(data) > largest:
-            reason = f"is a JSON file of more than {largest >> 20:,} MB"
-            raise DataError(self.name, None, reason, "export it as NDJSON")
+            data = opened.read()
         if ending(self.path) == XML:
             return members(read_xml_document(data, self.name)), _MODIFIER in data
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)

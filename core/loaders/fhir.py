@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, entries_of, shown, xml_kind
+from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, entries_of, shown, xml_kind
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -35,7 +35,6 @@ from midchart.core.cohorts.records import (
 from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader
 from midchart.core.fhir.files import (
-    LARGEST_BUNDLE,
     SUFFIXES,
     Member,
     Reasons,
@@ -222,7 +221,7 @@ def _files(place: Path) -> list[Path]:
 
 def _may_be_fhir(path: Path) -> bool:
     suffix = ending(path)
-    limit = LARGEST_BUNDLE if suffix == ".json" else _HEAD
+    limit = LARGEST_TABLE if suffix == ".json" else _HEAD
     return suffix in SUFFIXES and names_type(path, limit, unread=False)
 
 

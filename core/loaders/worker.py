@@ -213,6 +213,11 @@ def _work(request: dict[str, Any], reports: IO[str]) -> None:
     os._exit(code)
 
 
+def _physical() -> int:
+    """Bytes of this machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     place, root, folder = (Path(request[name]) for name in ("place", "root", "folder"))
     settings.set_environment(request["environment"])
@@ -225,7 +230,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     seconds: int = request["seconds"]
     allow_seconds(seconds)
     confine(
-        request["memory"] + request["memory_per_byte"] * size,
+        min(request["memory"] + request["memory_per_byte"] * size, _physical() // 2),
         _OUTPUT,
         [
             *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),

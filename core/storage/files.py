@@ -64,12 +64,11 @@ def open_private(path: Path, flags: int) -> int:
 
 
 @contextmanager
-def replacing(path: Path, lasting: bool = True) -> Generator[Path]:
+def replacing(path: Path) -> Generator[Path]:
     """A temporary path in the folder of ``path``, which replaces ``path`` on success.
 
     The file is readable by its owner alone. The folder is created if missing. After an error the
-    temporary file is removed. It survives a power cut if ``lasting``, which takes milliseconds; a
-    reader of another one must notice that it is damaged. Raises OSError.
+    temporary file is removed. It survives a power cut. Raises OSError.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -77,13 +76,11 @@ def replacing(path: Path, lasting: bool = True) -> Generator[Path]:
     fresh = Path(name)
     try:
         yield fresh
-        if lasting:
-            with fresh.open("rb") as file:
-                os.fsync(file.fileno())
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
         fresh.chmod(0o600)
         fresh.replace(path)
-        if lasting:
-            sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         fresh.unlink(missing_ok=True)
 
