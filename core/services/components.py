@@ -21,7 +21,7 @@ from midchart.core.loaders import LOADERS
 from midchart.core.named_files import shown_path
 from midchart.core.readers import READERS
 
-PREFERRED_READERS = ("extractive", "abstaining", "small")
+PREFERRED_READERS = ("extractive", "small")
 """Readers that need no server, by the mean of two error rates on COVID-QA and MedCalc-Bench: wrong
 answers without the evidence, and abstention with it (docs/log.md)."""
 _IN_RUNS = "calls a server: it is used in a run, whose spec names the server and lets text go there"

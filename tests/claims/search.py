@@ -89,7 +89,7 @@ def charts(folder: Path, arm: str) -> tuple[int, int, int]:
     return first, quoted, nearest
 
 
-def kept(folder: Path, arm: str) -> tuple[float, float]:
+def recall_at_budget(folder: Path, arm: str) -> tuple[float, float]:
     """Share of questions of which all pieces of the evidence are kept at the budget, in percent,
     and the mean tokens used."""
     protocol = parse({"preset": "corrected", "recency": 0, "position": "token"})
@@ -131,7 +131,7 @@ def measured(folders: Sequence[Path]) -> dict[str, Any]:
                 first, quoted, nearest = charts(folders[0], arm)
                 add(f"search {label}, charts", "charts", first)
                 for data, folder in zip(("notes", "articles"), folders[1:], strict=True):
-                    share, tokens = kept(folder, arm)
+                    share, tokens = recall_at_budget(folder, arm)
                     add(f"search {label}, {data}", data, round(share, 1))
                     add(f"search {label}, tokens of {data}", data, round(tokens))
                 if label == "hybrid":

@@ -11,7 +11,7 @@ from midchart.core.cli import COMMANDS, _parser, main
 from tests.support.run_helpers import set_workspace
 
 ROOT = Path(__file__).parents[2]
-UNTESTED = {"app", "bench", "cards", "replicate", "resume"}
+UNTESTED = {"app", "bench", "cards", "replicate", "resume", "serve"}
 """Examples that serve, take minutes, or need an audit or an interrupted run: only parsed."""
 
 

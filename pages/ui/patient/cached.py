@@ -31,7 +31,7 @@ SLOW = READING | {"qccs"}
 DEFAULT_ARMS = ("bm25", "qccs", "recency", "oracle")
 NEEDS_EVIDENCE = frozenset({"oracle"})
 MOST_ARMS = 4
-QUICK_READERS = frozenset({"extractive", "abstaining"})
+QUICK_READERS = frozenset({"extractive"})
 """Readers that answer at once; others answer a question when asked to."""
 UNITS_AT_ONCE = 3000
 """On records with more units of selection slow arms run only on request."""

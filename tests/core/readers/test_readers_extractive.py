@@ -11,10 +11,8 @@ from midchart.core.arms import ARMS
 from midchart.core.embedding.embedder import Embedder
 from midchart.core.protocol import Protocol, parse
 from midchart.core.readers import READERS
-from midchart.core.readers.abstaining import coverage
 from midchart.core.readers.extractive import dates
 from midchart.core.text.prompt import build_prompt
-from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Budget, ContextLine, Event, Instruction, Prompt, Record
 
 RECORD = Record(
@@ -28,6 +26,17 @@ RECORD = Record(
     "reader",
 )
 QUESTION = "Which diabetes medication does the patient take?"
+
+
+def prompt_with(question: str, *lines: str) -> Prompt:
+    context = tuple(ContextLine(f"e{i}", f"[undated] {line}") for i, line in enumerate(lines))
+    return Prompt(f"{question} {' '.join(lines)}", question, context, 50)
+
+
+OTHERS = (
+    *("Chest x-ray is clear.", "Lives with a sister.", "Gait steady.", "Flu vaccine given."),
+    *("Heart rate 72.", "Walks to work.", "Colonoscopy in May.", "Wound is dry."),
+)
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +61,8 @@ def test_it_answers_with_the_nearest_line_and_names_it(embedder):
     assert answer.seconds > 0 and reader.read(prompt).text == answer.text
 
 
-@pytest.mark.parametrize("name", ["extractive", "abstaining"])
-def test_answers_of_a_group_are_those_of_single_prompts(name, embedder, tmp_path):
-    reader = READERS.build(name, Protocol(), embedder=embedder)
+def test_answers_of_a_group_are_those_of_single_prompts(embedder, tmp_path):
+    reader = READERS.build("extractive", Protocol(), embedder=embedder)
     choice = replace(prompt_with("Which vaccine?", *OTHERS), options=("flu", "tetanus"))
     asked = [("Allergy?", OTHERS), ("", ("A line.",)), ("Which allergy?", ())]
     prompts = [
@@ -63,7 +71,7 @@ def test_answers_of_a_group_are_those_of_single_prompts(name, embedder, tmp_path
         choice,
     ]
     apart = [replace(reader.read(prompt), seconds=0.0) for prompt in prompts]
-    alone = READERS.build(name, Protocol(), embedder=Embedder(cache=tmp_path))
+    alone = READERS.build("extractive", Protocol(), embedder=Embedder(cache=tmp_path))
     together = [(i, replace(answer, seconds=0.0)) for i, answer in alone.read_many(prompts)]
     assert together == list(enumerate(apart))
 
@@ -161,55 +169,3 @@ def test_it_answers_with_lines_that_hold_the_asked_item_or_declines(question, an
 )
 def test_days_that_a_line_states(text, days):
     assert [day.date().isoformat() for day in dates(text)] == days
-
-
-# The reader that abstains.
-
-
-def abstaining(embedder, **options):
-    return READERS.build("abstaining", Protocol(), embedder=embedder, **options)
-
-
-def prompt_with(question: str, *lines: str) -> Prompt:
-    context = tuple(ContextLine(f"e{i}", f"[undated] {line}") for i, line in enumerate(lines))
-    return Prompt(f"{question} {' '.join(lines)}", question, context, 50)
-
-
-OTHERS = (
-    *("Chest x-ray is clear.", "Lives with a sister.", "Gait steady.", "Flu vaccine reply."),
-    *("Heart rate 72.", "Walks to work.", "Colonoscopy in May.", "Wound is dry."),
-)
-
-
-def test_it_answers_with_the_clearly_nearest_line_and_else_not_documented(embedder):
-    reader = abstaining(embedder)
-    asked = "Which allergy is documented, penicillin?"
-    answer = reader.read(prompt_with(asked, *OTHERS, "Allergic to penicillin."))
-    assert answer.text == "[undated] Allergic to penicillin."
-    assert answer.sources == ("e8",)
-    answer = reader.read(prompt_with("What was the ferritin level in 2019?", *OTHERS))
-    assert answer.text == "Not documented."
-    assert len(answer.sources) == 1  # the best line
-    assert answer.status == "ok" and answer.how == "abstained"
-    assert "below the threshold 1.5" in answer.reason
-    assert is_refusal(answer.text)
-
-
-def test_a_heading_that_only_repeats_the_question_is_no_answer(embedder):
-    lines = (*OTHERS, "ALLERGIES:", "Penicillin allergy: rash.")
-    answer = abstaining(embedder).read(prompt_with("Which allergies?", *lines))
-    assert answer.sources != ("e8",)
-
-
-def test_the_threshold_decides_how_often_it_abstains(embedder):
-    prompt = prompt_with("Which antibiotics?", *OTHERS)
-    assert not abstaining(embedder, threshold=0).read(prompt).how
-    assert abstaining(embedder, threshold=10).read(prompt).how == "abstained"
-
-
-def test_rarer_words_of_the_question_count_more():
-    lines = ["the dose of aspirin", "the dose of heparin", "the dose of insulin"]
-    shares = coverage("dose of insulin?", lines)
-    assert shares[2] == pytest.approx(1.0)
-    assert shares[0] == shares[1] < 0.5
-    assert coverage("was it?", lines).tolist() == [0.0, 0.0, 0.0]
