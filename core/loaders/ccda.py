@@ -35,7 +35,6 @@ from midchart.core.loaders.ccda_sections import (
     passages_of,
 )
 from midchart.core.loaders.payloads import payload_text
-from midchart.core.text.markup import SHOWN
 
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
 
@@ -254,15 +253,6 @@ def _account(one: _CcdaDocument, reason: str, log: LoadLog) -> None:
     log.account(
         one.name, "documents", total=1, shown=not reason, reasons={reason: 1} if reason else {}
     )
-    for what, counted in one.counts.by_part.items():
-        total = one.counts.totals.get(what, sum(counted.values()))
-        if reason:
-            log.account(
-                one.name, what, total=total, shown=0, reasons={f"its document {reason}": total}
-            )
-        elif total:
-            others = {why: number for why, number in counted.items() if why != SHOWN}
-            log.account(one.name, what, total=total, shown=counted[SHOWN], reasons=others)
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:

@@ -10,7 +10,6 @@ displayed names; numbers are given as written.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -330,11 +329,10 @@ def statements_of(section: Element) -> list[_EntryStatement]:
 class SectionEntries:
     """The entries of a section, joined to the lines of its narrative.
 
-    ``counts`` is increased by the entries: said by the narrative, shown, and not shown by reason.
     ``denied`` lines are negated by their entries alone.
     """
 
-    def __init__(self, section: Element, counts: Counter[str]) -> None:
+    def __init__(self, section: Element) -> None:
         self._tops = statements_of(section)
         self._by_id: dict[str, list[_EntryStatement]] = {}
         for top in self._tops:
@@ -346,7 +344,6 @@ class SectionEntries:
         there = () if text is None else (one.get("ID", "") for one in text.iter())
         self.ids = frozenset(self._by_id).intersection(there)
         self.denied = 0
-        self._counts = counts
         self._said: set[int] = set()
 
     def joined(self, line: str, ids: Iterable[str]) -> tuple[datetime | None, str]:
@@ -423,13 +420,7 @@ class SectionEntries:
         """Time and line of each entry, or member of one, that the narrative does not say."""
         known_words = _words_of(narrative)
         for top in self._tops:
-            lines = list(self._unsaid(top, known_words))
-            yield from lines
-            if lines or top.status()[0] is not Status.RETRACTED:
-                states = lines or any(one.line() for one in top.all())
-                self._counts["shown" if states else "states nothing"] += 1
-            else:
-                self._counts["was cancelled or entered in error"] += 1
+            yield from self._unsaid(top, known_words)
 
     def _unsaid(
         self, one: _EntryStatement, known_words: frozenset[str]

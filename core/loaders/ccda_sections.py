@@ -6,9 +6,8 @@ left of a section is one passage at the time of the document.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
@@ -22,7 +21,7 @@ from midchart.core.loaders.ccda_entries import (
     parse_ts,
     tag_of,
 )
-from midchart.core.text.markup import SHOWN, deletions, markup_lines, markup_text
+from midchart.core.text.markup import markup_lines, markup_text
 
 _NO_INFORMATION = {
     "NI": "no information", "NA": "not applicable", "UNK": "unknown", "NASK": "not asked",
@@ -43,16 +42,9 @@ class SectionPassage:
 
 @dataclass(slots=True)
 class BodyCounts:
-    """What became of the parts of a body: sections, rows, passages and entries by reason, as
-    ``SHOWN``; ``denied``: lines that their entries alone negate; ``dated``: passages of a day of
-    their own."""
+    """Of a body: ``denied``, lines that their entries alone negate; ``dated``, passages of a day
+    of their own."""
 
-    by_part: dict[str, Counter[str]] = field(
-        default_factory=lambda: {
-            name: Counter[str]() for name in ("sections", "rows", "passages", "entries")
-        }
-    )
-    totals: Counter[str] = field(default_factory=Counter[str])
     denied: int = 0
     dated: int = 0
 
@@ -80,14 +72,6 @@ def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[Sectio
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:
-        sections = [one for one in structured.iter() if tag_of(one) == "section"]
-        counts.totals["sections"] = len(sections)
-        counts.totals["rows"] = sum(
-            tag_of(row) == "tr"
-            for section in sections
-            for text in each(section, "text")
-            for row in text.iter()
-        )
         return list(_sections(structured, "", document_time(root)[0], counts))
     if body is not None:
         title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
@@ -148,9 +132,6 @@ def _sections(
         if not lines and section.get("nullFlavor"):
             current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
         inner = list(_sections(section, title, time, counts))
-        holds_only = "holds only sections" if inner else ""
-        reason = holds_only or "has neither text nor entries that say anything"
-        counts.by_part["sections"][SHOWN if current or others else reason] += 1
         counts.dated += len(others)
         if current:
             yield SectionPassage(None, section_code(code), title, "\n".join(current))
@@ -168,11 +149,8 @@ def _is_of_another_day(stated_time: datetime | None, time: datetime | None) -> b
 def _lines(section: Element, counts: BodyCounts) -> Iterator[tuple[datetime | None, str]]:
     """The lines of a section's narrative, each with the time of its entry, then those of entries
     that the narrative does not say."""
-    entries = SectionEntries(section, counts.by_part["entries"])
-    text = inside(section, "text")
-    written = [] if text is None else markup_lines(text, entries.ids, counts.by_part["rows"])
-    if text is not None:
-        counts.by_part["passages"]["was deleted"] += deletions(text)
+    entries, text = SectionEntries(section), inside(section, "text")
+    written = [] if text is None else markup_lines(text, entries.ids)
     yield from (entries.joined(line, ids) for line, ids in written)
     yield from entries.rest("\n".join(line for line, _ in written))
     counts.denied += entries.denied

@@ -37,6 +37,7 @@ from midchart.core.fhir.xml import NAMESPACE
 from midchart.core.loaders.ccda_entries import parse_ts
 from midchart.core.loaders.payloads import cell_text
 from midchart.core.text import event_text
+from midchart.core.text.markup import is_deleted
 from midchart.core.types import Cohort
 
 SHOWN, TWICE, ADMINISTRATIVE = "shown", "said twice", "administrative"
@@ -407,6 +408,7 @@ def _xml_leaves(element: Element, address: str, top: Element) -> Iterator[tuple[
     """Attributes and texts of an element and those below, but for sections inside of it."""
     if _tag(element) == _SECTION and element is not top:
         return
+    address += ".deleted" if is_deleted(element) else ""
     for attribute, value in element.attrib.items():
         yield f"{address}@{attribute.rpartition('}')[2]}", value
     for text in (element.text, *(child.tail for child in element)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import html
 import io
 import logging
 import re
@@ -32,6 +33,7 @@ _LARGEST_PDF, _MOST_PAGES = 64 << 20, 2_000
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
 _BASE64 = re.compile(r"(?:data:([\w/.+-]*)[^,]{0,80};base64,)?([A-Za-z0-9+/\s]{40,}={0,2})\s*\Z")
 _CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
+_ENTITY = re.compile(r"&(?:nbsp|lt|gt|amp|quot|#\d{2,5});")
 _MESSAGE = re.compile(r"MSH\|[^|]{4,5}\|")
 _FHIR = re.compile(r'\s*[\[{].*"resourceType"', re.DOTALL)
 _HTML = re.compile(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -61,26 +60,19 @@ _LETTERS = re.compile(r"[^\W\d_]{4}")
 _ENDED = re.compile(r"[.!?:;,]\Z")
 
 
-def markup_text(root: Any, counts: Counter[str] | None = None) -> str:
-    """The text of an element of ElementTree or lxml and of all elements in it.
-
-    ``counts`` is increased by the number of table rows: those shown (``SHOWN``), and of the others
-    those that name the columns, are empty or were deleted.
-    """
-    return "\n".join(line for line, _ in markup_lines(root, (), counts))
+def markup_text(root: Any) -> str:
+    """The text of an element of ElementTree or lxml and of all elements in it."""
+    return "\n".join(line for line, _ in markup_lines(root, ()))
 
 
-def markup_lines(
-    root: Any, ids: Iterable[str], counts: Counter[str] | None = None
-) -> list[tuple[str, frozenset[str]]]:
+def markup_lines(root: Any, ids: Iterable[str]) -> list[tuple[str, frozenset[str]]]:
     """The lines of :func:`markup_text`, each with those of ``ids`` that are the ID of an element
     which is, holds or is in what the line says."""
     wanted = frozenset(ids)
     stated = (one.get("ID") for one in root.iter() if isinstance(one.tag, str)) if wanted else ()
     known = list(dict.fromkeys(id for id in stated if id in wanted))[: _LAST_MARK - _FIRST_MARK]
     marks = {chr(_FIRST_MARK + number): id for number, id in enumerate(known)}
-    counted = Counter[str]() if counts is None else counts
-    layout = _Layout(_footnotes(root), counted, {id: mark for mark, id in marks.items()})
+    layout = _Layout(_footnotes(root), {id: mark for mark, id in marks.items()})
     without = str.maketrans(dict.fromkeys(marks))
     lines = ((line.translate(without).strip(), line) for line in layout.lines(root))
     return [
@@ -88,10 +80,6 @@ def markup_lines(
         for plain, line in lines
         if plain
     ]
-
-
-SHOWN = "shown"
-"""Key of the table rows that are in the text, among the counts of :func:`markup_text`."""
 
 
 def html_text(markup: str) -> str:
@@ -114,11 +102,6 @@ def is_deleted(element: Any) -> bool:
         or "line-through" in style
         or "strikethrough" in style
     )
-
-
-def deletions(root: Any) -> int:
-    """Number of elements below ``root`` that :func:`is_deleted` leaves out."""
-    return sum(is_deleted(element) for element in root.iter() if isinstance(element.tag, str))
 
 
 def _tag(element: Any) -> str:
@@ -177,12 +160,11 @@ class _MarkupRow:
 
 @dataclass
 class _Layout:
-    """Lays elements out as lines. ``footnotes``: ID → text; ``counts``: of table rows; ``marks``:
+    """Lays elements out as lines. ``footnotes``: ID → text; ``marks``:
     ID → the character that is written at its beginning; ``cell_rows``: within a cell, takes the
     rows of inner tables whose columns have names."""
 
     footnotes: Mapping[str, str]
-    counts: Counter[str]
     marks: Mapping[str, str]
     cell_rows: list[str] | None = None
     depth: int = 0
@@ -199,7 +181,7 @@ class _Layout:
         return self._lines
 
     def _inside(self, element: Any) -> list[str]:
-        inner = _Layout(self.footnotes, self.counts, self.marks, self.cell_rows, self.depth + 1)
+        inner = _Layout(self.footnotes, self.marks, self.cell_rows, self.depth + 1)
         return inner.lines(element)
 
     def _write_mark(self, element: Any) -> None:
@@ -218,7 +200,7 @@ class _Layout:
         if "<" in text and _MARKUP_IN_TEXT.search(text):
             import lxml.html
 
-            inner = _Layout(self.footnotes, Counter(), {}, self.cell_rows, self.depth + 1)
+            inner = _Layout(self.footnotes, {}, self.cell_rows, self.depth + 1)
             lines = inner.lines(lxml.html.fromstring(f"<div>{text}</div>"))
             self._line.append(lines[0] if lines else "")
             if len(lines) > 1:
@@ -234,16 +216,10 @@ class _Layout:
             tag = _tag(child)
             if before == tag == "content" and self._line and self._line[-1][-1:].isalnum():
                 self._line.append(" ")  # two runs of a narrative are two words
-            if _is_left_out(child):
-                self._count_deleted(child)
-            else:
+            if not _is_left_out(child):
                 self._element(child, tag)
             self._write(child.tail)
             before = "" if child.tail else tag
-
-    def _count_deleted(self, element: Any) -> None:
-        rows = sum(_tag(one) == "tr" for one in element.iter() if isinstance(one.tag, str))
-        self.counts["deleted or hidden"] += rows
 
     def _element(self, element: Any, tag: str) -> None:
         if tag == "br":
@@ -295,7 +271,6 @@ class _Layout:
         number = 0
         for child in element:
             if _is_left_out(child):
-                self._count_deleted(child)
                 continue
             if _tag(child) not in _ITEMS:
                 self._lines += _headed(self._inside(child), _tag(child) in _HEADINGS)
@@ -319,22 +294,20 @@ class _Layout:
             self._lines += _headed(self._inside(caption), True)
         rows: list[_MarkupRow] = []
         for row, in_head in _table_rows(element):
-            if _is_left_out(row):
-                self._count_deleted(row)
-            else:
+            if not _is_left_out(row):
                 cells = [self._cell(cell) for cell in _parts(row, "td", "th")]
                 mark = self.marks.get(row.get("ID") or "", "")
                 first = next((cell for cell in cells if cell.lines), None)
                 if mark and first is not None:
                     first.lines[0] = mark + first.lines[0]
                 rows.append(_MarkupRow(cells, in_head))
-        lines, headers = _row_lines(rows, self.counts)
+        lines, headers = _row_lines(rows)
         target = self.cell_rows if headers and self.cell_rows is not None else self._lines
         target += lines
 
     def _cell(self, element: Any) -> _TableCell:
         inner: list[str] = []
-        layout = _Layout(self.footnotes, self.counts, self.marks, inner, self.depth + 1)
+        layout = _Layout(self.footnotes, self.marks, inner, self.depth + 1)
         lines = layout.lines(element)
         bold = _is_bold(element) and not any(map(str.isdigit, "".join(lines)))
         header = bold or _tag(element) == "th"
@@ -434,7 +407,7 @@ def _visible(placed: list[_Placed]) -> list[_Placed]:
     return seen
 
 
-def _row_lines(all_rows: list[_MarkupRow], counts: Counter[str]) -> tuple[list[str], bool]:
+def _row_lines(all_rows: list[_MarkupRow]) -> tuple[list[str], bool]:
     """The lines of a table's rows, and whether its columns have names."""
     rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
     grid = _grid(rows)
@@ -443,9 +416,6 @@ def _row_lines(all_rows: list[_MarkupRow], counts: Counter[str]) -> tuple[list[s
     width = max((placed[-1].end for placed in grid if placed), default=0)
     if heads == len(rows):  # only headers: they are what the table says
         heads, headers = 0, _ColumnNames([])
-    counts["empty"] += len(all_rows) - len(rows)
-    counts["names the columns"] += heads
-    counts[SHOWN] += len(rows) - heads
     lines: list[str] = []
     for placed in grid[heads:]:
         filled = [one for one in placed if one.cell.lines or one.cell.inner_rows]

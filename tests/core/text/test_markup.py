@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from html import escape
 from time import process_time
 from xml.etree import ElementTree
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.text.markup import ROW_TOKENS, SHOWN, deletions, html_text, markup_text
+from midchart.core.text.markup import ROW_TOKENS, html_text, markup_text
 
 
 def cda(inner: str) -> str:
@@ -118,17 +117,6 @@ def test_a_long_row_is_split_between_cells_with_its_name_repeated() -> None:
     )
     for i, cell in enumerate(cells[1:], 1):
         assert sum(f"H{i}: {cell.strip()}" in line for line in lines) == 1
-
-
-def test_rows_and_deletions_are_counted() -> None:
-    root = ElementTree.fromstring(
-        "<text><table><tr><th>A</th><th>B</th></tr><tr><td>1</td><td>2</td></tr><tr><td/></tr>"
-        '<tr revised="delete"><td>3</td></tr></table><content revised="delete">x</content></text>'
-    )
-    counts: Counter[str] = Counter()
-    assert markup_text(root, counts) == "A: 1; B: 2"
-    assert counts == {SHOWN: 1, "names the columns": 1, "empty": 1, "deleted or hidden": 1}
-    assert deletions(root) == 2
 
 
 WORDS = st.text(st.characters(categories=("L", "N")), min_size=1, max_size=8)
