@@ -80,7 +80,7 @@ def cell_text(text: str) -> tuple[str, str]:
     encoded = _BASE64.match(text) if len(text) >= 40 else None
     if encoded is not None:
         try:
-            raw = base64.b64decode(encoded[2], validate=True)
+            raw = base64.b64decode("".join(encoded[2].split()), validate=True)
         except (binascii.Error, ValueError):
             return text, ""
         if encoded[1] is None and not _is_text_or_document(raw):
@@ -93,7 +93,7 @@ def cell_text(text: str) -> tuple[str, str]:
         and "</" not in text
         and "<br" not in text.lower()
     ):
-        return text, ""
+        return html.unescape(text) if _ENTITY.search(text) else text, ""
     return payload_text(text)
 
 

@@ -17,7 +17,7 @@ from tests.support.samples import SAMPLES
 
 FORMATS = ("fhir", "hl7v2", "synthea_csv", "ccda", "ccda_vendor")
 PUBLIC = {"synthea_fhir": 0, "ccda_vendor": 40, "ccda_examples": 21}
-"""Public sets → leaves that are unaccounted for: headings above sub-sections, details of entries."""
+"""Public sets → leaves unaccounted for: headings above sub-sections, details of entries."""
 
 
 def _place(case: Path) -> Path:
