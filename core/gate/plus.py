@@ -1,6 +1,6 @@
 """QCCS plus: a gate that joins BM25, MiniLM and learned similarity of words.
 
-It starts as the reciprocal rank fusion of BM25 and MiniLM (the arm hybrid), learns a vector for
+It starts as the reciprocal rank fusion of BM25 and MiniLM, learns a vector for
 every word from its character n-grams, and scores for each word of the question how near the nearest
 word of a sentence is (late interaction: Khattab and Zaharia 2020, ColBERT, section 3.3). It is
 trained to rank a question's true evidence above everything else in the record. The score is a sum
@@ -141,7 +141,7 @@ POWER = 4
 GATE_SCALE = 4.0
 """Scale of the score, so that the head's weights are of the size that AdamW moves them by."""
 START = (0.0, 0.0, 1.0, 1.0, 0.0, 1.0)
-"""The head before training: the arm hybrid's score, times 61, and the nearest words."""
+"""The head before training: the fused reciprocal ranks, times 61, and the nearest words."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
