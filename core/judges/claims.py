@@ -17,6 +17,10 @@ from typing import NamedTuple
 from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
 from midchart.core.parsing import read_toml
 
+_FILE = Path(__file__).with_name("comparison.toml")
+WORDS = read_toml(_FILE.read_bytes(), _FILE.name)
+FORMS = {name: re.compile("".join(parts)) for name, parts in WORDS["forms"].items()}
+
 # Text in one form.
 
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻", "0123456789-")
@@ -24,18 +28,8 @@ _POWER = re.compile(
     r"\s*(?:[x×*·]\s*)?\b10\s*(?:\^|\*\*?|e)?\s*([⁰¹²³⁴⁵⁶⁷⁸⁹]+|(?<=[\^*e])\d+)", re.IGNORECASE
 )
 _NUMBERS = {
-    word: str(number)
-    for number, words in enumerate(
-        (
-            "zero", "one", "two deux zwei dos", "three trois drei tres", "four quatre vier cuatro",
-            "five cinq fünf cinco", "six sechs seis", "seven sept sieben siete",
-            "eight huit acht ocho", "nine neuf neun nueve", "ten dix zehn diez", "eleven",
-            "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
-            "nineteen", "twenty",
-        )
-    )
-    for word in words.split()
-}  # fmt: skip
+    word: str(number) for number, words in enumerate(WORDS["numbers"]) for word in words.split()
+}
 _REWRITTEN = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -72,21 +66,6 @@ def plain(text: str) -> str:
 
 # Clauses.
 
-_CLAUSE = re.compile(
-    r"(?<=[.!?])\s+(?=\S)|[;\n()]+|,?\s+(?:but|however|although|though|whereas|while|instead)\b,?"
-    r"|,\s*(?=(?:not|previously|formerly|initially|down from|up from|from|was|rather|and)\b)"
-    r"|\s+(?=(?:rather than|instead of|as opposed to|down from|up from|and not)\b)|\s+-\s+"
-)
-_DENIED = re.compile(
-    r"\b(?:not|no(?! longer\b|,)|non(?=-)|never|neither|nor|without|den(?:y|ies|ied)|negative for"
-    r"|absence of|ruled out|rather than|instead of|as opposed to|unlikely|cannot|kein\w*|nicht|ohne"
-    r"|sans|pas|aucun\w*|sin|ning[uú]n\w*)\b(?! any ?more\b)"
-)
-_RULED_OUT = re.compile(r"\b(?:was|were|is|are|been) (?:\w+ )?(?:ruled out|excluded|absent)\b")
-_BEFORE = re.compile(
-    r"\b(?:previous(?:ly)?|prior|former(?:ly)?|earlier|initial(?:ly)?|originally|at baseline"
-    r"|used to|had been|in the past|down from|up from|last year|before that)\b"
-)
 _FROM_TO = re.compile(r"\bfrom\s+(?=\S*\d)")
 
 
@@ -101,12 +80,12 @@ class Clause(NamedTuple):
 
 def clauses(text: str) -> Iterator[Clause]:
     """The clauses of a plain text, in order."""
-    for part in _CLAUSE.split(text):
+    for part in FORMS["clause"].split(text):
         if part and part.strip(" .,"):
-            denied = _DENIED.search(part)
+            denied = FORMS["denied"].search(part)
             start = denied.start() if denied else len(part)
-            start = 0 if _RULED_OUT.search(part) else start
-            yield Clause(part, start, bool(_BEFORE.search(part)))
+            start = 0 if FORMS["ruled_out"].search(part) else start
+            yield Clause(part, start, bool(FORMS["before"].search(part)))
 
 
 # Frequencies, as times a day.
@@ -140,10 +119,10 @@ def _per_day(match: re.Match[str]) -> float:
 
 # Claims.
 
-_FILE = Path(__file__).with_name("states.toml")
+_STATES = Path(__file__).with_name("states.toml")
 STATES: dict[tuple[str, str], re.Pattern[str]] = {
     (group, state): re.compile(rf"\b(?:{pattern})\b")
-    for group, states in read_toml(_FILE.read_bytes(), _FILE.name).items()
+    for group, states in read_toml(_STATES.read_bytes(), _STATES.name).items()
     for state, pattern in states.items()
 }
 """Group and state → the words that say so."""
@@ -234,7 +213,7 @@ def _claims(text: str) -> Iterator[StatedClaim]:
         for quantity, start, stop in quantity_places(rest):
             compared = _COMPARED.search(rest[end:start])
             sign = "=" if compared is None else "<" if compared["below"] else ">"
-            item = tuple(_ITEM.findall(_BEFORE.sub(" ", rest[end:start])))
+            item = tuple(_ITEM.findall(FORMS["before"].sub(" ", rest[end:start])))
             yield claim("amount", Amount(quantity, sign), start, item)
             end = stop
         for state, pattern in STATES.items():

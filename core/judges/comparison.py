@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from midchart.core.judges.claims import (
+    FORMS,
     STATES,
+    WORDS,
     Amount,
     StatedClaim,
     StatedText,
@@ -28,45 +30,11 @@ from midchart.core.judges.values import Day, quantity_places, take_dates
 from midchart.core.text.analysis import EQUAL, analyzer, folded
 
 _ENGLISH = analyzer("english")
-_FUNCTION_WORDS = (
-    "a an the of in on at to for by and or is was were are be been being it its this that these "
-    "those with from as his her their he she they him them i you your my our we patient s t has "
-    "have had do does did will would can could should may might which who whom what when where why "
-    "how there here about into than then so most recent latest last current currently"
-)
-_FUNCTION = frozenset(_FUNCTION_WORDS.split())
+_FUNCTION = frozenset(WORDS["function_words"].split())
 """Words that state nothing of an answer."""
-_VALUE_WORDS = (
-    "value level dose dosage result count reading measurement mg day daily week weekly month once "
-    "twice time times per every pressure rate"
-)
-_VALUE_ASKED = re.compile(
-    r"\b(?:how (?:much|many|old|long|high|low|large|big|far|tall)|value|level|dose|dosage|strength"
-    r"|count|number|percent\w*|rate|size|weight|height|temperature|pressure|score"
-    r"|age|amount|bmi|measure\w*)\b"
-)
-_WHEN = re.compile(
-    r"\b(?:when|what (?:date|day|year|month|time)|which (?:date|day|year|month)|since when)\b"
-)
-_HOW_OFTEN = re.compile(r"\bhow often|frequency|how many times\b")
-_PAST_ASKED = re.compile(
-    r"\b(?:previous|prior|before|former|initial|original|baseline|first|earlier|past|used to"
-    r"|was .* (?:on|in) \d{4})\b"
-)
-_ADDITION = re.compile(
-    r"\([^()]*\)|,?\s+(?:measured|obtained|recorded|documented|drawn|taken|dated|as of|noted"
-    r"|performed|collected|resulted)\b.*$|,?\s+on\s+\d{4}-\d\d-\d\d.*$"
-)
-_YES_OR_NO = re.compile(
-    r"\W*(?:is|are|was|were|does|do|did|has|have|had|can|could|will|would|should|ist|sind|war|hat"
-    r"|haben|est|a-t|avait|tiene|ha|es|está)\b"
-)
 _POWER_OF_TEN = re.compile(r"[<>≤≥~]?\s*\b10\s*(?:\^\s*\d+|[⁰¹²³⁴⁵⁶⁷⁸⁹]+)(?:\s*[a-zA-Z/]+)?")
-_CIRCUMSTANCE = re.compile(r"\s+(?:on|at|in|with|by|via|for|after|before|during|under|of)\s")
-_BARE = re.compile(r"\b(?:patient|currently|history|documented|record|chart)\b")
 _ABOUT = 0.8
 """Share of a yes-or-no question's parts that an answer without yes or no repeats."""
-_ITEMS = re.compile(r",|;|\band\b|\bund\b|\bet\b|\by\b")
 _LONGEST_ITEM = 3
 """Words of an item of a list."""
 _INITIAL = re.compile(r"\b([a-z])\.\s*([a-z]{3,})")
@@ -97,7 +65,7 @@ def stem(word: str) -> str:
     return terms[0] if terms else word
 
 
-_OF_VALUES = frozenset(map(stem, _VALUE_WORDS.split()))
+_OF_VALUES = frozenset(map(stem, WORDS["value_words"].split()))
 """Words around a value that an answer of the value alone leaves out."""
 
 
@@ -116,17 +84,17 @@ def core(reference: str, question: str) -> str:
     is asked for, the values are.
     """
     polarity = reference_polarity(reference)
-    if polarity and _YES_OR_NO.match(plain(question)):
+    if polarity and FORMS["yes_or_no"].match(plain(question)):
         return polarity
     words = frozenset(content(question)) | _equivalents(question)
-    rest = _ADDITION.sub(" ", reference).strip(" ,;")
+    rest = FORMS["addition"].sub(" ", reference).strip(" ,;")
     rest = rest if set(content(rest)) - words else reference
-    if _VALUE_ASKED.search(plain(question)) or not _left(statement(rest).plain, words):
+    if FORMS["value_asked"].search(plain(question)) or not _left(statement(rest).plain, words):
         return rest
     _, undated = take_dates(rest)
     _, start, end = next(iter(quantity_places(undated)), (None, len(rest), 0))
     if set(content(rest[:start])) <= words:
-        circumstance = _CIRCUMSTANCE.search(rest, end)
+        circumstance = FORMS["circumstance"].search(rest, end)
         return rest[: circumstance.start()] if circumstance else rest
     return without_amounts(rest)
 
@@ -175,7 +143,7 @@ class _Case:
     @property
     def past(self) -> bool:
         """Whether the question is about what was before."""
-        return bool(_PAST_ASKED.search(self.asked))
+        return bool(FORMS["past_asked"].search(self.asked))
 
     def current(self, kind: str) -> list[StatedClaim]:
         """What the answer asserts, of now unless the question is about the past."""
@@ -248,7 +216,7 @@ def _amounts(case: _Case) -> Comparison:
         if not _among(one, stated, case.item)
         and not (not one.quantity.unit and str(one.quantity.bare) in years)
     ]
-    required = bool(_VALUE_ASKED.search(case.asked)) or not case.left
+    required = bool(FORMS["value_asked"].search(case.asked)) or not case.left
     others = [
         one
         for one in stated
@@ -309,7 +277,7 @@ def _frequencies(case: _Case) -> Comparison:
         {round(float(str(claim.value)), 3) for claim in claims}
         for claims in (case.reference.values("frequency"), case.current("frequency"))
     )
-    how_often = bool(_HOW_OFTEN.search(case.asked))
+    how_often = bool(FORMS["how_often"].search(case.asked))
     if not expected or (not stated and not how_often):
         return _UNDECIDED
     if not expected & stated:
@@ -324,7 +292,7 @@ def _same_month(one: Day, other: Day) -> bool:
 
 def _dates(case: _Case) -> Comparison:
     """Dates: of the reference where they are asked for or all it states, else only conflicts."""
-    when = bool(_WHEN.search(case.asked))
+    when = bool(FORMS["when"].search(case.asked))
     expected = case.reference.dates or (case.full.dates if when else ())
     expected = [day for day in expected if day not in case.question.dates]
     stated = case.answer.dates
@@ -407,7 +375,7 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     asserted, denied = _poles(case.answer.plain)
     if expected and answered:
         return Comparison(expected == answered, f"{expected} expected, {answered} said")
-    if expected and not _YES_OR_NO.match(case.asked):
+    if expected and not FORMS["yes_or_no"].match(case.asked):
         return _UNDECIDED
     topic = case.words
     asked = dict(claim.value for claim in case.question.values("state"))  # type: ignore[misc]
@@ -428,7 +396,7 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
 
 def _covered(case: _Case, words: set[str]) -> bool:
     """Whether words are about what a yes-or-no question asks: nearly all of it."""
-    parts = _ENGLISH.question(_BARE.sub(" ", case.asked))
+    parts = _ENGLISH.question(FORMS["bare"].sub(" ", case.asked))
     repeated = [
         words >= set(part.terms)
         or any(one.weight == EQUAL and words >= set(one.terms) for one in part.others)
@@ -464,7 +432,7 @@ def _items(case: _Case) -> Comparison:
     stated = case.words | {"yes", "no"}
     parts = [
         frozenset(content(part)) - stated
-        for part in _ITEMS.split(case.reference.plain)
+        for part in FORMS["items"].split(case.reference.plain)
         if not any(pattern.search(part) for pattern in STATES.values())
     ]
     items = [part for part in parts if part]
@@ -473,7 +441,7 @@ def _items(case: _Case) -> Comparison:
     listed = all(len(item) <= _LONGEST_ITEM for item in items)
     if listed and len(items) > 1 and 0 < len(missing) < len(items):
         return _no("an item is missing")
-    answered = [set(content(part)) - stated for part in _ITEMS.split(case.answer.plain)]
+    answered = [set(content(part)) - stated for part in FORMS["items"].split(case.answer.plain)]
     others = [part for part in answered if part and not part & frozenset().union(*items)]
     short = all(len(part) <= _LONGEST_ITEM for part in others)
     if listed and items and short and len(others) >= max(3, 2 * len(items)):
@@ -498,7 +466,7 @@ def with_equivalents(reference: str, answer: str) -> str:
 def current_words(question: str, answer: str) -> str:
     """The plain clauses of an answer that assert something of now, all where none does."""
     text = plain(answer)
-    past = bool(_PAST_ASKED.search(plain(question)))
+    past = bool(FORMS["past_asked"].search(plain(question)))
     parts = [*clauses(text)]
     asserted = [part for part in parts if part.text[: part.denied_from].strip(" .,")]
     now = [part for part in asserted if past or not part.before]

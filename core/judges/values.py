@@ -178,18 +178,9 @@ def single_value(text: str) -> str:
 
 _MONTHS = {
     name: number
-    for number, names in enumerate(
-        (
-            "jan january januar janvier enero", "feb february februar février febrero",
-            "mar march märz mars marzo", "apr april avril abril", "may mai mayo",
-            "jun june juni juin junio", "jul july juli juillet julio", "aug august août agosto",
-            "sep sept september septembre septiembre", "oct october oktober octobre octubre",
-            "nov november novembre noviembre", "dec december dezember décembre diciembre",
-        ),
-        start=1,
-    )
+    for number, names in enumerate(_TABLES["months"].values(), start=1)
     for name in names.split()
-}  # fmt: skip
+}
 _MONTH = rf"(?P<month>{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|\.)?"
 _YEAR = r"(?P<year>\d{4})"
