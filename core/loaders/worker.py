@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import inspect
 import json
 import os
 import select
@@ -226,6 +227,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     inside = place.rglob("*") if place.is_dir() else [place]
     size = sum(file.stat().st_size for file in inside if file.is_file())
     packages = [Path(path) for path in sys.path if "site-packages" in path]
+    loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
     seconds: int = request["seconds"]
     allow_seconds(seconds)
@@ -234,7 +236,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         _OUTPUT,
         [
             *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),
-            *(Path(sys.prefix), Path(sys.base_prefix), *packages, *system),
+            *(Path(sys.prefix), Path(sys.base_prefix), *packages, *loaders, *system),
         ],
         [folder, temporary_root()],
     )
