@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import re
 import zipfile
 from collections import Counter, defaultdict
@@ -36,6 +35,7 @@ from midchart.core.errors import DataError
 from midchart.core.fhir.xml import NAMESPACE
 from midchart.core.loaders.ccda_entries import parse_ts
 from midchart.core.loaders.payloads import cell_text
+from midchart.core.parsing import read_json
 from midchart.core.text import event_text
 from midchart.core.text.markup import is_deleted
 from midchart.core.types import Cohort
@@ -322,7 +322,7 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
 
 
 def _read_json(data: bytes | str) -> Any:
-    return json.loads(data, parse_float=str, parse_int=str)
+    return read_json(data, "it", as_written=True)
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:

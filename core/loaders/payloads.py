@@ -93,7 +93,7 @@ def cell_text(text: str) -> tuple[str, str]:
         and "</" not in text
         and "<br" not in text.lower()
     ):
-        return html.unescape(text) if _ENTITY.search(text) else text, ""
+        return html.unescape(text).replace("\xa0", " ") if _ENTITY.search(text) else text, ""
     return payload_text(text)
 
 
