@@ -95,6 +95,12 @@ def shipped_folder() -> Path:
     return ROOT / "data" / "published-runs"
 
 
+def wait_passively() -> None:
+    """Have OpenMP's threads sleep while they wait, unless the environment says otherwise: on busy
+    cores they double the work. To be called before torch is first imported."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
 def cache_folder() -> Path:
     """Derived data; deleting it costs time, never results."""
     return _folder("MIDCHART_CACHE", _of_user("cache", "XDG_CACHE_HOME", ".cache"))

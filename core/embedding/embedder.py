@@ -120,12 +120,13 @@ class MiniLM:
     """
 
     def __init__(self, folder: Path) -> None:
+        settings.wait_passively()
         import torch
         from tokenizers import Tokenizer
 
-        settings = _settings(folder)
-        by_mean = settings.get("pooling_mode") in (None, "mean")
-        if not by_mean or not settings.get("pooling_mode_mean_tokens", True):
+        options = _settings(folder)
+        by_mean = options.get("pooling_mode") in (None, "mean")
+        if not by_mean or not options.get("pooling_mode_mean_tokens", True):
             raise MissingModel(f"{folder}: the model does not pool by the mean, as MiniLM does")
         if not (folder / "tokenizer.json").is_file():
             raise MissingModel(f"{folder}: tokenizer.json is missing")
@@ -134,7 +135,7 @@ class MiniLM:
         self._bert = Bert(folder, self.device)
         self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self._tokenizer.no_padding()
-        longest = int(settings.get("max_seq_length") or LONGEST)
+        longest = int(options.get("max_seq_length") or LONGEST)
         self._tokenizer.enable_truncation(min(longest, self._bert.positions))
         self.dim = self._bert.width
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from midchart.core import config as settings
 from midchart.core import weights
 from midchart.core.errors import MissingModel, SpecError
 from midchart.core.options import Configurable, Count, Options, Whole
@@ -229,6 +230,7 @@ class Qwen(Configurable):
         self, prompts: Sequence[Prompt], allowed: Sequence[Texts]
     ) -> Iterator[tuple[int, Answer]]:
         """What the model writes, of ``allowed`` texts where there are some."""
+        settings.wait_passively()
         from midchart.core.readers.local_engine import GenerationConfig, shared_engine
 
         same: dict[tuple[str, Texts], list[int]] = {}
