@@ -396,7 +396,7 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
 
 def _covered(case: _Case, words: set[str]) -> bool:
     """Whether words are about what a yes-or-no question asks: nearly all of it."""
-    parts = _ENGLISH.question(FORMS["bare"].sub(" ", case.asked))
+    parts = _ENGLISH.question(FORMS["bare"].sub(" ", case.asked.partition("?")[0]))
     repeated = [
         words >= set(part.terms)
         or any(one.weight == EQUAL and words >= set(one.terms) for one in part.others)
@@ -417,6 +417,8 @@ def _poles(text: str) -> tuple[set[str], set[str]]:
 
 def _denials(case: _Case) -> Comparison:
     """Words that one of both denies and the other asserts."""
+    if _poles(case.asked)[1]:
+        return _UNDECIDED
     held, ruled_out = _poles(case.reference.plain)
     asserted, denied = _poles(case.answer.plain)
     if ruled_out & asserted and not ruled_out & denied:
@@ -444,7 +446,8 @@ def _items(case: _Case) -> Comparison:
     answered = [set(content(part)) - stated for part in FORMS["items"].split(case.answer.plain)]
     others = [part for part in answered if part and not part & frozenset().union(*items)]
     short = all(len(part) <= _LONGEST_ITEM for part in others)
-    if listed and items and short and len(others) >= max(3, 2 * len(items)):
+    dumped = short and not missing and not FORMS["several_asked"].match(case.asked)
+    if listed and items and dumped and len(others) >= max(3, 2 * len(items)):
         return _no("a list of items")
     return _UNDECIDED
 

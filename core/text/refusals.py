@@ -93,11 +93,12 @@ _CLAUSES = re.compile(
 _FILLER = re.compile(
     r"(?:i am|i'm)? ?(?:sorry|unfortunately|leider|désolée?|lo siento)\b.{0,12}|[\w ]{0,30}:"
     r"|(?:please|you (?:may|should|can)|if you|it would be|further|consult|additional|regarding"
-    r"|concerning|as for|for|answer|antwort|réponse|respuesta)\b.*"
+    r"|based|concerning|as for|for|answer|antwort|réponse|respuesta)\b.*"
 )
 _LEAD = re.compile(
     r"(?:(?:i'm |i am )?sorry,? (?:but )?|unfortunately,? |(?:answer|antwort|réponse|respuesta): "
-    r"|(?:based on|according to|in|from|given|after reviewing|upon review of) [^,]{3,60}, )+"
+    r"|(?:based (?:solely |only )?on|according to|in|from|given|after reviewing|upon review of)"
+    r" [^,]{3,60}, )+"
 )
 _ANSWER = re.compile(r"(?:yes|no)(?:,|\Z)")
 LONGEST = 600
