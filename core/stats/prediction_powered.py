@@ -244,7 +244,7 @@ class _Items:
         """The regression of people's judgement on the machine's, from 0 to 1/(share not judged)."""
         value, machine = self.with_neutral(mean)
         spread = float(machine.var(ddof=1)) if len(machine) > 1 else 0.0
-        if not spread or not self.weight.any():
+        if not spread or not self.weight.any() or self.known.all():
             return 1.0
         share = self.weight / self.weight.sum()
         covariance = float(share @ ((value - share @ value) * (machine - share @ machine)))

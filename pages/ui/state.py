@@ -35,7 +35,12 @@ def _cohort_cards() -> list[api.CohortCard]:
 
 def cohorts() -> list[tuple[str, str, str]]:
     """Name, path and problem (empty where it opens) of each cohort; new folders show in seconds."""
-    return [(card.name, card.path, card.problem) for card in _cohort_cards()]
+    return [(card.name, card.path, _without_folder(card.problem)) for card in _cohort_cards()]
+
+
+def _without_folder(problem: str) -> str:
+    """A message about a cohort without the path of the folder of cohorts."""
+    return problem.replace(f"{api.folders()['cohorts']}/", "")
 
 
 def question_cohorts() -> list[str]:
@@ -46,7 +51,10 @@ def question_cohorts() -> list[str]:
 def unasked() -> dict[str, str]:
     """Name → why, of cohorts without questions: what cannot be opened, or labels to forecast."""
     cards = [card for card in _cohort_cards() if card.problem or card.forecasts]
-    return {card.name: card.problem or "it has labels to forecast, no questions" for card in cards}
+    return {
+        card.name: _without_folder(card.problem) or "it has labels to forecast, no questions"
+        for card in cards
+    }
 
 
 def imported() -> list[str]:

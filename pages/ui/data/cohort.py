@@ -137,7 +137,7 @@ def cohort(name: str, check_first: bool = False) -> None:
             with st.container(gap=None):
                 st.caption(question)
                 st.text(for_terminal(answer))
-        st.caption(f"Format {for_screen(kind)} · {for_screen(path)}")
+        st.caption(f"Format {for_screen(kind)}")
         if not manifest.synthetic:
             _change_use(name, path, manifest)
     if not check:

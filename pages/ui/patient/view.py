@@ -26,7 +26,7 @@ WAITING = "Not run on this long record yet: it reads the whole record once, whic
 
 
 @dataclass(frozen=True)
-class Places:
+class Panes:
     """The containers of the page, from top to bottom and from left to right."""
 
     top: DeltaGenerator
@@ -37,12 +37,12 @@ class Places:
     below: DeltaGenerator
 
 
-def places() -> Places:
+def places() -> Panes:
     """The workbench: the map on top; the questions, the record and the arms next to each other, on
     a narrow screen below each other in this order; and what is below them."""
     top, map_place = st.container(), st.container(key="patient_map")
     left, middle, right = st.columns((5, 12, 7), gap="medium")
-    return Places(top, map_place, left, middle, right, st.container())
+    return Panes(top, map_place, left, middle, right, st.container())
 
 
 def views_of(choice: Choice, heat: str) -> tuple[list[ArmView], cached.Reading, dict[str, int]]:
