@@ -26,15 +26,15 @@ from midchart.core.cohorts.records import (
     read_question_tables,
     tables_in,
 )
-from midchart.core.loaders import LOADERS
-from midchart.core.loaders.ccda_entries import code_text, date_of, each, inside, joined
-from midchart.core.loaders.ccda_sections import (
+from midchart.core.documents.ccda_entries import code_text, date_of, each, inside, joined
+from midchart.core.documents.ccda_sections import (
     BodyCounts,
     document_time,
     documents_in,
     passages_of,
 )
-from midchart.core.loaders.payloads import payload_text
+from midchart.core.documents.payloads import payload_text
+from midchart.core.loaders import LOADERS
 
 _SOCIAL_SECURITY = "2.16.840.1.113883.4.1"
 

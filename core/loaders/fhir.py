@@ -32,6 +32,7 @@ from midchart.core.cohorts.records import (
     read_question_tables,
     tables_in,
 )
+from midchart.core.documents.payloads import payload_text
 from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader
 from midchart.core.fhir.files import (
@@ -56,7 +57,6 @@ from midchart.core.fhir.index import (
 from midchart.core.fhir.json_objects import JsonObject
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.payloads import payload_text
 from midchart.core.types import Cohort, Record, Skip
 
 _HEAD = 1 << 20

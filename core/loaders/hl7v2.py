@@ -25,10 +25,10 @@ from midchart.core.cohorts.records import (
     tables_in,
 )
 from midchart.core.cohorts.tables import decoded, read_bytes
+from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
+from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.hl7v2_segments import Hl7Message, messages_of
-from midchart.core.loaders.payloads import cell_text, payload_text
 
 _SUFFIXES = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
 

@@ -31,10 +31,10 @@ from midchart.core.cohorts.tables import (
     table_head,
     table_kind,
 )
+from midchart.core.documents.ccda_entries import parse_ts
+from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
 from midchart.core.fhir.xml import NAMESPACE
-from midchart.core.loaders.ccda_entries import parse_ts
-from midchart.core.loaders.payloads import cell_text
 from midchart.core.parsing import read_json
 from midchart.core.text import event_text
 from midchart.core.text.markup import is_deleted

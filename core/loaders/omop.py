@@ -73,10 +73,10 @@ from midchart.core.cohorts.tables import (
     table_name,
     table_rows,
 )
+from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.payloads import cell_text
 from midchart.core.sequences.build import (
     EARLIEST,
     LATEST,

@@ -173,7 +173,7 @@ def _is_content(file: str, base: Path) -> bool:
 def _code_of(loader: type[RecordLoader]) -> str:
     """A hash of the code that converts: that of this package, and of a loader outside of it."""
     code = code_digest(
-        "charts", "cohorts", "fhir", "loaders", "parsing", "storage", "text", "types"
+        "charts", "cohorts", "documents", "fhir", "loaders", "parsing", "storage", "text", "types"
     )
     module = Path(inspect.getfile(loader))
     if loader.__module__.startswith("midchart.core."):

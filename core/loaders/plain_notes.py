@@ -56,9 +56,9 @@ from midchart.core.cohorts.tables import (
     table_kind,
     table_name,
 )
+from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.payloads import cell_text, payload_text
 from midchart.core.parsing import read_json
 
 NEEDED = ("patient_id", "text")

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from midchart.core.documents.payloads import payload_text
 from midchart.core.errors import InputError
 from midchart.core.fhir.events import READ, ResourceReader, html_text
 from midchart.core.fhir.values import moment
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.fhir import Fhir, invalid_resources
 from midchart.core.loaders.open import open_cohort
-from midchart.core.loaders.payloads import payload_text
 
 SHARED = Path(__file__).parents[4] / "shared" / "data"
 PATIENT = {"resourceType": "Patient", "id": "p1", "birthDate": "1950-02", "gender": "female"}

@@ -21,8 +21,8 @@ from midchart.core.cohorts.records import (
     entry,
 )
 from midchart.core.cohorts.status import Status, classify, stated
+from midchart.core.documents.ccda_entries import parse_ts
 from midchart.core.fhir.events import Payload
-from midchart.core.loaders.ccda_entries import parse_ts
 
 _MESSAGE = re.compile(r"(?:^|(?<=\r))[\x0b\s]*(?=MSH[^\w\s])")
 _VOCABULARIES = {"LN": "LOINC", "SCT": "SNOMED", "I10": "ICD10", "I9": "ICD9", "CVX": "CVX"}

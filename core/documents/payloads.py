@@ -16,14 +16,14 @@ from collections.abc import Iterator
 
 from midchart.core.cohorts.files import parse_xml, xml_text
 from midchart.core.cohorts.records import Entry
+from midchart.core.documents.ccda_sections import documents_in, text_of_document
+from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import members
 from midchart.core.fhir.json_objects import read_document
 from midchart.core.fhir.values import clean, medicine
 from midchart.core.fhir.xml import NAMESPACE, read_xml_document
-from midchart.core.loaders.ccda_sections import documents_in, text_of_document
-from midchart.core.loaders.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
 

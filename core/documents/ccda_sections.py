@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
-from midchart.core.fhir.events import Payload
-from midchart.core.loaders.ccda_entries import (
+from midchart.core.documents.ccda_entries import (
     SectionEntries,
     code_text,
     each,
@@ -21,6 +20,7 @@ from midchart.core.loaders.ccda_entries import (
     parse_ts,
     tag_of,
 )
+from midchart.core.fhir.events import Payload
 from midchart.core.text.markup import markup_lines, markup_text
 
 _NO_INFORMATION = {

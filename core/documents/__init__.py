@@ -1,0 +1,1 @@
+"""What a C-CDA document, an HL7 v2 message or any other payload says, whatever file holds it."""
