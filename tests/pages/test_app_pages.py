@@ -114,7 +114,7 @@ def test_data_says_what_may_be_done_and_what_was_skipped(run, finished):
     assert "unknown: treat as identifiable" in text
     assert "not allowed" in text
     assert "broken cannot be opened" in " ".join(w.title or "" for w in app.warning) or app.warning
-    skipped = frame_with(app, "reason")
+    skipped = frame_with(app, "line")
     assert "9002.xml" in skipped["file"][0]
     assert str(finished.folder / "data") not in page_text(app)
     listed = frame_with(app, "state").set_index("cohort")["state"]
@@ -177,5 +177,5 @@ def test_fhir_resources_are_validated_where_the_box_is_checked(empty):
     app = open_page("data")
     app.checkbox(key="fhir-validate").check().run()
     assert not app.exception and "1 reasons why" in page_text(app)
-    (reason,) = frame_with(app, "reason")["reason"]
+    (reason,) = frame_with(app, "line")["reason"]
     assert reason == "Patient.birthDate has a value that does not follow R4B"
