@@ -19,7 +19,6 @@ text, so that a prompt that is estimated to fit does fit.
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -39,7 +38,8 @@ from midchart.core.client.calls import (
 )
 from midchart.core.config import Secret
 from midchart.core.egress import Permit
-from midchart.core.errors import InputError, MissingModel
+from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.parsing import read_json
 from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Ended
 
@@ -262,7 +262,7 @@ _STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage"
 
 def _assembled(events: str, service: str) -> dict[str, Any]:
     """The document of a streamed answer, whose texts are joined; raises CallFailed for one that
-    breaks off, ValueError for what is no JSON."""
+    breaks off or is no JSON."""
     document: dict[str, Any] = {}
     texts: dict[str, str] = {}
     finished: Any = None
@@ -270,7 +270,10 @@ def _assembled(events: str, service: str) -> dict[str, Any]:
         data = line.removeprefix("data:").strip()
         if not line.startswith("data:") or data == "[DONE]":
             continue
-        chunk = _object(json.loads(data))
+        try:
+            chunk = _object(read_json(data, service))
+        except DataError:
+            raise broken_response(service) from None
         if "error" in chunk:
             raise broken_response(service)
         document |= {name: chunk[name] for name in ("model", "usage") if chunk.get(name)}

