@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -67,16 +65,27 @@ def test_the_ways_in_lead_where_they_say(watch):
     watch.look(1)
     page = watch.go("/", "Home")
     check_page(page, "/")
-    page.get_by_role("link", name=re.compile("^Results of")).click()
-    # Of the newest finished run, which an earlier test may have made.
-    page.get_by_role("heading", name=re.compile("^(Arms|Curve)"), level=1).wait_for()
-    watch.settled()
-    no_trouble(page)
+    page.get_by_role("link", name="See the comparison").click()
+    arrived(watch, "Arms")
     watch.look(0)
     page = watch.go("/", "Home")
-    page.get_by_role("button", name="Open a patient").click()
-    page.get_by_role("heading", name="Patient", level=1).wait_for()
+    expect(page.locator(".mc-headline")).to_be_visible()
+    page.locator(".st-key-home_funnel .barlayer .point path:visible").first.click(force=True)
+    page.wait_for_url("**view=lost**")
+    arrived(watch, "Arms")
+    page = watch.go("/", "Home")
+    page.get_by_role("button", name="Open a chart").click()
+    arrived(watch, "Patient")
+    page = watch.go("/", "Home")
+    page.get_by_role("link", name="Import a cohort").first.click()
+    arrived(watch, "Data")
+
+
+def arrived(watch, title: str) -> None:
+    """The page of that title is drawn to its end, without trouble."""
+    watch.page.get_by_role("heading", name=title, level=1).wait_for()
     watch.settled()
+    no_trouble(watch.page)
 
 
 def test_a_run_is_watched_and_cancelled_from_any_page(watch, server):

@@ -138,6 +138,7 @@ def test_a_viewer_reads_and_changes_nothing(site, signed_in):
     before = runs_of(site)
     page = signed_in("vera@ward.org")
     page.goto(f"{site.url}/arms?run={site.run}")
+    page.get_by_role("tab", name="Table").click()
     expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
     page.goto(f"{site.url}/runs?view=New+run")
     expect(page.get_by_role("button", name="Start run")).to_be_disabled()
