@@ -68,6 +68,7 @@ def test_a_page_opens_fits_and_has_no_violation_of_wcag_that_is_ours(page_of, pa
 def test_focus_opens_no_cell_of_a_table_and_enter_does(page_of):
     page_of.look(0)
     page = page_of.go("/arms", "Arms")
+    page.get_by_role("tab", name="Figure").press("ArrowRight")
     grid = page.get_by_test_id("data-grid-canvas").first
     expect(grid.locator("td").first).to_be_attached()
     address = page.url

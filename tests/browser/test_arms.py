@@ -9,6 +9,8 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 TITLES = {
+    "funnel": "Where is evidence lost?",
+    "lost": "Where in the chart is evidence lost?",
     "overall": "Which arm answers best?",
     "position": "Does the evidence's position matter?",
     "pairs": "Which differences hold?",
@@ -28,10 +30,12 @@ def test_every_view_is_drawn_and_nothing_sticks_out(watch, run):
     for view, title in TITLES.items():
         page = watch.go(f"/arms?run={run}&view={view}&differ=false", "Arms")
         expect(page.locator(".mc-headline")).to_be_visible()
-        expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
         expect(page.get_by_role("combobox", name="Question", exact=True)).to_have_value(title)
         if view != "questions":
-            expect(page.locator(".js-plotly-plot").first).to_be_visible()
+            expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+            watch.fits()
+            page.get_by_role("tab", name="Table").click()
+        expect(page.get_by_test_id("stDataFrame").first).to_be_visible()
         watch.fits()
 
 
@@ -42,7 +46,7 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     page.goto(f"{watch.home}/arms?run={run}")
     watch.settled()
     expect(page.locator(".mc-headline")).to_be_visible()
-    page.locator(".scatterlayer .point").first.click(force=True)
+    page.locator(".barlayer .point path:visible").first.click(force=True)
     page.wait_for_url("**view=questions**")
     expect(page.get_by_text("Click a row to open it.")).to_be_visible()
     table = page.get_by_test_id("stDataFrame").first

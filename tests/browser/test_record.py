@@ -49,11 +49,7 @@ def open_record(watch: Watch, cohort: str) -> Page:
 
 def keep_question(page: Page, question: str) -> None:
     """Type a question and keep it."""
-    field = page.get_by_role("combobox", name="Question", exact=True)
-    field.scroll_into_view_if_needed()
-    page.evaluate("() => new Promise((drawn) => requestAnimationFrame(() => setTimeout(drawn)))")
-    field.fill("Type a")  # its list closes where the page scrolls meanwhile
-    page.get_by_role("option", name="Type a question…").click()
+    page.get_by_role("radiogroup", name="Question").get_by_text("Type a question…").click()
     typed = page.get_by_label("Your question", exact=True)
     typed.fill(question)
     typed.press("Enter")
