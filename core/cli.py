@@ -959,7 +959,7 @@ def serve(call: Namespace) -> None:
     reader = (
         f'{{ name = "served", url = "http://127.0.0.1:{call.port}/v1", model = "{call.name}" }}'
     )
-    print(f"reader of a spec: {reader}", file=sys.stderr)
+    say(f"reader of a spec: {reader}", file=sys.stderr)
     os.execv(command_line[0], command_line)
 
 

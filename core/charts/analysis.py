@@ -7,7 +7,7 @@ is complete or not there, as the chart store that it belongs to, and is made aga
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,7 +27,7 @@ from midchart.core.types import Record, Sentence, Span
 
 _EVIDENCE = "evidence.json"
 _CODE = ("charts", "text", "bm25", "protocol", "types")
-_COLUMNS = {
+_COLUMNS: Mapping[str, Mapping[str, str]] = {
     "sentences": {**dict.fromkeys(("event", "start", "end", "tokens"), "int32"), "piece": "int8"}
     | {"title": TEXT},
     "terms": {"term": TEXT, "end": "int32"},

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -220,7 +220,7 @@ def write_charts(
 
 
 @contextmanager
-def complete_folder(folder: Path) -> Iterator[Path]:
+def complete_folder(folder: Path) -> Generator[Path]:
     """A hidden folder that becomes ``folder`` when the body has succeeded, and else is removed."""
     fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
     fresh.mkdir(parents=True)

@@ -54,7 +54,7 @@ def documents_in(root: Element) -> list[Element]:
     batch; the root where there is none."""
     if tag_of(root) == "ClinicalDocument":
         return [root]
-    inner = [e for e in root.iter() if isinstance(e.tag, str) and tag_of(e) == "ClinicalDocument"]
+    inner = [e for e in root.iter() if tag_of(e) == "ClinicalDocument"]
     return inner or [root]
 
 

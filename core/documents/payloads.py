@@ -221,7 +221,8 @@ def _entry_lines(reader: ResourceReader, resource: object) -> Iterator[str]:
     try:
         entries = reader.entries(resource)  # pyright: ignore[reportArgumentType]
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-        yield f"{clean(getattr(resource, 'get', dict.get)('resourceType'))} does not follow FHIR R4"
+        kind = clean(resource.get("resourceType")) if isinstance(resource, dict) else "it"
+        yield f"{kind} does not follow FHIR R4"
         return
     yield from map(_line, entries)
 

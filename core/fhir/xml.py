@@ -61,8 +61,6 @@ def _element(element: Element) -> dict[str, Any]:
         name: value for name, value in element.attrib.items() if name in ("id", "url")
     }
     for child in element:
-        if not isinstance(child.tag, str):
-            continue
         name = _name(child)
         if child.tag == _XHTML:
             held[name] = tostring(child, encoding="unicode")

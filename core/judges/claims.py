@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
 from midchart.core.parsing import read_toml
@@ -103,6 +103,10 @@ _LATIN = {"qd": 1, "bid": 2, "tid": 3, "qid": 4, "qod": 0.5, "qhs": 1, "qam": 1,
 _ALONE = {"weekly": 1 / 7, "monthly": 1 / 30}
 
 
+def _ratio(match: re.Match[str]) -> tuple[int, int]:
+    return int(match[1]), int(match[2])
+
+
 def _per_day(match: re.Match[str]) -> float:
     if match["times"]:
         word = match["times"].split()[0].rstrip("x")
@@ -144,7 +148,7 @@ class StatedClaim:
     """
 
     kind: str
-    value: object
+    value: Any
     asserted: bool
     before: bool
     item: tuple[str, ...] = ()
@@ -204,7 +208,7 @@ def _claims(text: str) -> Iterator[StatedClaim]:
 
         for kind, pattern, read in (
             ("frequency", _FREQUENCY, _per_day),
-            ("ratio", _RATIO, lambda match: (int(match[1]), int(match[2]))),
+            ("ratio", _RATIO, _ratio),
         ):
             for match in pattern.finditer(rest):
                 yield claim(kind, read(match), match.start())

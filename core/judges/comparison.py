@@ -192,14 +192,14 @@ def _amounts(case: _Case) -> Comparison:
     known = [claim.value for claim in case.question.values("amount")]
 
     def new(statement: StatedText) -> list[Amount]:
-        amounts: list[Amount] = [claim.value for claim in statement.values("amount")]  # type: ignore[misc]
+        amounts: list[Amount] = [claim.value for claim in statement.values("amount")]
         return [one for one in amounts if not _among(one, known, case.item)]
 
     expected = new(case.reference)
     if not expected and not case.left and not case.reference.dates:
         expected = new(case.full)
     claims = _about(case, case.current("amount"))
-    stated = [claim.value for claim in claims]
+    stated: list[Amount] = [claim.value for claim in claims]
     if not expected:
         added = [one for one in new(case.full) if one.quantity.unit]
         contrary = [
@@ -336,14 +336,14 @@ def _states(case: _Case) -> Comparison:
 def _of_another_state(case: _Case) -> bool:
     """Whether the answer names what the reference does only with another state than the asked one:
     "lisinopril was continued and metformin stopped" for what was stopped."""
-    asked: dict[str, str] = dict(claim.value for claim in case.question.values("state"))  # type: ignore[misc]
+    asked: dict[str, str] = dict(claim.value for claim in case.question.values("state"))
     item_asked = re.match(r"\W*(?:which|what|who|name|list)\b", case.asked)
     if not (item_asked and asked and case.left):
         return False
     same = other = False
     for part in re.split(r"[.;,]\s|\b(?:and|but|while)\b", case.answer.plain):
         if case.left & set(content(part)):
-            states = dict(claim.value for claim in statement(part).values("state"))  # type: ignore[misc]
+            states: dict[str, str] = dict(claim.value for claim in statement(part).values("state"))
             clashes = any(states.get(group, state) != state for group, state in asked.items())
             same, other = same or not clashes, other or clashes
     return other and not same
@@ -354,7 +354,7 @@ def _by_group(case: _Case, text: StatedText) -> dict[str, set[str]]:
     groups: dict[str, set[str]] = {}
     claims = [*text.values("state"), *text.values("state", asserted=False)]
     for claim in claims:
-        group, state = claim.value  # type: ignore[misc]
+        group, state = claim.value
         rivals = [other for other in claims if other.value[0] == group]  # type: ignore[index]
         if claim.before and not case.past and any(not other.before for other in rivals):
             continue
@@ -378,8 +378,8 @@ def _polarity(case: _Case, reference: str, answer: str) -> Comparison:
     if expected and not FORMS["yes_or_no"].match(case.asked):
         return _UNDECIDED
     topic = case.words
-    asked = dict(claim.value for claim in case.question.values("state"))  # type: ignore[misc]
-    states = dict(claim.value for claim in case.answer.values("state"))  # type: ignore[misc]
+    asked = dict(claim.value for claim in case.question.values("state"))
+    states = dict(claim.value for claim in case.answer.values("state"))
     if expected and asked.keys() & states.keys():
         same = all(states.get(group, state) == state for group, state in asked.items())
         return Comparison(same == (expected == "yes"), f"{expected} expected of a state")

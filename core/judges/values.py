@@ -114,7 +114,7 @@ def _ways(unit: str, target: str, item: str) -> tuple[float, float] | None:
     """Factor and shift that convert ``unit`` into ``target``, by the molar mass of an analyte that
     ``item`` names where mass and moles differ."""
     registry = _registry()
-    if {unit, target} == _TEMPERATURES:
+    if frozenset((unit, target)) == _TEMPERATURES:
         zero, one = (registry.Quantity(value, unit).to(target).magnitude for value in (0.0, 1.0))
         return one - zero, zero
     if "a1c" in item and {unit, target} == {"percent", "millimole/mole"}:

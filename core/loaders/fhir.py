@@ -134,8 +134,8 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     )
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
     skips = (*reasons.skips(), *problems.skips())
-    raw, notes = in_one_zone(name, raw)
-    return build_record(name, raw, facts, source), notes + [
+    entries, notes = in_one_zone(name, raw)
+    return build_record(name, entries, facts, source), notes + [
         f"{skip.file}:{skip.line}: {skip.reason}" for skip in skips
     ]
 

@@ -401,7 +401,7 @@ def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
 
 
 def _tag(element: Element) -> str:
-    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+    return element.tag.rpartition("}")[2]
 
 
 def _xml_leaves(element: Element, address: str, top: Element) -> Iterator[tuple[str, str]]:

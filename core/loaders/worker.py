@@ -27,6 +27,8 @@ from typing import IO, Any
 from midchart.core import config as settings
 from midchart.core import confinement, regular_files
 from midchart.core.charts.store import Progress, ignored, write_charts
+from midchart.core.cohorts.base import RecordLoader
+from midchart.core.cohorts.files import check_folder
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.loaders import LOADERS
@@ -224,6 +226,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     settings.set_environment(request["environment"])
     excluded = set(request["excluded"])
     temporary_root().mkdir(parents=True, exist_ok=True)
+    if place.is_dir():
+        check_folder(place)  # a link out says so, where the confined process only could not read it
     inside = place.rglob("*") if place.is_dir() else [place]
     size = sum(file.stat().st_size for file in inside if file.is_file())
     packages = [Path(path) for path in sys.path if "site-packages" in path]
@@ -257,7 +261,10 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         return name not in excluded
 
     regular_files.watched = opening
-    cohort = read_files(find_loader(place), place, request["named"])
+    loader = find_loader(place)
+    if not isinstance(loader, RecordLoader):
+        raise AssertionError("records alone are converted")
+    cohort = read_files(loader, place, request["named"])
     write_charts(cohort, folder, reading, record)
 
 

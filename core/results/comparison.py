@@ -86,7 +86,7 @@ def family_differences(family: Sequence[Pairing]) -> list[dict[str, Any]]:
         gain = counts[1] > counts[2]
         against = bounds[:2] if gain else bounds[2:]
         holds = low > 0 if gain else high < 0
-        plain = None if one.same else newcombe_paired(*counts, level)
+        plain = None if one.same else newcombe_paired(*counts, level=level)
         ends = None if one.same else next(by_patient)
         values = (
             (counts[1] - counts[2]) / n, *((plain.low, plain.high) if plain else (None, None)),

@@ -492,7 +492,7 @@ def _clustered(
     for (_, reader, judge, _), count in cells.items():
         if count["n"]:
             share = count["correct"] / count["n"]
-            families[reader, judge].append(ClusterSums(*_sums(count), share * (1 - share)))
+            families[reader, judge].append(ClusterSums(*_sums(count), variance=share * (1 - share)))
     pooled = {family: pooled_correlation(samples) for family, samples in families.items()}
     return {
         cell: {**count, "correlation": pooled.get(cell[1:3], 1.0)} for cell, count in cells.items()

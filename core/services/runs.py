@@ -270,7 +270,7 @@ def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> d
         if not ((folder := settings.cohorts_folder() / name) / "midchart.toml").is_file()
     }
     for done, (kind, folder) in enumerate(missing.items(), 1):
-        counts[folder.name] = prepare_demo(folder, kind=kind)
+        counts[folder.name] = prepare_demo(folder, kind=kind)  # pyright: ignore[reportArgumentType]
         if progress:
             progress(done, len(missing) + 1)
     if added := _add_included():

@@ -371,7 +371,7 @@ def cluster_counts(right: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Float
     count, member = cluster_members(clusters)
     sizes = np.bincount(member, minlength=count).astype(np.float64)
     values = np.asarray(right, dtype=np.float64)
-    return np.bincount(member, weights=values, minlength=count), sizes
+    return np.bincount(member, weights=values, minlength=count).astype(np.float64), sizes
 
 
 def paired_sums(cells: ArrayLike) -> ClusterSums:

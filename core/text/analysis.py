@@ -62,7 +62,7 @@ def _number(text: str) -> str:
 
 
 def _table(name: str) -> Iterator[dict[str, str]]:
-    text = resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+    text = resources.files("midchart.core.text").joinpath(name).read_text(encoding="utf-8")
     yield from csv.DictReader(text.splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE)
 
 

@@ -27,7 +27,7 @@ def plan(**changes: object) -> Plan:
         name="made up", kind="answers", data="", arms=ARMS,
         reader_entries=tuple(ComponentSpec(name, {}, name) for name in ("one", "two")),
         judge_entries=tuple(ComponentSpec(n, {}, n) for n in ("strict", "blind o'hara")),
-        protocol=Protocol(resamples=300),
+        protocol=Protocol(resamples=300, position="order"),
     )  # fmt: skip
     return replace(run_plan, **changes)
 

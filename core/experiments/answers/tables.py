@@ -187,8 +187,9 @@ def abstention(ask: Ask, plan: Plan) -> Table:
     counts = {name: shares_of(ask, sql, where, IN_PROMPT) for name, sql in of.items()}
     rows: Table = []
     for (columns, cell), evidence in product(cells(plan), PRESENCE):
-        known = {name: by_cell.get((*cell, evidence)) for name, by_cell in counts.items()}
-        if None in known.values():
+        key = (*cell, evidence)
+        known = {name: by_cell[key] for name, by_cell in counts.items() if key in by_cell}
+        if len(known) < len(counts):
             continue
         row = {**columns, "evidence": evidence}
         for name, count in known.items():

@@ -354,7 +354,7 @@ def public() -> Iterator[str]:
         for name, value in vars(module).items():
             if name.startswith("_") or getattr(value, "__module__", "") != module.__name__:
                 continue
-            if inspect.isfunction(value):
+            if inspect.isfunction(inspect.unwrap(value)):
                 yield f"{info.name}.{name}"
             elif inspect.isclass(value):
                 yield from (

@@ -350,7 +350,7 @@ def test_no_interval_of_the_tables_has_zero_width(tmp_path):
                     checked += 1
                     assert row[low] < row[f"{low[:-4]}_high"], (name, low, row)
     assert checked > 100
-    paper = replace(plan(), protocol=parse({"intervals": "percentile"}))
+    paper = replace(plan(), protocol=parse({"intervals": "percentile", "position": "order"}))
     overall = [r for r in stage2(store, paper)["accuracy"] if r["band"] == "overall"]
     assert {(r["ci_low"], r["ci_high"]) for r in overall} == {(1.0, 1.0)}
     assert all(r["wilson_low"] < 1 for r in overall)
