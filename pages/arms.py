@@ -25,5 +25,8 @@ if not state.runs(state.COMPARING):
 READ = kit.Extra(questions.VIEW, "Which questions, one by one?", questions.questions)
 shown = kit.page(state.COMPARING, "arms", lambda _: [READ], questions.open_behind)
 if shown is not None and "view" not in st.query_params:
-    with guard.readable("The questions cannot be read"):
-        questions.questions(shown)
+    if shown.run["imported"] and shown.run["cohort_here"] != "same":
+        st.caption("Its questions are listed here once the run's cohort is on this machine.")
+    else:
+        with guard.readable("The questions cannot be read"):
+            questions.questions(shown)

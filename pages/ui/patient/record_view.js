@@ -587,7 +587,7 @@ class Viewer {
       const size = (text.match(/\S+/g) ?? []).length;
       const facts = [record.time[event] || "undated", author && `by ${author}`, record.kinds[record.kind[event]],
         plural(size, "word", "words"), this.placeOf(event)].filter(Boolean);
-      made.append(element("div", { class: "head", role: "heading", "aria-level": 3 },
+      made.append(element("div", { class: "head", role: "heading", "aria-level": 2 },
         element("b", {}, title), element("span", {}, ` · ${facts.join(" · ")}`)));
     }
     if (frame && !block) made.append(this.tag(frame));
@@ -668,7 +668,7 @@ class Viewer {
 
   // The element of one level of the nesting in words(): sentence, heading, mark, exact evidence, hit.
   opened(level, item, event, at) {
-    if (level === 1) return element("b", { class: "mc-heading", role: "heading", "aria-level": 4 });
+    if (level === 1) return element("b", { class: "mc-heading", role: "heading", "aria-level": 3 });
     if (level === 2) {
       const mark = element("mark", { class: item.style });
       if (item.start === at || this.record.headings[event]) mark.append(this.tag(item));
