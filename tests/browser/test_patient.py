@@ -36,11 +36,6 @@ def test_it_fits_and_its_marks_can_be_distinguished_without_colour(on_records):
 
 def test_what_was_lost_the_map_and_the_record_at_its_evidence_are_seen_at_once(watch):
     page = watch.go("/patient?cohort=demo", "Patient")
-    for highest in (400, 500):  # px from the top, wide and on a phone
-        assert page.locator(".mc-alarm").bounding_box()["y"] < highest
-        watch.look(1)
-        watch.settled()
-    watch.look(0)
     watch.settled()
     expect(page.locator(".st-key-patient_timeline .main-svg").first).to_be_in_viewport()
     evidence = page.locator(".mc-passage u").first.inner_text()
@@ -49,6 +44,11 @@ def test_what_was_lost_the_map_and_the_record_at_its_evidence_are_seen_at_once(w
     expect(
         entry.locator("mark.mc-held, mark.mc-dropped, mark.mc-lostgold").first
     ).to_be_in_viewport()
+    for highest in (400, 500):  # px from the top, wide and on a phone
+        assert page.locator(".mc-alarm").bounding_box()["y"] < highest
+        watch.look(1)
+        watch.settled()
+    watch.look(0)
 
 
 def test_hostile_text_is_shown_and_does_nothing(on_records):

@@ -116,10 +116,11 @@ class Viewer {
     this.section = element("section", { class: "mc viewer", "aria-label": "Record" },
       element("div", { class: "bar", role: "search" }, this.query, this.previousHit, this.nextHit, this.count,
         this.onlyHits),
+      element("div", { class: "bar" }, this.where, this.evidenceButtons),
+      this.scroll,
       element("div", { class: "bar", role: "group", "aria-label": "Filters" }, this.chips,
         element("span", { class: "days" }, this.from, "–", this.to), this.reset, this.shown),
-      element("div", { class: "bar" }, this.where, this.evidenceButtons),
-      this.scroll, this.status);
+      this.status);
     root.append(this.section);
     this.observer = new ResizeObserver(() => this.resized());
     this.observer.observe(this.scroll);
@@ -732,8 +733,9 @@ class Viewer {
     if (!drawn) return null;
     drawn.classList.add("current");
     const [box, screen] = [drawn.getBoundingClientRect(), this.scroll.getBoundingClientRect()];
-    if (box.top < screen.top + 8 || box.bottom > screen.bottom - 8) {
-      this.scroll.scrollTop += box.top - screen.top - screen.height / 3;
+    const bottom = Math.min(screen.bottom, window.innerHeight); // the list may be longer than the window
+    if (box.top < screen.top + 8 || box.bottom > bottom - 8) {
+      this.scroll.scrollTop += box.top - screen.top - Math.min(90, screen.height / 3);
       this.draw();
       drawn = this.elementOf(event, sentence);
     }
