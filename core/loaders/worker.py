@@ -216,11 +216,6 @@ def _work(request: dict[str, Any], reports: IO[str]) -> None:
     os._exit(code)
 
 
-def _physical() -> int:
-    """Bytes of this machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     place, root, folder = (Path(request[name]) for name in ("place", "root", "folder"))
     settings.set_environment(request["environment"])
@@ -233,10 +228,11 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     packages = [Path(path) for path in sys.path if "site-packages" in path]
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]
+    half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2  # bytes of memory
     seconds: int = request["seconds"]
     allow_seconds(seconds)
     confine(
-        min(request["memory"] + request["memory_per_byte"] * size, _physical() // 2),
+        min(request["memory"] + request["memory_per_byte"] * size, half),
         _OUTPUT,
         [
             *(place, root, settings.ROOT / "core", settings.ROOT / "extras"),
@@ -262,8 +258,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
 
     regular_files.watched = opening
     loader = find_loader(place)
-    if not isinstance(loader, RecordLoader):
-        raise AssertionError("records alone are converted")
+    assert isinstance(loader, RecordLoader)
     cohort = read_files(loader, place, request["named"])
     write_charts(cohort, folder, reading, record)
 

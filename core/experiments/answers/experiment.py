@@ -15,13 +15,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from midchart.core.arms.hits import Question, question_of
+from midchart.core.cohorts.composed import composed, evidence_notes, moved
 from midchart.core.cohorts.kept_questions import asked_of_all, checked_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import SpecError
 from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.tables import stage2
 from midchart.core.experiments.answers.views import ANSWERS_VIEWS
-from midchart.core.experiments.documents import composed, evidence_notes, moved
 from midchart.core.experiments.selection import SCHEMAS as STAGE1_SCHEMAS
 from midchart.core.experiments.selection import (
     SelectionOptions,

@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from midchart.core.cohorts.composed import composed, evidence_notes, moved
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, SpecError
-from midchart.core.experiments.documents import composed, evidence_notes, moved
 from midchart.core.experiments.needles.needles import Needle, make_needles
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import seeded
