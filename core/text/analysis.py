@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import csv
 import re
+import threading
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -99,9 +100,14 @@ def _stemmer(language: str) -> object:
     return stemmer(language)
 
 
+_STEMMING = threading.Lock()
+"""A stemmer keeps the word that it works on: one thread at a time uses it."""
+
+
 @lru_cache(maxsize=1 << 16)
 def _stem(word: str, language: str) -> str:
-    return _stemmer(language).stemWord(word)  # type: ignore[attr-defined]
+    with _STEMMING:
+        return _stemmer(language).stemWord(word)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True, slots=True)
