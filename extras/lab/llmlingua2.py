@@ -16,26 +16,21 @@ is ``tests/reference/llmlingua2.py``.
 from __future__ import annotations
 
 import json
-import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core import config as settings
 from midchart.core import weights
 from midchart.core.arms.base import Candidates, candidates
 from midchart.core.errors import InputError, MissingModel
 from midchart.core.protocol import Protocol
-from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import replacing
 from midchart.core.storage.lru import LRU
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import line_date
@@ -50,8 +45,6 @@ from midchart.core.types import (
     Span,
 )
 
-_LOG = logging.getLogger("midchart.compressor")
-
 MODEL = "llmlingua-2-xlm-roberta-large-meetingbank"
 _LONGEST = 512
 """Tokens of a chunk, special tokens included (the paper's)."""
@@ -63,19 +56,10 @@ _CPU_BATCH, _GPU_BATCH = 2048, 32_768
 """Tokens of a batch."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class WordProbabilities:
-    """Of each word, float64 [n]: the probability that it is kept; int64 [n]: its chunk."""
-
-    probability: NDArray[np.float64]
-    chunk: NDArray[np.int64]
-
-
 class Compressor:
     """The model in ``folder``, on a GPU where there is one; loaded when it is first needed.
 
-    Predictions are cached on disk by the hash of weights and text. Raises MissingModel
-    where the weights are missing or not those of such a model.
+    Raises MissingModel where the weights are missing or not those of such a model.
     """
 
     def __init__(self, name: str = MODEL) -> None:
@@ -91,32 +75,17 @@ class Compressor:
         if "roberta" in config["model_type"]:  # its positions begin behind the padding token's
             positions -= int(config["pad_token_id"]) + 1
         self.longest = min(_LONGEST, positions)
-        self._cache = settings.cache_folder() / "compression" / self.id.replace("@", "-")
         self._lock = Lock()
         self._loaded: tuple[Any, Any, str] | None = None
 
-    def probabilities(self, sentences: Sequence[Sequence[str]]) -> WordProbabilities:
-        """Probability and chunk of every word of ``sentences`` (lists of words without blanks)."""
-        path = self._cache / f"{self._digest(sentences)}.npy"
-        n = sum(map(len, sentences))
-        probabilities = _read(path, n)
-        if probabilities is None:
-            probabilities = self._predict(sentences)
-            with replacing(path) as fresh, fresh.open("wb") as file:
-                np.save(
-                    file,
-                    np.stack([probabilities.probability, probabilities.chunk.astype(np.float64)]),
-                )
-        return probabilities
-
-    def _digest(self, sentences: Sequence[Sequence[str]]) -> str:
-        spelled = json.dumps([str(self.longest), sentences]).encode()
-        return blake2b(spelled, digest_size=16).hexdigest()
-
-    def _predict(self, sentences: Sequence[Sequence[str]]) -> WordProbabilities:
+    def probabilities(
+        self, sentences: Sequence[Sequence[str]]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Of every word of ``sentences`` (lists of words without blanks), [n] each: the
+        probability that it is kept, and its chunk."""
         n = sum(map(len, sentences))
         if not n:
-            return WordProbabilities(np.zeros(0), np.zeros(0, dtype=np.int64))
+            return np.zeros(0), np.zeros(0, dtype=np.int64)
         tokenizer, _, _ = self._model()
         first, last = tokenizer.encode("", add_special_tokens=True).ids
         # A lone surrogate cannot be encoded; it is replaced by a question mark.
@@ -129,7 +98,7 @@ class Compressor:
         )
         sentence = np.repeat(np.arange(len(encoded)), [len(e.ids) for e in encoded])
         if not len(ids):
-            return WordProbabilities(np.zeros(n), np.zeros(n, dtype=np.int64))
+            return np.zeros(n), np.zeros(n, dtype=np.int64)
         edges = chunk_edges(sentence, word, self.longest - 2)
         chunks = [np.concatenate([[first], ids[a:b], [last]]) for a, b in pairwise(edges)]
         probability = np.concatenate(self._probabilities(chunks))
@@ -139,7 +108,7 @@ class Compressor:
         mean = np.round(sums / np.maximum(counts, 1), _DECIMALS)
         chunk = np.zeros(n, dtype=np.int64)
         chunk[word[::-1]] = np.repeat(np.arange(len(chunks)), np.diff(edges))[::-1]
-        return WordProbabilities(mean, np.maximum.accumulate(chunk))
+        return mean, np.maximum.accumulate(chunk)
 
     def _probabilities(self, chunks: Sequence[NDArray[np.int64]]) -> list[NDArray[np.float64]]:
         """Probability of each token of each chunk, without its two special tokens."""
@@ -214,32 +183,10 @@ def chunk_edges(
     return np.array(edges, dtype=np.int64)
 
 
-def _read(path: Path, n: int) -> WordProbabilities | None:
-    """Cached scores of ``n`` words; None where there are none, or the file is corrupt."""
-    try:
-        with open_regular(path) as file:
-            saved = np.load(file, allow_pickle=False)
-    except FileNotFoundError:
-        return None
-    except (ValueError, EOFError, OSError):
-        saved = np.zeros(0)
-    if saved.shape != (2, n):
-        _LOG.warning("%s is corrupt; the text is scored again", path)
-        return None
-    return WordProbabilities(saved[0], saved[1].astype(np.int64))
-
-
-_shared: dict[tuple[Path, Path], Compressor] = {}
-_shared_lock = Lock()
-
-
-def shared() -> Compressor:
-    """The compressor of this process for these weights and this cache folder."""
-    key = (weights.locate(MODEL).folder, settings.cache_folder())
-    with _shared_lock:
-        if key not in _shared:
-            _shared[key] = Compressor()
-        return _shared[key]
+@cache
+def _shared(folder: str) -> Compressor:
+    """The compressor of this process for the weights in a folder."""
+    return Compressor()
 
 
 WORDS = 2000
@@ -253,7 +200,8 @@ class Words:
     """The words of a record that are compressed.
 
     ``text`` [n], ``places`` [n] (start and end in its sentence's text), ``sentence`` [n] (the
-    position of its sentence), ``probability`` [n] and ``chunk`` [n] as :class:`compressor.Kept`.
+    position of its sentence), ``probability`` and ``chunk`` [n]
+    as :meth:`Compressor.probabilities`.
     """
 
     text: list[str]
@@ -295,7 +243,7 @@ class LLMLingua2:
                 f"'keep_digits' of the arm 'llmlingua2' is {keep_digits!r}; it takes true or false"
             )
         self.protocol, self.words, self.keep_digits = protocol, words, keep_digits
-        self.compressor = compressor if compressor is not None else shared()
+        self.compressor = compressor or _shared(str(weights.locate(MODEL).folder))
 
     def select(self, record: Record, instruction: Instruction, budget: Budget) -> Selection:
         """The record's words down to ``words``, and to ``budget.tokens`` without their dates.
@@ -369,9 +317,8 @@ class LLMLingua2:
             begun = at + 1
             if begun > limit:
                 break
-        prediction = self.compressor.probabilities(by_sentence)
         sentences = np.array(owner, dtype=np.int64)
-        return Words(text, places, sentences, prediction.probability, prediction.chunk)
+        return Words(text, places, sentences, *self.compressor.probabilities(by_sentence))
 
     def _wanted(self, words: Words) -> NDArray[np.bool_]:
         """The words to keep, bool [n]; ties go to the earlier."""

@@ -11,15 +11,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
 from midchart.core.provenance import seeded
-from midchart.core.reference_tables import slot_names, table_row, yaml_table
+from midchart.core.reference_tables import table_row, yaml_table
 
 T = TypeVar("T")
-Wording = Annotated[str, slot_names("name", "value", "unit", "day")]
 
 
 @table_row
@@ -57,8 +56,8 @@ class NeedleKind:
     domain: Literal["medication", "diagnosis", "laboratory", "social", "procedure"]
     found_by: Literal["day", "latest"]
     value: str
-    statements: tuple[Wording, ...]
-    questions: tuple[Wording, ...]
+    statements: tuple[str, ...]
+    questions: tuple[str, ...]
     things: tuple[Thing, ...]
     other: str = ""
     separate: bool = False

@@ -13,7 +13,6 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from midchart.core.arms.hits import Question
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import seeded
-from midchart.core.reference_tables import slot_names, table_row, yaml_table
+from midchart.core.reference_tables import table_row, yaml_table
 from midchart.core.text import as_words, content_words, count_tokens, words
 from midchart.core.text.evidence import locate
 from midchart.core.text.prompt import line_text
@@ -170,9 +169,6 @@ class FillerSource:
         return {lines[span.event].id for span in locate(record, snippets, self.protocol).spans}
 
 
-Template = Annotated[str, slot_names("subject", "word", "place")]
-
-
 @table_row
 class NeutralText:
     """Parts of sentences, and sentences with a word of a question (neutral.yaml)."""
@@ -180,7 +176,7 @@ class NeutralText:
     subjects: tuple[str, ...]
     actions: tuple[str, ...]
     places: tuple[str, ...]
-    words: tuple[Template, ...]
+    words: tuple[str, ...]
 
 
 neutral_text = yaml_table(NeutralText, Path(__file__).with_name("neutral.yaml"))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.format import interval, percent, points, signed
+from midchart.core.format import signed
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends, nested, pick
 from midchart.core.runs.experiment import Table
@@ -126,7 +126,9 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         groups[row["placement"], row["variant"]].append(row)
     answers = {group: answers_of(those) for group, those in groups.items()}
     longest = options["training"]["longest"]
-    compared = contrasts(answers, measures_of(options), longest, protocol, controls_of(options))
+    compared = with_findings(
+        contrasts(answers, measures_of(options), longest, protocol, controls_of(options)), options
+    )
     models = (
         *(*NAMES, "parameters", "added_parameters", "loss", "training_accuracy", "seconds"),
         "device",
@@ -137,7 +139,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "attention": _attention(groups, longest, protocol),
         "attention_depth": _attention_depth(groups, answers),
         "contrasts": compared,
-        "verdict": verdicts(compared, rows, options),
+        "verdict": [{"text": headline(compared, rows, options)}] if compared else [],
         "training": nested(rows, "stages", NAMES),
         "strength": [
             pick(row, NAMES) | {"layer": layer + 1, "strength": strength}
@@ -400,8 +402,6 @@ LEARNED = 0.5
 CONVERGED = 0.98
 """Accuracy in training below which a decoder was still learning."""
 SHOWN = ("higher", "lower")
-Late = Mapping[tuple[str, str], int]
-"""(placement, variant) → how many of its decoders were still learning."""
 
 
 def finding(row: Mapping[str, Any]) -> str:
@@ -425,7 +425,7 @@ def finding(row: Mapping[str, Any]) -> str:
 
 
 def with_findings(contrasts: Table, options: Mapping[str, Any]) -> Table:
-    """The rows of the table ``contrasts`` with the column ``finding``.
+    """The rows of :func:`contrasts` with the column ``finding``.
 
     :func:`finding`, but of a gated variant, which alone is trained with the line of the evidence,
     against softmax "higher" and "lower" only where both controls show it too (softmax with the same
@@ -458,153 +458,62 @@ def with_findings(contrasts: Table, options: Mapping[str, Any]) -> Table:
     return table
 
 
-def verdicts(contrasts: Table, models: Table, options: Mapping[str, Any]) -> Table:
-    """A headline, then a text each placement, variant and quantity; ``models`` are the rows of the
-    decoders."""
-    rows = with_findings(contrasts, options)
-    if not rows:
-        return []
-    columns = ("placement", "variant", "reference", "quantity", "finding", "text")
-    head = ("all", "all", "all", "headline", "", headline(rows, models, options))
-    table = [pick({**row, "text": in_words(row)}, columns) for row in rows]
-    return [dict(zip(columns, head, strict=True)), *table]
-
-
-def in_words(row: Mapping[str, Any]) -> str:
-    """A sentence or two on a row of :func:`with_findings`."""
-
-    def value(share: float) -> str:
-        """A share in per cent, or a difference of shares in points."""
-        return (percent if row["quantity"].startswith("accuracy") else points)(share)
-
-    text = (
-        f"{row['variant']}, evidence {row['placement']} in training: {row['words']} "
-        f"{value(row['value'])}{interval(row['value_low'], row['value_high'], value)}"
-    )
-    if row["difference"] is None:
-        return f"{text}."
-    return (
-        f"{text}; {signed(row['difference'])} points"
-        f"{interval(row['difference_low'], row['difference_high'], signed)} against "
-        f"{row['reference']} ({row['seeds_agree']} of {row['seeds_paired']} seeds on that side): "
-        f"{row['finding']}."
-    )
-
-
-def headline(rows: Table, models: Table, options: Mapping[str, Any]) -> str:
-    """What holds in all comparisons, in two or three sentences."""
-    rows_of_reference = [row for row in rows if row["reference"] == REFERENCE]
-    compared = [row for row in rows_of_reference if row["difference"] is not None]
-    late = Counter(
-        (row["placement"], row["variant"])
-        for row in models
-        if row["training_accuracy"] is None or row["training_accuracy"] < CONVERGED
-    )
-    rest = _unfinished(rows, models, options, late)
-    if not compared:
-        return f"Nothing is compared with {REFERENCE} yet.{rest}"
-    if max(row["seeds_paired"] for row in compared) < FEWEST_SEEDS:
-        return f"Fewer than {FEWEST_SEEDS} seeds: no conclusion about other seeds.{rest}"
-    shown = "; ".join(
-        f"{row['variant']} ({row['placement']}) {signed(row['difference'])} points in "
-        f"{row['words']}"
-        for row in compared
-        if row["finding"] in SHOWN
-    )
-    number = sum(row["finding"] in SHOWN for row in compared)
-    outcome = f"{number} show a difference: {shown}." if number else "none shows a difference."
-    text = [
-        *_flattening(rows_of_reference, late),
-        f"Of {len(compared)} comparisons with {REFERENCE} {outcome}",
-    ]
-    return " ".join(text) + _gated(rows_of_reference, options) + rest
-
-
-def _unfinished(rows: Table, models: Table, options: Mapping[str, Any], late: Late) -> str:
-    """Missing decoders, those that hardly learned, and those that had not converged."""
-    planned = len(options["variants"]) * len(options["placements"]) * len(options["seeds"])
-    text = (
-        f" {len(models)} of {planned} decoders are trained so far." if len(models) < planned else ""
-    )
-    weak = sorted(
-        {
-            f"{row['variant']} ({row['placement']})"
-            for row in rows
-            if row["quantity"] == "accuracy_inside" and row["value"] < LEARNED
-        }
-    )
-    if weak:
-        text += f" Hardly learned to look facts up: {', '.join(weak)}."
-    if late:
-        listed = ", ".join(f"{name} ({place}) {count}" for (place, name), count in late.items())
-        text += (
-            f" Not converged at the last step (below {100 * CONVERGED:.0f} % in training), so "
-            f"their curves may show incomplete training rather than their attention: {listed}."
-        )
-    return text
-
-
 UNCLAIMED = {
-    "no controls": (
-        " Nothing is claimed of {variant}: it alone is trained with the line of the evidence, and "
-        "this run lacks its controls ({gated}, trained likewise without subtraction, and "
-        "{shuffled}, trained on shuffled labels); {n} of its differences from {reference} may be "
-        "due to that training."
-    ),
-    "not beyond its controls": (
-        " {n} differences of {variant} from {reference} are not shown against both of its "
-        "controls, {gated} and {shuffled}, so they are not claimed of subtracting by a gate."
-    ),
-    "controls still learning": (
-        " {n} differences of {variant} are beyond controls of which one hardly learned to look "
-        "facts up, so they are not claimed."
-    ),
+    "no controls": "which this run lacks controls for",
+    "not beyond its controls": "not shown against both of its controls",
+    "controls still learning": "of whose controls one hardly learned to look facts up",
 }
 """What the controls leave of a gated variant's differences, by their finding."""
 
 
-def _gated(rows: Table, options: Mapping[str, Any]) -> str:
+def headline(rows: Table, models: Table, options: Mapping[str, Any]) -> str:
+    """What holds in all comparisons: ``rows`` of :func:`with_findings`, ``models`` the rows of the
+    decoders."""
+    compared = [r for r in rows if r["reference"] == REFERENCE and r["difference"] is not None]
+    if not compared:
+        text = f"Nothing is compared with {REFERENCE} yet."
+    elif max(row["seeds_paired"] for row in compared) < FEWEST_SEEDS:
+        text = f"Fewer than {FEWEST_SEEDS} seeds: no conclusion about other seeds."
+    else:
+        shown = [
+            f"{row['variant']} ({row['placement']}) {signed(row['difference'])} points in "
+            f"{row['words']}"
+            for row in compared
+            if row["finding"] in SHOWN
+        ]
+        outcome = f"{len(shown)} show a difference: {'; '.join(shown)}." if shown else (
+            "none shows a difference."
+        )  # fmt: skip
+        text = f"Of {len(compared)} comparisons with {REFERENCE} {outcome}"
+        counts = Counter((row["variant"], row["finding"]) for row in compared)
+        for (variant, claim), n in counts.items():
+            if claim in UNCLAIMED:
+                text += f" Not claimed: {n} differences of {variant}, {UNCLAIMED[claim]}."
+    return text + _unfinished(rows, models, options)
+
+
+def _unfinished(rows: Table, models: Table, options: Mapping[str, Any]) -> str:
+    """Missing decoders, those that hardly learned, and those that had not converged."""
+    planned = len(options["variants"]) * len(options["placements"]) * len(options["seeds"])
+    weak = {
+        f"{row['variant']} ({row['placement']})"
+        for row in rows
+        if row["quantity"] == "accuracy_inside" and row["value"] < LEARNED
+    }
+    late = Counter(
+        f"{row['variant']} ({row['placement']})"
+        for row in models
+        if row["training_accuracy"] is None or row["training_accuracy"] < CONVERGED
+    )
     text = ""
-    for variant, (gated, shuffled) in controls_of(options).items():
-        counts = Counter(row["finding"] for row in rows if row["variant"] == variant)
-        names = {"variant": variant, "gated": gated, "shuffled": shuffled, "reference": REFERENCE}
-        for claim, sentence in UNCLAIMED.items():
-            if counts[claim]:
-                text += sentence.format(n=counts[claim], **names)
+    if len(models) < planned:
+        text += f" {len(models)} of {planned} decoders are trained so far."
+    if weak:
+        text += f" Hardly learned to look facts up: {', '.join(sorted(weak))}."
+    if late:
+        text += (
+            f" Not converged at the last step (below {100 * CONVERGED:.0f} % in training), so "
+            "their curves may show incomplete training rather than their attention: "
+            f"{', '.join(f'{name} {count}' for name, count in late.items())}."
+        )
     return text
-
-
-def _flattening(rows: Table, late: Late) -> list[str]:
-    """Does inhibition flatten the curve: a sentence each placement, at trained lengths.
-
-    It can where softmax's curve dips in the middle, and does where the variant's dips less.
-    """
-    rows = [row for row in rows if row["quantity"] == "middle_inside"]
-    sentences: list[str] = []
-    for placement in dict.fromkeys(row["placement"] for row in rows):
-        of_placement = [row for row in rows if row["placement"] == placement]
-        base = next((row for row in of_placement if row["variant"] == REFERENCE), None)
-        if base is None:
-            continue
-        dips = base["value_high"] is not None and base["value_high"] < 0
-        # A dip of a decoder that has not converged need not be one of its attention.
-        who = REFERENCE + (", not converged," if (placement, REFERENCE) in late else "")
-        shape = (
-            f"{who} reads the middle {-100 * base['value']:.1f} points worse than the edges"
-            if dips
-            else f"{who} shows no dip in the middle ({signed(base['value'])} points)"
-        )
-        # Without a dip, a variant with a better middle is not flatter: it bulges.
-        others = [row for row in of_placement if row["difference"] is not None]
-        parts = {
-            "flatter": [r["variant"] for r in others if dips and r["finding"] == "higher"],
-            "a deeper dip": [r["variant"] for r in others if r["finding"] == "lower"],
-        }
-        rest = "".join(f"; {name}: {', '.join(of)}" for name, of in parts.items() if of)
-        rest = rest or (
-            "; no variant is shown to be flatter" if dips else "; there is nothing to flatten"
-        )
-        sentences.append(
-            f"Evidence {placement} in training, up to the trained length: {shape}{rest}."
-        )
-    return sentences

@@ -23,7 +23,7 @@ DIFFERENCE = Measure(
 VIEWS = (
     View("comparison", "Does subtracting attention help?", "contrasts", (DIFFERENCE,), "forest",
          rows=("variant", "reference"), choose=("words", "placement"), zero=True,
-         more=("seeds_agree", "seeds_paired", "comparisons")),
+         more=("finding", "seeds_agree", "seeds_paired", "comparisons")),
     View("depth", "Is the middle read as well as the ends?", "depth", (CORRECT,), "line",
          rows=("variant",), across="depth", choose=("placement", "length", "distractors")),
     View("length", "And in longer records?", "length", (CORRECT,), "line", rows=("variant",),
@@ -47,12 +47,9 @@ VIEWS = (
 def conclusion(report: Mapping[str, Any]) -> Conclusion:
     """The verdict over all comparisons, then what it rests on."""
     tables = report["tables"]
-    rows = tables.get("verdict") or ()
-    decoders = tables.get("inhibition") or ()
+    rows, decoders = tables.get("verdict"), tables.get("inhibition")
     if not rows or not decoders:
         return Conclusion()
-    parts = [f"{part.rstrip('.')}." for part in str(rows[0]["text"]).split(". ")]
-    at = next((place for place, part in enumerate(parts) if part.startswith("Of ")), 0)
     sizes = sorted({int(row["parameters"]) for row in decoders})
     added = {row["variant"]: int(row["added_parameters"]) for row in decoders}
     more = ", ".join(
@@ -60,9 +57,8 @@ def conclusion(report: Mapping[str, Any]) -> Conclusion:
     )
     size = f"Each decoder has {' or '.join(f'{one:,}' for one in sizes)} parameters"
     return Conclusion(
-        parts[at],
+        rows[0]["text"],
         (
-            " ".join(parts[:at] + parts[at + 1 :]),
             "A difference requires that the simultaneous interval excludes 0 and all seeds agree; "
             "for a gated variant, against both of its controls as well. All decoders are tested on "
             "the same records; with the same seed they share initial weights and training records.",

@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
-from midchart.core.reference_tables import read_yaml, slot_names
-from midchart.extras.lab.synthetic.medicine import PERSON_SLOTS
-from midchart.extras.lab.synthetic.reference import DATA
+from midchart.extras.lab.synthetic.reference import yaml_table
 
 T = TypeVar("T")
-Wording = Annotated[
-    str,
-    slot_names(
-        *PERSON_SLOTS, "age", "answer", "company", "complaint", "date", "drug", "kind", "known",
-        "lay", "lead", "month", "name", "new", "old", "place", "reason", "side", "specialty",
-        "successor", "summary", "why", "year",
-    ),
-]  # fmt: skip
+_wordings = [
+    yaml_table(dict[str, tuple[str, ...]], f"{name}.yaml")
+    for name in ("notes", "letters", "questions")
+]
 
 
 def spawned(seed: int, *key: int) -> np.random.Generator:
@@ -45,13 +39,9 @@ def shuffled(rng: np.random.Generator, options: Sequence[T], most: int | None = 
 
 
 @cache
-def wordings() -> dict[str, tuple[Wording, ...]]:
+def wordings() -> dict[str, tuple[str, ...]]:
     """Sentences, titles and questions by name (notes.yaml, letters.yaml, questions.yaml)."""
-    tables = [
-        read_yaml(dict[str, tuple[Wording, ...]], DATA / f"{name}.yaml")
-        for name in ("notes", "letters", "questions")
-    ]
-    return tables[0] | tables[1] | tables[2]
+    return {name: texts for table in _wordings for name, texts in table().items()}
 
 
 def worded(rng: np.random.Generator, name: str, /, **words: object) -> str:

@@ -6,16 +6,15 @@ parsed back from text.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
 
-from midchart.core.reference_tables import TableKey, read_yaml, slots_of, table_row
+from midchart.core.reference_tables import table_row
 from midchart.extras.lab.synthetic.common import (
     capitalised,
     chance,
@@ -25,11 +24,7 @@ from midchart.extras.lab.synthetic.common import (
     wordings,
 )
 from midchart.extras.lab.synthetic.medicine import (
-    PERSON_SLOTS,
-    AnalyteKey,
-    Reason,
     analytes,
-    diseases,
     dose,
     drugs,
 )
@@ -45,36 +40,11 @@ from midchart.extras.lab.synthetic.patient import (
     RecordItem,
     Statement,
 )
-from midchart.extras.lab.synthetic.reference import DATA, tsv_table
+from midchart.extras.lab.synthetic.reference import tsv_table, yaml_table
 from midchart.extras.lab.synthetic.trajectory import active
 
 _Section = Literal["pmh_text", "results_text", "allergy", "social", "exam", "meds_text", "hpi"]
 """Where a sentence belongs in a note."""
-_PERSON_NEEDS = frozenset(
-    ["F", "M", "smoker", "drinks", "married", "widowed", "divorced", "retired", "allergy"]
-)
-_AGE = re.compile(r"[<>]\d+")
-
-
-def _needs_named(need: str) -> list[str]:
-    words = (word.lstrip("!") for word in need.split())
-    return [word for word in words if not _AGE.fullmatch(word)]
-
-
-_Need = Annotated[
-    str,
-    TableKey(
-        "patient property or condition", lambda: _PERSON_NEEDS.union(diseases()), _needs_named
-    ),
-]
-
-
-def _check_slots(key: str, templates: Iterable[str], slots: Iterable[str]) -> None:
-    known = PERSON_SLOTS.union(slots)
-    for text in templates:
-        unknown = sorted(set(slots_of(text)) - known)
-        if unknown:
-            raise ValueError(f"{key}: unknown slot {unknown[0]!r} in {text!r}")
 
 
 @table_row
@@ -89,7 +59,7 @@ class Single:
     key: str
     domain: Domain
     section: _Section
-    slots: dict[str, tuple[Reason, ...]]
+    slots: dict[str, tuple[str, ...]]
     says: tuple[str, ...]
     answer: str
     keys: tuple[str, ...]
@@ -97,13 +67,8 @@ class Single:
     noise: tuple[str, ...]
     ask_r: tuple[str, ...] = ()
     ask_n: tuple[str, ...] = ()
-    need: _Need = ""
+    need: str = ""
     specialty: str = "Internal Medicine"
-
-    def __post_init__(self) -> None:
-        slots = (*self.slots, "y", "old_y", "child_age", "age")
-        texts = (*self.says, *self.ask_r, *self.ask_n, self.answer, *self.keys, *self.noise)
-        _check_slots(self.key, (*texts, f"{{{self.vary}}}"), slots)
 
 
 @table_row
@@ -114,20 +79,16 @@ class Series:
     key: str
     domain: Domain
     section: _Section
-    chains: tuple[tuple[Reason, ...], ...]
+    chains: tuple[tuple[str, ...], ...]
     says: tuple[str, ...]
     answer_r: str
-    answer_s: Reason
+    answer_s: str
     noise: tuple[str, ...]
-    ask_r: tuple[Reason, ...] = ()
-    ask_s: tuple[Reason, ...] = ()
-    need: _Need = ""
+    ask_r: tuple[str, ...] = ()
+    ask_s: tuple[str, ...] = ()
+    need: str = ""
     specialty: str = "Internal Medicine"
     gap: int = 60
-
-    def __post_init__(self) -> None:
-        _check_slots(self.key, (*self.says, self.answer_r), ("v", "date"))
-        _check_slots(self.key, self.noise, ("v",))
 
 
 @table_row
@@ -138,21 +99,19 @@ class Facts:
     series: tuple[Series, ...]
 
 
-@cache
-def _facts() -> list[Facts]:
-    return [read_yaml(Facts, DATA / f"facts_{domain}.yaml") for domain in DOMAINS]
+_facts = [yaml_table(Facts, f"facts_{domain}.yaml") for domain in DOMAINS]
 
 
 @cache
 def singles() -> tuple[Single, ...]:
     """Every fact that is stated once."""
-    return tuple(fact for facts in _facts() for fact in facts.singles)
+    return tuple(fact for facts in _facts for fact in facts().singles)
 
 
 @cache
 def series() -> tuple[Series, ...]:
     """Every finding that is repeated."""
-    return tuple(fact for facts in _facts() for fact in facts.series)
+    return tuple(fact for facts in _facts for fact in facts().series)
 
 
 @dataclass(slots=True)
@@ -350,7 +309,7 @@ InDecile = Callable[[int], bool]
 class LabQuestion:
     """An analyte that is asked for by its lay name: one value, or the trend."""
 
-    analyte: AnalyteKey
+    analyte: str
     asked: Literal["value", "trend"]
     lay: str
     specialty: str

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from midchart.core.cohorts.data_use import note_generated
 from midchart.core.cohorts.demo import TAG, replace_synthetic
 from midchart.core.errors import InputError
-from midchart.core.reference_tables import TableKey, table_row
+from midchart.core.reference_tables import table_row
 from midchart.extras.lab.synthetic.common import data_use, spawned, write_texts
 from midchart.extras.lab.synthetic.reference import tsv_table
 
@@ -101,33 +101,21 @@ conditions = tsv_table(Condition, "laboratory_conditions.tsv")
 """All conditions of the cohort."""
 
 
-def _condition_keys() -> list[str]:
-    return [condition.key for condition in conditions()]
-
-
-def _listed(text: str) -> list[str]:
-    return text.split(", ")
-
-
 @table_row
 class LaboratoryDrug(Condition):
     """A drug: ``share`` are started on it and ``stop`` end it at a panel; ``given_for`` are the
     conditions that make it likely, separated by commas."""
 
     stop: float = field(kw_only=True)
-    given_for: Annotated[str, TableKey("condition", _condition_keys, _listed)] = ""
+    given_for: str = ""
 
     def is_wanted(self, ill: frozenset[str]) -> bool:
         """Whether it is given for one of the conditions ``ill``, or for none in particular."""
-        return not self.given_for or not ill.isdisjoint(_listed(self.given_for))
+        return not self.given_for or not ill.isdisjoint(self.given_for.split(", "))
 
 
 drugs = tsv_table(LaboratoryDrug, "laboratory_drugs.tsv")
 """All drugs of the cohort."""
-
-
-def _cause_keys() -> list[str]:
-    return [*_condition_keys(), *(drug.key for drug in drugs())]
 
 
 @table_row
@@ -140,7 +128,7 @@ class OtherLab:
     unit: str
     level: float
     spread: float
-    shifted_by: Annotated[str, TableKey("condition or drug", _cause_keys)] | None = None
+    shifted_by: str | None = None
     shift: float = 0.0
 
 

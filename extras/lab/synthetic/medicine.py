@@ -6,13 +6,13 @@ The tables are files of ``extras/lab/synthetic/data``, read and checked on first
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import field
 from functools import cache
-from typing import Annotated, Literal
+from typing import Literal
 
-from midchart.core.errors import DataError
-from midchart.core.reference_tables import TableKey, read_yaml, slot_names, table_row
-from midchart.extras.lab.synthetic.reference import DATA, read_tsv, yaml_table
+from midchart.core.reference_tables import table_row
+from midchart.extras.lab.synthetic.reference import by_key, tsv_table, yaml_table
 
 
 @table_row
@@ -33,26 +33,16 @@ class Analyte:
     unit: str = ""
 
 
-@cache
-def analytes() -> dict[str, Analyte]:
-    """All analytes and vital signs by key."""
-    return {row.key: row for row in read_tsv(Analyte, DATA / "analytes.tsv")}
+analytes: Callable[[], dict[str, Analyte]] = by_key(tsv_table(Analyte, "analytes.tsv"))
+"""All analytes and vital signs by key."""
+panels = yaml_table(dict[str, tuple[str, ...]], "panels.yaml")
+"""Analytes that are drawn together, by the panel's name."""
 
 
 @cache
 def analyte_keys() -> dict[str, str]:
     """The key of each analyte's code."""
     return {row.code: row.key for row in analytes().values()}
-
-
-AnalyteKey = Annotated[str, TableKey("analyte", analytes)]
-
-
-panels = yaml_table(dict[str, tuple[AnalyteKey, ...]], "panels.yaml")
-"""Analytes that are drawn together, by the panel's name."""
-
-
-PanelKey = Annotated[str, TableKey("panel or analyte", lambda: {*panels(), *analytes()})]
 
 
 def panel_analytes(name: str) -> tuple[str, ...]:
@@ -100,10 +90,8 @@ class DrugGroup:
     k_rise: float = 0.0
 
 
-@cache
-def drug_groups() -> dict[str, DrugGroup]:
-    """All effect classes by key."""
-    return {row.key: row for row in read_tsv(DrugGroup, DATA / "drug_groups.tsv")}
+drug_groups: Callable[[], dict[str, DrugGroup]] = by_key(tsv_table(DrugGroup, "drug_groups.tsv"))
+"""All effect classes by key."""
 
 
 @cache
@@ -122,7 +110,7 @@ class Drug:
 
     key: str
     brand: str
-    group: Annotated[str, TableKey("effect class", drug_groups)]
+    group: str
     lay: str
     marketed: int = 0
 
@@ -132,23 +120,21 @@ class Drug:
         return _dose_steps()[self.key]
 
 
-@cache
-def drugs() -> dict[str, Drug]:
-    """All drugs by key."""
-    return {drug.key: drug for drug in read_tsv(Drug, DATA / "drugs.tsv")}
-
-
-DrugKey = Annotated[str, TableKey("drug", drugs)]
+drugs: Callable[[], dict[str, Drug]] = by_key(tsv_table(Drug, "drugs.tsv"))
+"""All drugs by key."""
 
 
 @table_row
 class DoseRow:
     """A dose step of a drug: as prescribed, its product, and RxNorm's number where it is known."""
 
-    drug: DrugKey
+    drug: str
     dose: str
     product: str
     rxnorm: str = ""
+
+
+_doses = tsv_table(DoseRow, "doses.tsv")
 
 
 @cache
@@ -156,12 +142,9 @@ def _dose_steps() -> dict[str, list[tuple[str, str, str]]]:
     """The dose steps of each drug. A code is RxNorm's where it is known for certain to be that very
     product's; every other product has a plainly local code."""
     steps: dict[str, list[tuple[str, str, str]]] = {key: [] for key in drugs()}
-    for row in read_tsv(DoseRow, DATA / "doses.tsv"):
+    for row in _doses():
         code = f"RxNorm/{row.rxnorm}" if row.rxnorm else local("RX", row.product)
         steps[row.drug].append((row.dose, row.product, code))
-    for key, drug_steps in steps.items():
-        if not drug_steps:
-            raise DataError(str(DATA / "doses.tsv"), None, f"no dose of {key!r}", "add a row")
     return steps
 
 
@@ -170,33 +153,21 @@ def dose(key: str, step: int) -> str:
     return drugs()[key].steps[step][0]
 
 
-EffectKey = Annotated[str, TableKey("analyte or egfr%", lambda: {*analytes(), "egfr%"})]
-"""An analyte, or ``egfr%`` for a share of the filtration."""
-
-
-PERSON_SLOTS = frozenset(["He", "he", "His", "his", "him", "himself", "Name", "man", "spouse"])
-"""What a template may name of a person; :attr:`Patient.words` (module ``patient``) fills them."""
 READING_SLOTS = ("a1c", "cr", "egfr", "k", "inr", "tsh", "ldl", "hgb", "plt", "wt")
 """Analytes of which a note's template may name the latest reading."""
-Sentence = Annotated[
-    str, slot_names(*PERSON_SLOTS, *READING_SLOTS, "bp", "age", "spouse_or_family")
-]
-"""A template of a note's sentence."""
-Reason = Annotated[str, slot_names(*PERSON_SLOTS)]
-"""A template that names the person alone."""
 
 
 @table_row
 class Stop:
     """A reason for ending a drug: ``successor`` replaces it; ``shifts`` are what the side effect
-    does to analytes that week. A reason that holds only where filtration is below ``egfr_below``
-    is replaced by ``otherwise`` above it."""
+    does to analytes that week (``egfr%``: a share of the filtration). A reason that holds only
+    where filtration is below ``egfr_below`` is replaced by ``otherwise`` above it."""
 
-    why: Reason
-    successor: DrugKey | Literal[""] = ""
-    shifts: dict[EffectKey, float] = field(default_factory=dict[str, float])
+    why: str
+    successor: str = ""
+    shifts: dict[str, float] = field(default_factory=dict[str, float])
     egfr_below: float | None = None
-    otherwise: Reason = ""
+    otherwise: str = ""
 
 
 @table_row
@@ -207,11 +178,11 @@ class TreatmentPlan:
     reasons for a higher step, ``stops`` for ending it, which befalls ``stop_share`` of courses.
     """
 
-    drug: DrugKey
+    drug: str
     share: float
     delay: int
-    start: Reason
-    ups: tuple[Reason, ...] = ()
+    start: str
+    ups: tuple[str, ...] = ()
     stops: tuple[Stop, ...] = ()
     stop_share: float = 0.35
 
@@ -220,7 +191,7 @@ class TreatmentPlan:
 class Limit:
     """The reading above which a condition is written about as doing badly."""
 
-    analyte: AnalyteKey
+    analyte: str
     above: float
 
 
@@ -238,27 +209,23 @@ class Disease:
     short: str
     code: str
     specialty: str
-    labs: tuple[PanelKey, ...]
+    labs: tuple[str, ...]
     plans: tuple[TreatmentPlan, ...]
-    stable: tuple[Sentence, ...]
-    worse: tuple[Sentence, ...]
-    exam: tuple[Sentence, ...]
-    assess: tuple[Sentence, ...]
-    todo: tuple[Sentence, ...]
-    ros: tuple[Sentence, ...] = ()
+    stable: tuple[str, ...]
+    worse: tuple[str, ...]
+    exam: tuple[str, ...]
+    assess: tuple[str, ...]
+    todo: tuple[str, ...]
+    ros: tuple[str, ...] = ()
     worse_if: Limit | None = None
     relative: str = ""
     untrue: tuple[str, ...] = ()
 
 
-@cache
-def diseases() -> dict[str, Disease]:
-    """All long-term conditions by key."""
-    rows = read_yaml(tuple[Disease, ...], DATA / "diseases.yaml")
-    return {row.key: row for row in rows}
-
-
-DiseaseKey = Annotated[str, TableKey("condition", diseases)]
+diseases: Callable[[], dict[str, Disease]] = by_key(
+    yaml_table(tuple[Disease, ...], "diseases.yaml")
+)
+"""All long-term conditions by key."""
 
 
 @table_row
@@ -283,21 +250,20 @@ class EpisodeKind:
     setting: Literal["IP", "ED"]
     days: tuple[int, int]
     complaint: str
-    story: tuple[Sentence, ...]
+    story: tuple[str, ...]
     exam: str
     imaging: Imaging
     course: tuple[str, ...]
-    treatment: tuple[DrugKey, ...]
-    labs: tuple[PanelKey, ...]
-    effects: dict[EffectKey, float]
+    treatment: tuple[str, ...]
+    labs: tuple[str, ...]
+    effects: dict[str, float]
     discharge: tuple[str, ...]
 
 
-@cache
-def episodes() -> dict[str, EpisodeKind]:
-    """All acute illnesses by key."""
-    rows = read_yaml(tuple[EpisodeKind, ...], DATA / "episodes.yaml")
-    return {row.key: row for row in rows}
+episodes: Callable[[], dict[str, EpisodeKind]] = by_key(
+    yaml_table(tuple[EpisodeKind, ...], "episodes.yaml")
+)
+"""All acute illnesses by key."""
 
 
 @table_row
@@ -305,15 +271,18 @@ class Risk:
     """How often (``share``) a condition, or none in particular, brings an acute illness at least
     once."""
 
-    episode: Annotated[str, TableKey("acute illness", episodes)]
+    episode: str
     share: float
-    condition: DiseaseKey | Literal[""] = ""
+    condition: str = ""
+
+
+_risks = tsv_table(Risk, "risks.tsv")
 
 
 @cache
 def risks() -> dict[str, list[Risk]]:
     """What each condition brings; of the condition "", what befalls anyone."""
     by_condition: dict[str, list[Risk]] = {}
-    for row in read_tsv(Risk, DATA / "risks.tsv"):
+    for row in _risks():
         by_condition.setdefault(row.condition, []).append(row)
     return by_condition

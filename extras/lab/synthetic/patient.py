@@ -15,7 +15,6 @@ from midchart.core.reference_tables import table_row
 from midchart.extras.lab.synthetic.common import chance, pick, shuffled
 from midchart.extras.lab.synthetic.medicine import (
     Disease,
-    DiseaseKey,
     EpisodeKind,
     Stop,
     TreatmentPlan,
@@ -236,8 +235,8 @@ class Persona:
 
     key: str
     ages: tuple[int, int]
-    conditions: tuple[DiseaseKey, ...]
-    chances: dict[DiseaseKey, float]
+    conditions: tuple[str, ...]
+    chances: dict[str, float]
     sex: Literal["FEMALE", "MALE", ""] = ""
 
 

@@ -13,8 +13,7 @@ from datetime import datetime
 
 import numpy as np
 
-from midchart.core.errors import UnknownName
-from midchart.extras.lab.synthetic.medicine import analytes, drug_groups, drugs, group_effects
+from midchart.extras.lab.synthetic.medicine import analytes, drugs, group_effects
 from midchart.extras.lab.synthetic.patient import Patient
 
 
@@ -40,8 +39,6 @@ def effect(p: Patient, group: str, when: datetime, lag: float) -> float:
     It rises with time constant ``lag`` days after a start, falls the same way after a stop, and
     is larger at higher dose steps.
     """
-    if group not in drug_groups():
-        raise UnknownName("effect class", group, drug_groups())
     total = 0.0
     for course in p.courses:
         if drugs()[course.drug].group != group:

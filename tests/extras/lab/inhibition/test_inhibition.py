@@ -32,7 +32,6 @@ from midchart.extras.lab.inhibition.spec import (
     DecoderRecipe,
     Measures,
 )
-from midchart.extras.lab.inhibition.tables import in_words
 from midchart.extras.lab.inhibition.training import (
     Decoder,
     DecoderNetwork,
@@ -304,15 +303,3 @@ def test_crossed_intervals_account_for_both_groupings():
         assert interval.estimate[0] == pytest.approx((values + 0 * noise).mean(), abs=0.01)
     with pytest.raises(ValueError, match="finite"):
         crossed_bootstrap(np.full((1, 1, 1), np.nan), 10, rng)
-
-
-def test_a_sentence_on_a_negative_difference_has_a_true_minus():
-    row = {
-        "variant": "softmax", "placement": "random", "words": "middle less edges",
-        "quantity": "middle_within", "value": -0.331, "value_low": -0.4, "value_high": 0.0,
-        "difference": -0.02, "difference_low": -0.05, "difference_high": 0.01,
-        "reference": "gated", "seeds_agree": 2, "seeds_paired": 3, "finding": "no difference shown",
-    }  # fmt: skip
-    text = in_words(row)
-    assert "−33.1 points [−40.0 points, 0.0 points]; −2.0 points [−5.0, +1.0]" in text
-    assert "-" not in text

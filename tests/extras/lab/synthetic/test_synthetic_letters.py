@@ -14,9 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core import api
+from midchart.core.cohorts.demo import DEMOS, install
 from midchart.core.text import count_tokens, event_text, one_line
 from midchart.core.types import Event
 from midchart.extras.lab.demos import SIZES as SIZES_OF
+from midchart.extras.lab.demos import generate
 from midchart.extras.lab.synthetic.cohort import make_clinical, make_one
 from midchart.extras.lab.synthetic.letters import LETTER, LETTERS, LONG, MIXED, Dress
 from midchart.extras.lab.synthetic.notes import wrap
@@ -56,6 +58,15 @@ def test_wrapping_changes_blanks_to_line_ends_and_nothing_else(text: str, column
         assert before == after or (before, after) == (" ", "\n")
     for line in wrapped.split("\n"):
         assert len(line) <= columns or " " not in line.strip(" ")[columns:-1] or line[0] == " "
+
+
+@pytest.mark.parametrize("kind", DEMOS)
+def test_the_generator_makes_the_included_cohort_byte_for_byte(tmp_path: Path, kind: str) -> None:
+    """After a change of a table: ``python -m midchart.extras.lab.demos``."""
+    installed, generated = tmp_path / "installed", tmp_path / "generated"
+    counts = install(kind, installed)
+    assert counts == generate(kind, generated, None, None, 42, None)
+    assert digest(installed) == digest(generated)
 
 
 @pytest.mark.slow
