@@ -6,12 +6,12 @@ An unclosed quote costs its own row, not the rows after it.
 from __future__ import annotations
 
 import csv
-import io
-import os
+import gzip
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, islice, pairwise
@@ -29,7 +29,6 @@ from midchart.core.cohorts.files import (
 from midchart.core.errors import DataError
 from midchart.core.format import count
 from midchart.core.parsing import repeated
-from midchart.core.storage.archives import untrusted_gzip
 
 WESTERN = "Windows-1252"
 _SAMPLE = 1 << 20
@@ -162,36 +161,25 @@ def read_bytes(path: Path, name: str) -> bytes:
     if path.suffix.lower() != ".gz":
         return data
     try:
-        with untrusted_gzip(io.BytesIO(data), name, len(data), held=True) as unpacked:
-            return unpacked.read()
+        return gzip.decompress(data)
     except DAMAGED_FILE:
         raise DataError(name, None, "is damaged or no gzip file", "pack it again") from None
-
-
-_CHECKED_PACKED = 8 << 20
-"""Bytes of a packed table that is unpacked to check its size; a larger one is one of gigabytes."""
-
-
-def check_unpacked(path: Path) -> None:
-    """Raise DataError for a small packed table, which another library reads by its name, that
-    unpacks to too much; OSError, EOFError, zlib.error where it is damaged."""
-    if path.suffix.lower() == ".gz" and path.stat().st_size <= _CHECKED_PACKED:
-        with opened(path) as file:
-            while file.read(1 << 20):
-                pass
 
 
 DAMAGED_FILE = (OSError, EOFError, zlib.error)
 """Errors of a packed file that cannot be unpacked."""
 
 
-def opened(path: Path, largest: int = LARGEST_TABLE) -> IO[bytes]:
+@contextmanager
+def opened(path: Path, largest: int = LARGEST_TABLE) -> Generator[IO[bytes]]:
     """A file opened for reading its bytes (:func:`midchart.core.cohorts.files.open_file`), unpacked
     where its name ends in ``.gz``."""
-    file = open_file(path, largest)
-    if path.suffix.lower() != ".gz":
-        return file
-    return untrusted_gzip(file, path.name, os.fstat(file.fileno()).st_size)
+    with open_file(path, largest) as file:
+        if path.suffix.lower() != ".gz":
+            yield file
+        else:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield unpacked
 
 
 def read_any_text(path: Path, name: str, log: LoadLog) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
 import io
-import os
 import re
 import zlib
 from collections import Counter
@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from midchart.core.cohorts.files import LARGEST_TABLE, data_error, open_file
+from midchart.core.cohorts.files import LARGEST_TABLE, data_error
+from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.fhir.json_objects import JsonObject, read_document
 from midchart.core.fhir.values import clean
 from midchart.core.fhir.xml import read_xml_document
 from midchart.core.parsing import LONGEST_LINE
-from midchart.core.storage.archives import untrusted_gzip
 from midchart.core.types import Skip
 
 _MARK = b'"resourceType"'
@@ -31,7 +31,7 @@ SUFFIXES = (".json", *_BY_LINE)
 XML = ".xml"
 _PER_LINE = "one resource a line"
 _BLOCK = 1 << 20
-_DAMAGED = (EOFError, zlib.error)
+_DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
 """Errors of a gzip file that is cut off or is none."""
 
 
@@ -151,8 +151,8 @@ class ResourceFile:
             inside, extended = self._document()
             yield from ((member, number, extended) for number, member in enumerate(inside, 1))
             return
-        with _errors(self.name), _opened(self.path) as opened:
-            for line, content in _lines(opened):
+        with _errors(self.name), opened(self.path) as file:
+            for line, content in _lines(file):
                 if not content:
                     reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
                     reasons.add(self.name, line, reason)
@@ -167,8 +167,8 @@ class ResourceFile:
 
     def _document(self) -> tuple[list[Member], bool]:
         """The resources of a JSON file, and whether it has modifier extensions."""
-        with _errors(self.name), _opened(self.path) as opened:
-            data = opened.read()
+        with _errors(self.name), opened(self.path) as file:
+            data = file.read()
         if ending(self.path) == XML:
             return members(read_xml_document(data, self.name)), _MODIFIER in data
         extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
@@ -200,20 +200,10 @@ def stem(path: Path) -> str:
     return Path(path.stem).stem if path.suffix.lower() == ".gz" else path.stem
 
 
-@contextmanager
-def _opened(path: Path) -> Generator[IO[bytes]]:
-    with open_file(path, LARGEST_TABLE) as file:
-        if path.suffix.lower() != ".gz":
-            yield file
-            return
-        with untrusted_gzip(file, path.name, os.fstat(file.fileno()).st_size) as unpacked:
-            yield unpacked
-
-
 def _holds_lines(path: Path) -> bool:
     """Whether a JSON file has a resource on its first line, and further lines."""
-    with _opened(path) as opened:
-        first, second = opened.readline(_BLOCK), opened.readline(_BLOCK)
+    with opened(path) as file:
+        first, second = file.readline(_BLOCK), file.readline(_BLOCK)
     if not second.strip().startswith((b"{", b"[")):
         return False
     try:
@@ -237,8 +227,8 @@ def names_type(path: Path, limit: int = LARGEST_TABLE, unread: bool = True) -> b
     be opened (a link out of the cohort's folder, a pipe)."""
     end, read = b"", 0
     try:
-        with _opened(path) as opened:
-            while read < limit and (block := opened.read(min(_BLOCK, limit - read))):
+        with opened(path) as file:
+            while read < limit and (block := file.read(min(_BLOCK, limit - read))):
                 if _MARK in (end + block).replace(b"\0", b""):
                     return True
                 end, read = block[-2 * len(_MARK) :], read + len(block)

@@ -682,7 +682,7 @@ def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
         return notes
     accept_long_cells()
     try:
-        with io.TextIOWrapper(opened(path), encoding="utf-8-sig", newline="") as file:
+        with opened(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
             rows = csv.DictReader(file)
             check_columns(list(rows.fieldnames or ()), DISCHARGE, path.name)
             for number, row in enumerate(rows, 1):

@@ -31,6 +31,7 @@ from midchart.core.cohorts.tables import (
     table_head,
     table_kind,
 )
+from midchart.core.confinement import OVER_LIMIT
 from midchart.core.documents.ccda_entries import parse_ts
 from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
@@ -114,7 +115,7 @@ def leaves_of(cohort: Cohort) -> Ledger:
             continue
         name = shown(file, root)
         why = reasons.get((name, None), "").partition(" — ")[0]
-        parts = list(parts_of(file, name))
+        parts = [] if why == OVER_LIMIT else list(parts_of(file, name))
         if why and not parts:
             ledger.enter(LEFT_OUT, why, "file", name)
         for part in parts:

@@ -32,10 +32,9 @@ from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.sequences.build import (
     RawTable,
-    check_parquet,
     columns,
-    connect,
     describe_error,
+    is_nested,
     parquet_source,
     patient_id,
 )
@@ -59,19 +58,6 @@ def _types(files: Sequence[Path]) -> Types:
     described = columns(f"DESCRIBE SELECT * FROM {parquet_source(files)}")
     names, types = described["column_name"], described["column_type"]
     return dict(zip(map(str, names), map(str, types), strict=True))
-
-
-def _check(files: Sequence[Path], types: Types, read: Sequence[str], name: str) -> None:
-    """Hold the columns that are read to the files' sizes; raises DataError, duckdb.Error."""
-    base = connect()
-    try:
-        check_parquet(base, files, _of(types, read), name)
-    finally:
-        base.close()
-
-
-def _of(types: Types, names: Sequence[str]) -> Types:
-    return {name: types[name] for name in names if name in types}
 
 
 def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Path], Types]:
@@ -131,7 +117,10 @@ def _events(root: Path, log: LoadLog) -> RawTable:
     )
     named = ("subject_id", "time", "code", "numeric_value")
     others = ("text_value", "unit", "omop_table", "table")
-    return RawTable(name, select, tuple(files), parquet=_of(types, (*named, *others)))
+    if any(is_nested(types.get(column, "")) for column in (*named, *others)):
+        reason = "holds lists or structures in a column of text, numbers or times"
+        raise DataError(name, None, reason, "export it as a plain table")
+    return RawTable(name, select, tuple(files))
 
 
 def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, str]:
@@ -140,16 +129,13 @@ def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, st
     splits: dict[int, str] = {}
     try:
         if checked_tables([file] if file.exists() else [], root, log):
-            types, read = _types([file]), ("subject_id", "split")
-            check_columns(list(types), read, name, None)
-            _check([file], types, read, name)
+            check_columns(list(_types([file])), ("subject_id", "split"), name, None)
             rows = columns(f"SELECT {id} AS p, split::VARCHAR AS s FROM {parquet_source([file])}")
             pairs = zip(rows["p"].tolist(), rows["s"].tolist(), strict=True)
             return unique_splits(((None, id, split) for id, split in pairs), name, log)
         for split in SPLITS:
             files = [f for f in events if split in f.relative_to(root).parts]
             if files:  # rows without an id are reported where the events are read
-                _check(files, _types(files), ["subject_id"], split)
                 source = parquet_source(files)
                 select = f"SELECT DISTINCT {id} AS p FROM {source} WHERE {id} IS NOT NULL"
                 splits |= dict.fromkeys(map(int, columns(select)["p"]), split)
@@ -169,7 +155,6 @@ def _names(root: Path, log: LoadLog) -> Mapping[str, str]:
         types = _types(readable) if readable else {}
         if not {"code", "description"} <= types.keys():
             return {}
-        _check([file], types, ("code", "description"), name)
         rows = columns(
             "SELECT code::VARCHAR AS c, description::VARCHAR AS d "
             f"FROM {parquet_source([file])} WHERE description IS NOT NULL AND code IS NOT NULL"
@@ -197,10 +182,6 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
     present = [sql.format(column) for column, sql in values.items() if column in types]
     if not present:
         raise DataError(name, None, "has no column with a value", f"one of {', '.join(values)}")
-    try:
-        _check(readable, types, ("subject_id", "prediction_time", *values), name)
-    except duckdb.Error as error:
-        raise DataError(name, None, describe_error(error), "fix or replace it") from None
     time = _micros("prediction_time", types["prediction_time"])
     return read_labels(
         f"SELECT {patient_id('subject_id', types['subject_id'])} AS p, {time} AS t, "
@@ -225,7 +206,6 @@ def _has_masks(files: Sequence[Path]) -> bool:
         types = _types(files) if files else {}
         if "integer_value" not in types:
             return False
-        _check(files, types, ["integer_value"], CHEXPERT)
         highest = columns(f"SELECT max(integer_value) AS m FROM {parquet_source(files)}")[
             "m"
         ].tolist()

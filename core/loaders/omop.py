@@ -62,7 +62,6 @@ from midchart.core.cohorts.tables import (
     MOST_CSV_COLUMNS,
     are_quoted_by_apostrophes,
     check_columns,
-    check_unpacked,
     column_names,
     leave_out,
     read_any_text,
@@ -83,11 +82,11 @@ from midchart.core.sequences.build import (
     OUTSIDE,
     connect,
     describe_error,
+    is_nested,
     sql_files,
 )
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
-from midchart.core.storage.packed_tables import check_table, is_nested
 from midchart.core.storage.sql_files import identifier, literal, quoted, reading
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
@@ -245,17 +244,17 @@ class _Database:
     def __post_init__(self) -> None:
         weakref.finalize(self, self._open.close)
 
-    def add(self, table: str, file: str, source: str, stored: bool, packed: int | None) -> None:
+    def add(self, table: str, file: str, source: str, stored: bool, typed: bool) -> None:
         """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
 
-        Columns become lower case and text, and how they are read is decided. ``packed``: bytes of
-        the file that holds it packed, from which its columns are not yet text; None for CSV, where
-        cells may be quoted by apostrophes. Raises duckdb.Error, DataError.
+        Columns become lower case and text, and how they are read is decided. ``typed``: whether its
+        columns are not yet text; those of CSV are, and their cells may be quoted by apostrophes.
+        Raises duckdb.Error, DataError.
         """
         # A view reads its file as long as there is the database.
         with reading(source) if not stored else nullcontext(self._held_open(source)) as sql:
             try:
-                self._add(table, file, sql, stored, packed)
+                self._add(table, file, sql, stored, typed)
             except (duckdb.Error, DataError):
                 self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
                 raise
@@ -277,7 +276,7 @@ class _Database:
     def _held_open(self, source: str) -> str:
         return self._open.enter_context(reading(source))
 
-    def _add(self, table: str, file: str, source: str, stored: bool, packed: int | None) -> None:
+    def _add(self, table: str, file: str, source: str, stored: bool, typed: bool) -> None:
         described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types: dict[str, str] = {}
         originals: dict[str, str] = {}
@@ -290,9 +289,6 @@ class _Database:
                 types[lower], originals[lower] = type, str(name)
         needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
         check_columns(list(types), needed, table)
-        if packed is not None:
-            read = {originals[column]: type for column, type in types.items()}
-            check_table(self.base, source, read, packed, file)
         chosen = ", ".join(
             f"{_as_text(identifier(originals[c]), type, c)} AS {identifier(c)}"
             for c, type in types.items()
@@ -313,7 +309,7 @@ class _Database:
                     f"{file}: {column}: {rows[0][0]:,} ids are floating-point numbers too large to "
                     "be exact — export ids as text or whole numbers"
                 )
-        strings = [c for c, type in types.items() if type == "VARCHAR"] if packed is None else []
+        strings = [c for c, type in types.items() if type == "VARCHAR" and not typed]
         changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
         if changes:
             replaced = ", ".join(f"{sql} AS {identifier(c)}" for c, sql in changes.items())
@@ -720,7 +716,6 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     DuckDB would try out several dialects, which takes seconds and gigabytes for some headers.
     """
     default = DELIMITERS[table_kind(file)]
-    check_unpacked(file)
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
     if (n := len(head.header)) > MOST_CSV_COLUMNS:
         reason = f"has {n:,} columns; at most {MOST_CSV_COLUMNS} are read"
@@ -752,7 +747,7 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
     log, size = base.log, file.stat().st_size * (10 if file.suffix.lower() == ".gz" else 1)
     rejected: list[tuple[int, str]] = []
     try:
-        base.add(table, file.name, _csv_source(file, table, log), False, None)
+        base.add(table, file.name, _csv_source(file, table, log), False, False)
         rejected = base.base.execute(
             "SELECT line, min(CAST(error_type AS VARCHAR)) FROM reject_errors "
             "GROUP BY line ORDER BY line"
@@ -795,11 +790,11 @@ def _add_copy(base: _Database, table: str, file: Path) -> None:
             f"columns={{{columns}}}, delim=',', quote='\"', escape='\"', comment='', "
             "max_line_size=67108864)"
         )
-        base.add(table, file.name, source, False, None)
+        base.add(table, file.name, source, False, False)
 
 
-def _read_files(base: _Database, files: Mapping[str, Path], archive: Path | None = None) -> None:
-    """Enter the tables of files; ``archive``: the zip that they are unpacked from."""
+def _read_files(base: _Database, files: Mapping[str, Path], stored: bool = True) -> None:
+    """Enter the tables of files; ``stored``: whether they stay where they are."""
     log = base.log
     for table, file in files.items():
         log.opened.add(file)
@@ -809,9 +804,8 @@ def _read_files(base: _Database, files: Mapping[str, Path], archive: Path | None
             continue
         try:
             if table_kind(file) == "parquet":
-                packed = (archive or file).stat().st_size
                 source = f"read_parquet({sql_files([file])})"
-                base.add(table, file.name, source, archive is None, packed)
+                base.add(table, file.name, source, stored, True)
             else:
                 _add_csv(base, table, file)
         except duckdb.OutOfMemoryException:
@@ -847,7 +841,7 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
                 log.skip(path.name, None, f"{error.reason} — {error.remedy}")
             else:
                 files[table] = file
-        _read_files(base, files, path)
+        _read_files(base, files, False)
         return list(members)
 
 
@@ -870,7 +864,7 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
         if str(name).lower() in _NEEDED:
             try:
                 lower = str(name).lower()
-                base.add(lower, lower, f'cdm."{schema}"."{name}"', True, path.stat().st_size)
+                base.add(lower, lower, f'cdm."{schema}"."{name}"', True, True)
             except (duckdb.Error, DataError) as error:
                 reason = error.reason if isinstance(error, DataError) else describe_error(error)
                 log.skip(path.name, None, f"table {name}: {reason} — export it")

@@ -33,11 +33,10 @@ from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan, default_primary
 from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.runs.spec import LARGEST_SPEC
-from midchart.core.storage.archives import UntrustedZip
+from midchart.core.storage.archives import RATIO, UNPACKED, UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.packed_tables import checked_batches
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier, quoted
 from midchart.core.storage.staging import incoming
@@ -57,8 +56,6 @@ MOST_BYTES = 4 << 30
 MOST_MANIFEST = 1 << 20
 MOST_DOCUMENT = 64 << 20
 """Bytes of a document or of one of the report's tables."""
-ROWS_AT_ONCE = 10_000
-"""Rows of a table whose bytes are counted at a time."""
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
@@ -370,9 +367,10 @@ def _columns(parquet: Path, schema: Schema) -> None:
                 f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
                 "installation does not know so; was it made by another version?"
             )
+    lengths = "SELECT sum(strlen(COLUMNS(*)::VARCHAR)) FROM read_parquet"
     try:
-        with open_regular(parquet) as file:
-            for _ in checked_batches(file, parquet.stat().st_size, ROWS_AT_ONCE, parquet.name):
-                pass
-    except (OSError, ValueError, arrow.ArrowException):
+        (sizes,) = query(lambda: f"{lengths}({quoted(parquet)})")
+    except MidchartError:
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
+    if sum(filter(None, sizes.values())) > UNPACKED + RATIO * parquet.stat().st_size:
+        raise InputError(f"{parquet.name} unpacks to too much; not opened")

@@ -13,7 +13,7 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -29,7 +29,6 @@ from midchart.core.errors import DataError
 from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.packed_tables import check_table
 from midchart.core.storage.sql_files import literal, quoted, reading, without_marks
 
 
@@ -76,14 +75,9 @@ def parquet_source(files: Sequence[Path]) -> str:
     return f"read_parquet({sql_files(files)}, union_by_name=true)"
 
 
-def check_parquet(
-    base: duckdb.DuckDBPyConnection, files: Sequence[Path], types: Mapping[str, str], name: str
-) -> None:
-    """Hold columns of Parquet files, with their DuckDB types, to what files of their size may
-    unpack to; raises DataError, by ``name``, duckdb.Error."""
-    packed = sum(file.stat().st_size for file in files)
-    with reading(parquet_source(files)) as source:
-        check_table(base, source, types, packed, name)
+def is_nested(type: str) -> bool:
+    """Whether a DuckDB type is one of lists or structures, which no table of records has."""
+    return type.endswith("]") or type.startswith(("STRUCT", "MAP", "UNION", "VARIANT"))
 
 
 def patient_id(column: str, type: str = "VARCHAR") -> str:
@@ -123,8 +117,7 @@ class RawTable:
     BOOLEAN (an invalid time), ``code``, ``v`` FLOAT, ``x`` VARCHAR (non-numeric
     text), ``u`` unit, ``k`` kind. ``files``: those read, in order. ``time_needed``: rows
     without a time are left out and reported (else they are static and come first). ``csv``: lines
-    that cannot be parsed are reported by number. ``parquet``: the columns that are read and their
-    DuckDB types, where the files are Parquet.
+    that cannot be parsed are reported by number.
     """
 
     name: str
@@ -132,7 +125,6 @@ class RawTable:
     files: tuple[Path, ...]
     time_needed: bool = False
     csv: bool = False
-    parquet: Mapping[str, str] | None = None
 
 
 def store_folder(cache: Path, source: RawTable) -> Path:
@@ -220,8 +212,6 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        if source.parquet is not None:
-            check_parquet(base, source.files, source.parquet, source.name)
         with reading(source.select) as select:
             base.execute(f"CREATE TABLE raw AS {select}")
     finally:

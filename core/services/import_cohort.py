@@ -40,7 +40,7 @@ from midchart.core.services.cohorts import cohorts
 from midchart.core.services.removal import Removal, recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
 from midchart.core.services.summary import reading_progress
-from midchart.core.storage.archives import UntrustedFile, UntrustedZip, relative_path
+from midchart.core.storage.archives import UntrustedZip, relative_path
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import incoming
@@ -91,7 +91,7 @@ class LimitedCopy:
         self.folder, self.total, self.progress = folder, total, progress
         self.bytes = self.files = 0
 
-    def add(self, name: str, source: IO[bytes] | UntrustedFile) -> None:
+    def add(self, name: str, source: IO[bytes]) -> None:
         """Copy one file; raises DataError over a limit."""
         path = relative_path(name)
         if not path.parts or any(p.startswith(".") or p == "__MACOSX" for p in path.parts):

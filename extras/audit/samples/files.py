@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
@@ -14,8 +13,6 @@ from midchart.core.cohorts.files import check_folder, data_error, open_file, sho
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
-from midchart.core.storage.archives import largest_document
-from midchart.core.storage.packed_tables import checked_batches
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
@@ -24,7 +21,7 @@ LARGEST_FILE = 16 << 30
 MOST_FILES = 20_000
 _HEAD_LINES = 1_000
 """Lines of a JSON Lines file among which one is an object."""
-BATCH = 256
+BATCH = 16
 """Rows of a Parquet file in memory at a time."""
 
 Trouble = Callable[[str], None]
@@ -61,14 +58,13 @@ def files_of(path: Path, suffixes: Sequence[str], most: int = MOST_FILES) -> lis
 
 def document(path: Path, name: str) -> Any:
     """The value of a JSON file; raises DataError."""
-    largest = largest_document(path, LARGEST_DOCUMENT)
     try:
         with opened(path) as file:
-            data = file.read(largest + 1)
+            data = file.read(LARGEST_DOCUMENT + 1)
     except DAMAGED_FILE as error:
         raise _unreadable(error, name) from None
-    if len(data) > largest:
-        limit = f"is one JSON document of more than {largest >> 20} MB"
+    if len(data) > LARGEST_DOCUMENT:
+        limit = f"is one JSON document of more than {LARGEST_DOCUMENT >> 20} MB"
         raise DataError(name, None, limit, "split it, or write it as JSON Lines")
     return read_json(data, name)
 
@@ -215,12 +211,15 @@ def parquet_columns(path: Path) -> list[str]:
 def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
     """The rows of a Parquet file, in batches, up to one that cannot be read."""
     import pyarrow as arrow
+    from pyarrow import parquet
 
     row = 0
     try:
         with open_file(path, LARGEST_FILE) as file:
-            size = os.fstat(file.fileno()).st_size
-            for batch in checked_batches(file, size, BATCH, name):
+            for batch in parquet.ParquetFile(file).iter_batches(BATCH):
+                if batch.nbytes > LARGEST_DOCUMENT:
+                    limit = f"has {BATCH} rows of more than {LARGEST_DOCUMENT >> 20} MB"
+                    raise DataError(f"{name}[{row}]", None, limit, "split it")
                 for cells in batch.to_pylist():
                     yield f"{name}[{row}]", cells
                     row += 1

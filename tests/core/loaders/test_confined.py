@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
@@ -47,9 +48,17 @@ def a_bundle_of_many_objects(folder: Path) -> str:
     return "big.json"
 
 
+def a_packed_note(folder: Path) -> str:
+    note = b"patient_id,time,text\nbig,2020-01-01," + b"No fever. " * 30_000_000
+    (folder / "big.csv.gz").write_bytes(gzip.compress(note, 1))
+    (folder / "small.csv").write_text("patient_id,time,text\nsmall,2020-01-01,No fever.\n")
+    return "big.csv.gz"
+
+
 @pytest.mark.parametrize(
     ("attack", "seconds", "memory"),
     [
+        (a_packed_note, 60, 100 << 20),
         (of_many_attributes, 1, confinement.MEMORY),
         (a_long_note, 60, 100 << 20),
         (a_bundle_of_many_objects, 60, 100 << 20),

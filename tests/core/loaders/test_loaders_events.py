@@ -170,3 +170,12 @@ def test_the_open_sample_loads():
     data = labelled(open_cohort(str(SAMPLE)))
     assert sorted(np.unique(list(data.splits.values()))) == [0, 1, 2]
     assert (data.store().time == NO_TIME).sum() == 100
+
+
+def test_events_with_lists_in_place_of_text_are_refused(tmp_path) -> None:
+    times = pa.array([datetime(2020, 1, 1)], pa.timestamp("us"))
+    events = {"subject_id": [1], "time": times, "code": ["NOTE"], "text_value": [["a"]]}
+    (tmp_path / "data").mkdir()
+    parquet.write_table(pa.table(events), tmp_path / "data" / "0.parquet")
+    with pytest.raises(DataError, match="data: holds lists or structures in a column"):
+        check_cohort(open_cohort(str(tmp_path)))

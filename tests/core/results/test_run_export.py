@@ -270,9 +270,9 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "pickle": (pickled, "no Parquet file"),
     "other columns": (lambda f: write_rows(f, key=[1, 2]), "does not know so"),
     "one text in many rows": (
-        lambda f: write_rows(f, key=MANY, prompt=["x" * 20_000] * 1_000), "unpacks to over 4 MB"
+        lambda f: write_rows(f, key=MANY, prompt=["x" * 20_000] * 1_000), "unpacks to too much"
     ),
-    "one key in many rows": (lambda f: write_rows(f, key=["a"] * 9_000_000), "unpacks to over"),
+    "one key in many rows": (lambda f: write_rows(f, key=["a"] * 1_000_000), "that no run writes"),
     "a value of no run": (lambda f: write_rows(f, key=MANY), "that no run writes"),
     **{
         f"{file} {change}": (lambda f, file=file, change=change: rewrite(f, file, **change), says)
