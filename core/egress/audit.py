@@ -123,17 +123,9 @@ def received(*, cohort: str, size: int) -> None:
     _write("received", cohort=cohort, size=size)
 
 
-def removed(event: str, *, removal: str, **facts: Any) -> None:
-    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed.
-
-    ``removal``: its number, by which :func:`is_noted` knows the line.
-    """
-    _write(event, removal=removal, **facts)
-
-
-def is_noted(removal: str) -> bool:
-    """Whether the log has the line of a removal."""
-    return any(line.get("removal") == removal for line in lines())
+def removed(event: str, **facts: Any) -> None:
+    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed."""
+    _write(event, **facts)
 
 
 @needs("owner")

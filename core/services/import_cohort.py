@@ -37,7 +37,7 @@ from midchart.core.parsing import user_path
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
-from midchart.core.services.removal import Removal, recover, remove
+from midchart.core.services.removal import recover, remove
 from midchart.core.services.runs import made_on, unassigned_runs
 from midchart.core.services.summary import reading_progress
 from midchart.core.storage.archives import UntrustedZip, relative_path
@@ -278,9 +278,8 @@ def _remove(name: str, runs: bool) -> dict[str, Any]:
     files = sum(path.is_file() for path in folder.rglob("*"))
     also = [run.id for run in cohort_runs] if runs else []
     place = str(folder.resolve())
-    undeleted = remove(
-        Removal(name, also, {"cohort": name, "folder": place, "files": files, "runs": len(also)})
-    )
+    facts = {"cohort": name, "folder": place, "files": files, "runs": len(also)}
+    undeleted = remove(facts, also, name)
     return {
         "files": files,
         "runs": len(also),

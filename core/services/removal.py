@@ -1,18 +1,14 @@
 """Removing cohorts and runs: hidden by renames, then deleted, then noted in the audit log.
 
-A removal hides its folders under names that bear its number, the cohort's (or the single run's)
-last: from then on it has happened, and needs no space on the disk. What a kill leaves hidden
-:func:`recover`, which each start of the program calls, deletes and notes. Runs that were hidden
-before their cohort was are removed; the cohort is there still.
+Once the folders are hidden the removal has happened, which needs no space on the disk. What a kill
+leaves hidden :func:`recover`, which each start of the program calls, deletes and notes.
 """
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,112 +24,88 @@ from midchart.core.storage.lock import Lock
 from midchart.core.storage.staging import (
     OUTGOING,
     sweep,
-    sweep_temporary,
+    temporary_lock,
     temporary_root,
     undeleted,
-    undeleted_in,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
-    """What is removed: a cohort's folder with the logs that belong to it and every cache, and runs
-    (ids) with their reviews. ``facts``: what the audit log says of it, by name."""
+def remove(facts: Mapping[str, Any], runs: Sequence[str] = (), cohort: str = "") -> list[str]:
+    """Remove runs (ids) with their reviews, and a cohort's folder with the logs that belong to it
+    and every cache; the caller holds :func:`midchart.core.config.imports_lock`.
 
-    cohort: str = ""
-    runs: Sequence[str] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def places(self) -> list[Path]:
-        """The folders that are removed, the one that shows that it has happened last."""
-        logs = [settings.received_folder() / self.cohort] if self.cohort else []
-        cohort = [settings.cohorts_folder() / self.cohort] if self.cohort else []
-        runs = [settings.runs_folder() / run for run in self.runs]
-        return [*logs, *map(reviews_folder, self.runs), *runs, *cohort]
-
-
-def remove(removal: Removal) -> list[str]:
-    """Remove; the caller holds :func:`midchart.core.config.imports_lock`.
-
-    Gives one line for each thing that killed processes have left and that cannot be deleted. Raises
-    InputError where a folder is a link or cannot be removed, WorkFailed where it cannot be audited;
-    what is hidden by then is deleted at the next start.
+    ``facts``: what the audit log says of it, by name. Gives one line for each thing that killed
+    processes have left and that cannot be deleted. Raises InputError where a folder is a link or
+    cannot be removed, WorkFailed where it cannot be audited; what is hidden by then is deleted at
+    the next start.
     """
-    if removal.cohort:
-        _require_own_cache()
-    places = [place for place in removal.places() if os.path.lexists(place)]
+    if cohort:
+        _caches()  # may refuse
+    named = [settings.received_folder() / cohort] if cohort else []
+    named += [*map(reviews_folder, runs), *(settings.runs_folder() / run for run in runs)]
+    named += [settings.cohorts_folder() / cohort] if cohort else []
+    places = [place for place in named if os.path.lexists(place)]
     for place in places:
         if place.is_symlink():
             raise InputError(
                 f"{place.parent.name}/{place.name} is a link, which a removal does not follow; "
                 "replace it by what it leads to, then remove again"
             )
-    number = secrets.token_hex(8)
-    hidden = [place.with_name(f"{OUTGOING}{number}-{place.name}") for place in places]
+    hidden: list[Path] = []
     with writing(settings.data_folder()):
-        for place, name in zip(places, hidden, strict=True):
-            place.rename(name)
+        for place in places:
+            hidden.append(place.with_name(f"{OUTGOING}{secrets.token_hex(8)}-{place.name}"))
+            place.rename(hidden[-1])
             sync_folder(place.parent)
-    if problems := _finish(number, hidden, removal.facts):
+    problems = [line for one in hidden[:-1] for line in undeleted(one)]
+    problems += _end(hidden[-1], facts)
+    if problems:
         raise InputError(". ".join(problems))
-    return [*sweep_temporary(), *_sweep()]
+    return _sweep()
 
 
-def _finish(number: str, hidden: Sequence[Path], facts: Mapping[str, Any]) -> list[str]:
-    """Delete what a removal has hidden, and note it before the last folder goes; gives one line for
-    each thing that cannot be deleted, and then leaves the last folder."""
-    *others, last = hidden
-    problems = [line for folder in others for line in undeleted(folder)]
-    problems += undeleted_in(last)
-    of_cohort = last.parent == settings.cohorts_folder()
-    if of_cohort:
-        problems += [line for cache in _caches() for line in undeleted(cache)]
-        close_cohorts()
+def _end(hidden: Path, facts: Mapping[str, Any] | None = None) -> list[str]:
+    """Delete a folder that a removal has hidden, and note a cohort or run before its name goes;
+    gives one line for each thing that cannot be deleted."""
+    of_cohort = hidden.parent == settings.cohorts_folder()
+    inside = [*hidden.iterdir(), *(_caches() if of_cohort else ())]
+    problems = [line for one in inside for line in undeleted(one)]
     if problems:
         return problems
-    if not audit.is_noted(number):
-        audit.removed("removed" if of_cohort else "run removed", removal=number, **facts)
-    return undeleted(last)
+    name = hidden.name.removeprefix(OUTGOING).partition("-")[2]
+    if of_cohort:
+        close_cohorts()
+        folder = str(hidden.with_name(name).resolve())
+        audit.removed("removed", **(facts or {"cohort": name, "folder": folder}))
+    elif hidden.parent == settings.runs_folder():
+        audit.removed("run removed", **(facts or {"run": name}))
+    return undeleted(hidden)
 
 
-def _require_own_cache() -> None:
-    """Raise InputError where the folder of caches, which a removal empties, has other files."""
-    cache = settings.cache_folder().resolve()
-    inside = (*_roots()[1:], settings.received_folder())
-    same = (settings.data_folder(), settings.state_folder(), settings.models_folder())
-    if cache in [one.resolve() for one in same] or any(
-        cache.is_relative_to(one.resolve()) for one in inside
-    ):
+def _caches() -> list[Path]:
+    """The folders of caches, which may hold text of records, without those that hold weights,
+    temporary files or what the program remembers. Raises InputError where the folder of caches is
+    one of other files, which a removal would empty."""
+    cache, data = settings.cache_folder().resolve(), settings.data_folder().resolve()
+    others = [one.resolve() for one in (settings.models_folder(), settings.state_folder())]
+    others += [one.resolve() for one in _roots() if one.resolve() != data]
+    if cache == data or any(map(cache.is_relative_to, others)):
         raise InputError(
             f"{cache} is the folder of caches, which a removal empties, and holds other files; set "
             "MIDCHART_CACHE to a separate folder"
         )
-
-
-def _caches() -> list[Path]:
-    """The folders of caches that may hold text of records: neither those of weights, of temporary
-    files and of what the program remembers, nor one that any of these is in."""
-    folders = (
-        *(settings.models_folder(), temporary_root()),
-        *(settings.state_folder(), settings.data_folder()),
-    )
-    others = [one.resolve() for one in folders]
-
-    def below(folder: Path) -> Iterator[Path]:
-        for one in sorted(folder.iterdir()) if folder.is_dir() else ():
-            place = one.resolve()
-            if one.is_symlink() or not one.is_dir() or place in others:
-                continue
-            if any(other.is_relative_to(place) for other in others):
-                yield from below(one)
-            else:
-                yield one
-
-    return list(below(settings.cache_folder()))
+    kept = (*others, data, temporary_root().resolve())
+    return [
+        one
+        for one in sorted(cache.iterdir() if cache.is_dir() else ())
+        if one.is_dir()
+        and not one.is_symlink()
+        and not any(other.is_relative_to(one) for other in kept)
+    ]
 
 
 def _roots() -> list[Path]:
-    """Folders in which hidden folders are made, that of the cohorts last."""
+    """Folders in which hidden folders are made."""
     folders = settings.received_folder(), settings.runs_folder(), settings.cohorts_folder()
     return [settings.data_folder(), reviews_folder(""), *folders]
 
@@ -141,42 +113,32 @@ def _roots() -> list[Path]:
 def _sweep() -> list[str]:
     """Finish the removals and delete the unfinished folders that killed processes have left; gives
     one line for each thing that cannot be deleted."""
-    removals: dict[str, list[Path]] = defaultdict(list)
+    problems = sweep(temporary_root(), temporary_lock())
     for root in _roots():
-        for hidden in sorted(root.glob(f"{OUTGOING}*")):
-            removals[hidden.name.removeprefix(OUTGOING).partition("-")[0]].append(hidden)
-    problems = [line for root in _roots() for line in sweep(root)]
-    for number, hidden in removals.items():
-        last = hidden[-1]
-        name = last.name.removeprefix(f"{OUTGOING}{number}-")
-        facts = {"run": name}
-        if last.parent == settings.cohorts_folder():
-            facts = {"cohort": name, "folder": str(last.with_name(name).resolve())}
-        problems += _finish(number, hidden, facts)
+        problems += sweep(root)
+        problems += [line for one in sorted(root.glob(f"{OUTGOING}*")) for line in _end(one)]
     return problems
 
 
 def recover() -> list[str]:
     """End what killed processes have begun; gives one line for each thing that cannot be ended or
-    deleted, which the next start tries again. None of them stops the others.
+    deleted, which the next start tries again.
 
-    Nothing but temporary folders is touched while another process imports or removes: it is at work
-    itself.
+    Nothing is touched while another process imports or removes: it is at work itself.
     """
-    problems = sweep_temporary()
     try:
         lock = Lock.take(settings.imports_lock(), patience_s=0)
     except OSError:  # nothing was ever written there
-        return problems
+        return []
     if lock is None:
-        return problems
+        return []
     try:
         with writing(settings.data_folder()):
             settle_reviews()
-            problems += _sweep()
+            problems = _sweep()
             sweep_charts()
+            return problems
     except MidchartError as error:
-        problems.append(f"what a killed process began is not ended: {error}")
+        return [f"what a killed process began is not ended: {error}"]
     finally:
         lock.release()
-    return problems

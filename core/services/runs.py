@@ -31,7 +31,7 @@ from midchart.core.runs.spec import DEMO, read_toml
 from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
-from midchart.core.services.removal import Removal, remove
+from midchart.core.services.removal import remove
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import temporary_folder
@@ -213,7 +213,7 @@ def remove_run(run: RunRef) -> dict[str, int]:
         facts = {"cohort": _cohort_of(folder), "imported": folder.imported.exists()}
         guard = settings.imports_lock()
         with writing(guard.parent), exclusive(guard):
-            remove(Removal(runs=[run], facts={"run": run, **facts, "files": files}))
+            remove({"run": run, **facts, "files": files}, [run])
     finally:
         lock.release()
     return {"files": files}

@@ -6,7 +6,7 @@ leaves a hidden folder whose lock nobody holds, which :func:`sweep` deletes.
 
 from __future__ import annotations
 
-import errno
+import os
 import shutil
 import tempfile
 from collections.abc import Generator
@@ -14,13 +14,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.errors import InputError
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
 
 INCOMING, OUTGOING = ".incoming-", ".outgoing-"
 _LOCK = "lock"
-_TRIES = 100
+_TRIES = 10
 """Deletions of a folder to which another process adds meanwhile, at most."""
 
 
@@ -48,6 +47,11 @@ def temporary_root() -> Path:
     return settings.cache_folder() / "temporary"
 
 
+def temporary_lock() -> Path:
+    """The lock that is held while temporary folders are swept."""
+    return temporary_root() / _LOCK
+
+
 @contextmanager
 def temporary_folder() -> Generator[Path]:
     """An empty folder for text of records, in the cache: after a kill the next start or removal
@@ -56,7 +60,7 @@ def temporary_folder() -> Generator[Path]:
     with ExitStack() as stack:
         with writing(root):
             root.mkdir(parents=True, exist_ok=True)
-            folder = stack.enter_context(incoming(root, root / _LOCK))
+            folder = stack.enter_context(incoming(root, temporary_lock()))
         yield folder
 
 
@@ -70,72 +74,28 @@ def folder_at(place: Path) -> Generator[Path]:
         yield Path(folder)
 
 
-def sweep_temporary() -> list[str]:
-    """:func:`sweep` the temporary folders."""
-    root = temporary_root()
-    try:
-        if any(root.glob(f"{INCOMING}*")):
-            with exclusive(root / _LOCK):
-                return sweep(root)
-        return []
-    except OSError as error:
-        return [_not_deleted(root, error)]
+def undeleted(place: Path) -> list[str]:
+    """Delete a folder, to which another process may add, or a link or file itself; gives one line
+    where that cannot be done, once all else in it is deleted."""
+    for _ in range(_TRIES):
+        if place.is_symlink() or place.is_file():
+            place.unlink(missing_ok=True)
+        else:
+            shutil.rmtree(place, ignore_errors=True)
+        if not os.path.lexists(place):
+            return []
+    return [f"{place}: cannot be deleted; fix its permissions, or delete it"]
 
 
-def undeleted(folder: Path) -> list[str]:
-    """Delete as :func:`delete_tree`; gives one line where that cannot be done."""
-    try:
-        delete_tree(folder)
-    except OSError as error:
-        return [_not_deleted(folder, error)]
-    return []
-
-
-def undeleted_in(folder: Path) -> list[str]:
-    """:func:`undeleted` all that is in a folder."""
-    try:
-        inside = list(folder.iterdir())
-    except OSError as error:
-        return [_not_deleted(folder, error)]
-    return [line for one in inside for line in undeleted(one)]
-
-
-def _not_deleted(place: Path, error: OSError) -> str:
-    reason = error.strerror or type(error).__name__
-    remedy = "fix its permissions, or delete it"
-    return str(InputError(f"{place}: cannot be deleted ({reason}); {remedy}"))
-
-
-def delete_tree(folder: Path) -> None:
-    """Delete a folder, to which another process may add, or parts of which it may delete; of a
-    link or file, itself. Raises OSError where that cannot be done, once all else is deleted."""
-    if folder.is_symlink() or folder.is_file():
-        folder.unlink(missing_ok=True)
-        return
-    tries = 0
-    while folder.exists():
-        tries += 1
-        try:
-            shutil.rmtree(folder)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            if error.errno != errno.ENOTEMPTY or tries == _TRIES:
-                shutil.rmtree(folder, ignore_errors=True)  # all else in it
-                raise
-
-
-def sweep(root: Path) -> list[str]:
+def sweep(root: Path, guard: Path | None = None) -> list[str]:
     """Delete the folders of :func:`incoming` in ``root`` that killed processes have left; gives one
     line for each that cannot be deleted, which stays for the next start.
 
-    The caller holds the guard of :func:`incoming`.
+    The caller holds the guard of :func:`incoming` where it is not given.
     """
-    problems: list[str] = []
-    try:
-        for place in root.glob(f"{INCOMING}*"):
-            if place.is_dir() and not place.is_symlink() and not is_locked(place / _LOCK):
-                problems += undeleted(place)
-    except OSError as error:
-        problems.append(_not_deleted(root, error))
-    return problems
+    left = list(root.glob(f"{INCOMING}*"))
+    if left and guard is not None:
+        with exclusive(guard):
+            return sweep(root)
+    places = (one for one in left if one.is_dir() and not is_locked(one / _LOCK))
+    return [line for place in places for line in undeleted(place)]
