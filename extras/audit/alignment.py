@@ -427,33 +427,6 @@ class Shingles:
         again = again[~same[self._first[again]]]
         self._other[again] = number
 
-    def state(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """What :meth:`compare` has learned, by which :meth:`restore` makes comparing needless: for
-        each shingle the number of the first record that has it, and of the first of another
-        patient (−1: none)."""
-        return self._first, self._other
-
-    def restore(
-        self,
-        records: Sequence[str],
-        patients: Sequence[str],
-        first: NDArray[np.int64],
-        other: NDArray[np.int64],
-    ) -> None:
-        """Take over the :meth:`state` of the same texts, compared with these records in order.
-
-        Raises ValueError where it is of other texts or records.
-        """
-        last = max(int(of.max(initial=-1)) for of in (first, other))
-        if not first.shape == other.shape == self._all.shape or last >= len(records):
-            raise ValueError("the state is of other texts or records")
-        self._first, self._other = first, other
-        self._records, self._patients = list(records), list(patients)
-
-    def identity(self) -> bytes:
-        """Bytes that are the same for the same shingles."""
-        return self._all.tobytes()
-
     def record_of(self, text: int, least_share: float, fewest: int) -> str:
         """The record that a text (its number) is from; "" where no one record is.
 

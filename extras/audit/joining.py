@@ -12,25 +12,19 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
-from hashlib import blake2b
 from pathlib import Path
-from zipfile import BadZipFile
 
-import numpy as np
-from numpy.typing import NDArray
-
-from midchart.core import config as settings
 from midchart.core.cohorts.columns import WHOLE
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
-from midchart.core.loaders.open import cohort_folder, content_digest
+from midchart.core.loaders.open import cohort_folder
 from midchart.core.named_files import place_of
 from midchart.core.protocol import Protocol
-from midchart.core.regular_files import open_regular, read_named
-from midchart.core.storage.files import replacing
+from midchart.core.regular_files import read_named
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
 from midchart.core.text.evidence import locate
@@ -44,8 +38,6 @@ LEAST_SHARE = 0.6
 that must be in one record for the sample to be joined to it by content."""
 FEWEST = 5
 """Such stretches that a sample needs to be joined by content."""
-VERSION = "1"
-"""Changes with how texts and records are compared."""
 SYSTEM = "system"
 """Name of a system where a log names neither it nor its model."""
 COHORT, REVIEWER, LOG = "cohort", "reviewer", "log"
@@ -57,62 +49,26 @@ class Comparison:
     """What the text of each sample shares with every patient's records, in one pass over them.
 
     The pass is made once it is needed: to join a sample whose log names no record, or to tell
-    another patient's text from text of nobody. Its result is kept in the cache folder, without
-    words of a record: planning a run and doing it compare once.
+    another patient's text from text of nobody.
     """
 
     def __init__(self, samples: Sequence[Sample], cohort: Cohort) -> None:
-        texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in samples)
-        self._shingles, self._cohort, self._done = Shingles(texts), cohort, False
+        self._samples, self._cohort = samples, cohort
+        self._done: Shingles | None = None
 
     def shingles(self, progress: Callable[[int, int], None] | None = None) -> Shingles:
         """The comparison's result; ``progress`` is called with the records done and in all."""
-        if not self._done:
-            file = self._file()
-            if not self._read(file):
-                state = self._compare(progress)
-                with replacing(file) as fresh, fresh.open("wb") as written:
-                    np.savez(written, allow_pickle=False, **state)
-            self._done = True
-        return self._shingles
-
-    def _compare(self, progress: Callable[[int, int], None] | None) -> dict[str, NDArray[np.int64]]:
-        first, other = (np.full_like(of, -1) for of in self._shingles.state())
-        self._shingles.restore((), (), first, other)  # a pass may have been stopped
-        ids, compared = list(self._cohort.records), list[int]()
-        for number, record in enumerate(ids):
-            if progress is not None:
-                progress(number, len(ids))
-            try:
-                self._shingles.compare(self._cohort.records[record], self._patient(record))
-            except DataError:
-                continue  # it is among cohort.skipped now
-            compared.append(number)
-        first, other = self._shingles.state()
-        return {"records": np.array(compared, dtype=np.int64), "first": first, "other": other}
-
-    def _read(self, file: Path) -> bool:
-        """Take over a kept result; False where there is none, or a damaged one."""
-        ids = list(self._cohort.records)
-        try:
-            with open_regular(file) as opened, np.load(opened, allow_pickle=False) as state:
-                records = [ids[number] for number in state["records"].tolist()]
-                patients = [self._patient(record) for record in records]
-                self._shingles.restore(records, patients, state["first"], state["other"])
-        except (OSError, ValueError, LookupError, BadZipFile):
-            return False  # compared again, and replaced
-        return True
-
-    def _patient(self, record: str) -> str:
-        return self._cohort.patient.get(record, record)
-
-    def _file(self) -> Path:
-        key = blake2b(self._shingles.identity(), digest_size=16)
-        parts = (content_digest(self._cohort.path), repr(list(self._cohort.records)),
-                 repr(sorted(self._cohort.patient.items())))  # fmt: skip
-        for part in (VERSION, *parts):
-            key.update(b"\0" + part.encode("utf-8", "surrogatepass"))
-        return settings.cache_folder() / "compared" / f"{key.hexdigest()}.npz"
+        if self._done is None:
+            cohort = self._cohort
+            texts = ("\n".join([prompt_text(s), *map(step_text, s.steps)]) for s in self._samples)
+            result = Shingles(texts)
+            for number, record in enumerate(cohort.records):
+                if progress is not None:
+                    progress(number, len(cohort.records))
+                with suppress(DataError):  # it is among cohort.skipped now
+                    result.compare(cohort.records[record], cohort.patient.get(record, record))
+            self._done = result
+        return self._done
 
 
 @dataclass(frozen=True)

@@ -10,106 +10,81 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from midchart.core.errors import DataError
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
-    count_of,
-    ended_of,
-    fields_of,
+    at,
+    first_at,
     id_of,
-    last_question,
     messages_of,
     number_of,
     numbers_of,
     prompt_and_answer,
-    steps_of,
+    sample_of,
     text_of,
     texts_of,
     unpacked,
 )
 from midchart.extras.audit.samples.files import (
     LINES,
+    FileFormat,
     Trouble,
     document,
-    files_of,
     first_object,
     head_of,
     listed,
     objects,
-    place_name,
-    suffix_of,
+    unreadable,
 )
 from midchart.extras.audit.samples.sample import Sample
 
-_PROMPTFOO = (".json", *LINES)
+Row = dict[str, Any]
 
 
 @SAMPLE_FORMATS.register("promptfoo")
-class PromptfooSamples:
+class PromptfooSamples(FileFormat):
     """One sample a result: a test case with one prompt and one provider."""
 
     name, title = "promptfoo", "results of promptfoo (JSON, JSON Lines)"
+    suffixes: ClassVar = (".json", *LINES)
 
-    def recognises(self, path: Path) -> bool:
-        """Whether a file's first bytes are those of promptfoo's results."""
-        if path.is_dir():
-            return any(self.recognises(file) for file in files_of(path, _PROMPTFOO)[:20])
-        if suffix_of(path) not in _PROMPTFOO:
-            return False
-        head = head_of(path)
-        return all(name in head for name in (b'"provider"', b'"prompt"')) and (
-            b'"testIdx"' in head or b'"evalId"' in head or b'"gradingResult"' in head
+    def has(self, file: Path) -> bool:
+        head = head_of(file)
+        return all(name in head for name in (b'"provider"', b'"prompt"')) and any(
+            name in head for name in (b'"testIdx"', b'"evalId"', b'"gradingResult"')
         )
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The results of a file, or of the files in a folder."""
-        for file in files_of(path, _PROMPTFOO):
-            if path.is_dir() and not self.recognises(file):
-                continue
-            name = place_name(file, path)
-            for place, row in objects(file, name, trouble):
-                results: Any = row.get("results")
-                if isinstance(results, dict):
-                    results = cast("dict[str, Any]", results).get("results")
-                if not isinstance(results, list):
-                    yield from _promptfoo_sample(row, place, trouble)
-                    continue
-                for each, result in listed(cast("list[Any]", results), name, trouble):
-                    yield from _promptfoo_sample(result, each, trouble)
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        for place, row in objects(file, name, trouble):
+            results = first_at(row, "results.results", "results")
+            rows = listed(results, name, trouble) if isinstance(results, list) else [(place, row)]
+            for each, result in rows:
+                if messages := messages_of(at(result, "prompt.raw")):
+                    yield _of_promptfoo(result, each, messages)
+                else:
+                    remedy = "export the results again (promptfoo eval -o FILE)"
+                    trouble(unreadable(each, "has no prompt", remedy))
 
 
-def _promptfoo_sample(row: dict[str, Any], place: str, trouble: Trouble) -> Iterator[Sample]:
-    """The sample of a result; none, and a trouble, where it has no prompt."""
-    prompt, response, provider = (_member(row, n) for n in ("prompt", "response", "provider"))
-    messages = messages_of(prompt.get("raw"))
-    if not messages:
-        reason, remedy = "has no prompt", "export the results again (promptfoo eval -o FILE)"
-        trouble(str(DataError(place, None, reason, remedy)))
-        return
-    variables = fields_of(_member(row, "vars"))
-    tokens = _member(response, "tokenUsage") or _member(row, "tokenUsage")
+def _of_promptfoo(row: Row, place: str, messages: Any) -> Sample:
     template = id_of(row.get("promptId"))  # its label is its text by default
-    scores = numbers_of({"pass": row.get("success"), "score": row.get("score")})
-    yield Sample(
-        id=id_of(row.get("id")) or place,
-        place=place,
-        question=text_of(variables.get("question")) or last_question(messages),
-        answer=text_of(response.get("output")),
-        patient=id_of(variables.get("patient")),
-        messages=messages,
-        context=text_of(variables.get("context")),
-        steps=steps_of(variables),
-        reference=texts_of(variables.get("reference")),
-        evidence=texts_of(variables.get("evidence")),
-        model=id_of(provider.get("label")) or id_of(provider.get("id")),
+    tokens = first_at(row, "response.tokenUsage", "tokenUsage")
+    own = numbers_of({"pass": row.get("success"), "score": row.get("score")})
+    return sample_of(
+        id_of(row.get("id")) or place,
+        place,
+        row.get("vars"),
+        messages,
+        answer=at(row, "response.output"),
+        model=first_at(row, "provider.label", "provider.id"),
         system=f"prompt {template[:8]}" if template else "",
-        scores={**scores, **numbers_of(_member(row, "namedScores"))},
-        ended=ended_of(response.get("finishReason")),
-        input_tokens=count_of(tokens.get("prompt")),
-        output_tokens=count_of(tokens.get("completion")),
-        cost_usd=number_of(row.get("cost")),
+        scores={**own, **numbers_of(row.get("namedScores"))},
+        ended=at(row, "response.finishReason"),
+        input_tokens=at(tokens, "prompt"),
+        output_tokens=at(tokens, "completion"),
+        cost_usd=row.get("cost"),
     )
 
 
@@ -117,65 +92,52 @@ _INSTANCE = {"evaluation_id", "evaluation_name", "sample_id", "interaction_type"
 
 
 @SAMPLE_FORMATS.register("every_eval_ever")
-class EveryEvalEverSamples:
+class EveryEvalEverSamples(FileFormat):
     """One sample an instance; its results by several metrics, line after line, are its scores."""
 
     name, title = "every_eval_ever", "instances of Every Eval Ever (*_samples.jsonl)"
+    suffixes: ClassVar = LINES
 
-    def recognises(self, path: Path) -> bool:
-        """Whether the first line of a file, or of a folder's first file, is an instance."""
-        files = files_of(path, LINES)
-        return bool(files) and first_object(files[0]).keys() >= _INSTANCE
+    def has(self, file: Path) -> bool:
+        return first_object(file).keys() >= _INSTANCE
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The instances of a file, or of all files in a folder."""
-        for file in files_of(path, LINES):
-            before: Sample | None = None
-            for place, row in objects(file, place_name(file, path), trouble):
-                if not row.keys() >= _INSTANCE:
-                    missing = ", ".join(sorted(_INSTANCE - row.keys()))
-                    trouble(str(DataError(place, None, f"lacks {missing}", "export it again")))
-                    continue
-                sample = _every_eval_ever_sample(row, place)
-                if before is not None and before.id == sample.id:
-                    before = replace(before, scores={**before.scores, **sample.scores})
-                    continue
-                if before is not None:
-                    yield before
-                before = sample
-            if before is not None:
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        before: Sample | None = None
+        for place, row in objects(file, name, trouble):
+            if missing := ", ".join(sorted(_INSTANCE - row.keys())):
+                trouble(unreadable(place, f"lacks {missing}", "export it again"))
+                continue
+            sample = _of_every_eval_ever(row, place)
+            if before is not None and before.id == sample.id:
+                sample = replace(before, scores={**before.scores, **sample.scores})
+            elif before is not None:
                 yield before
+            before = sample
+        if before is not None:
+            yield before
 
 
-def _every_eval_ever_sample(row: dict[str, Any], place: str) -> Sample:
-    given_input, output, evaluation, tokens, metadata = (
-        _member(row, name) for name in ("input", "output", "evaluation", "token_usage", "metadata")
-    )
-    facts = fields_of(metadata)
-    raw = text_of(given_input.get("raw"))
+def _of_every_eval_ever(row: Row, place: str) -> Sample:
+    raw = at(row, "input.raw")
     messages, answer = prompt_and_answer(messages_of(row.get("messages")))
     if not messages:
-        messages = messages_of(given_input.get("formatted") or raw)
-        answer = text_of(_first(output.get("raw")))
+        messages = messages_of(at(row, "input.formatted") or text_of(raw))
+        answer = _first(at(row, "output.raw"))
     metric = id_of(row.get("evaluation_result_id")) or "score"
-    score = number_of(evaluation.get("score"))
-    return Sample(
-        id=f"{id_of(row.get('evaluation_id'))}/{id_of(row.get('sample_id'))}",
-        place=place,
-        question=text_of(facts.get("question")) or raw or last_question(messages),
+    return sample_of(
+        f"{id_of(row.get('evaluation_id'))}/{id_of(row.get('sample_id'))}",
+        place,
+        row.get("metadata"),
+        messages,
+        question=raw,
         answer=answer,
-        patient=id_of(facts.get("patient")),
-        messages=messages,
-        context=text_of(facts.get("context")),
-        steps=steps_of(facts),
-        options=texts_of(given_input.get("choices")),
-        reference=texts_of(given_input.get("reference")),
-        evidence=texts_of(facts.get("evidence")),
-        model=id_of(row.get("model_id")),
-        task=id_of(row.get("evaluation_name")),
-        scores={} if score is None else {metric: score},
-        input_tokens=count_of(tokens.get("input_tokens")),
-        output_tokens=count_of(tokens.get("output_tokens")),
+        options=at(row, "input.choices"),
+        reference=at(row, "input.reference"),
+        model=row.get("model_id"),
+        task=row.get("evaluation_name"),
+        scores={metric: at(row, "evaluation.score")},
+        input_tokens=at(row, "token_usage.input_tokens"),
+        output_tokens=at(row, "token_usage.output_tokens"),
     )
 
 
@@ -185,123 +147,85 @@ _SAMPLES_FILE = re.compile(
 
 
 @SAMPLE_FORMATS.register("lm_eval")
-class LmEvalSamples:
+class LmEvalSamples(FileFormat):
     """One sample a document and filter; model and task by the results and the file names."""
 
     name, title = "lm_eval", "samples of lm-evaluation-harness (--log_samples)"
+    suffixes: ClassVar = (".jsonl",)
 
-    def recognises(self, path: Path) -> bool:
-        """Whether a file, or the first such file of a folder, has the harness's columns."""
-        files = _lm_eval_files(path)
-        if path.is_file() and not files:
-            files = files_of(path, (".jsonl",))
-        return bool(files) and {"doc_id", "doc", "arguments"} <= first_object(files[0]).keys()
+    def has(self, file: Path) -> bool:
+        return {"doc_id", "doc", "arguments"} <= first_object(file).keys()
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The samples of a file, or of all such files in a folder."""
-        for file in [path] if path.is_file() else _lm_eval_files(path):
-            name = place_name(file, path)
-            named = _SAMPLES_FILE.fullmatch(file.name)
-            task = named["task"] if named else file.stem
-            model = _model(file, named["time"] if named else "", trouble)
-            for place, row in objects(file, name, trouble):
-                sample = _lm_eval_sample(row, place, task, model)
-                if sample is None:
-                    reason = "has no prompt"
-                    trouble(str(DataError(place, None, reason, "run with --log_samples")))
-                else:
-                    yield sample
-
-
-def _lm_eval_files(path: Path) -> list[Path]:
-    return [file for file in files_of(path, (".jsonl",)) if _SAMPLES_FILE.fullmatch(file.name)]
-
-
-def _model(file: Path, time: str, trouble: Trouble) -> str:
-    """The model of the results file of the same time, else the name of the folder."""
-    results = file.parent / f"results_{time}.json"
-    if time and results.is_file():
-        try:
-            value = document(results, results.name)
-        except DataError as error:
-            trouble(str(error))
-        else:
-            facts = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-            stated = id_of(facts.get("model_name"))
-            return stated or id_of(facts.get("model_source")) or file.parent.name
-    return file.parent.name
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        named = _SAMPLES_FILE.fullmatch(file.name)
+        # The model of the results file of the same time, else the name of the folder.
+        model = file.parent.name
+        results = file.with_name(f"results_{named['time']}.json") if named else file
+        if named and results.is_file():
+            try:
+                facts = document(results, results.name)
+                model = id_of(first_at(facts, "model_name", "model_source")) or model
+            except DataError as error:
+                trouble(str(error))
+        for place, row in objects(file, name, trouble):
+            arguments = row.get("arguments")  # a list before version 0.4.5
+            calls = list(cast("Row", arguments).values()) if isinstance(arguments, dict) else (
+                cast("list[Any]", arguments) if isinstance(arguments, list) else []
+            )  # fmt: skip
+            if calls:
+                task = named["task"] if named else file.stem
+                yield _of_lm_eval(row, place, task, model, [_pair(call) for call in calls])
+            else:
+                trouble(unreadable(place, "has no prompt", "run with --log_samples"))
 
 
-def _lm_eval_sample(row: dict[str, Any], place: str, task: str, model: str) -> Sample | None:
-    arguments = row.get("arguments")
-    calls = list(cast("dict[str, Any]", arguments).values()) if isinstance(arguments, dict) else []
-    if isinstance(arguments, list):  # before version 0.4.5
-        calls = cast("list[Any]", arguments)
-    pairs = [_pair(call) for call in calls]
-    if not pairs:
-        return None
-    messages = messages_of(unpacked(pairs[0][0]))
-    document_fields = fields_of(cast("dict[str, Any]", row["doc"])) if isinstance(
-        row.get("doc"), dict
-    ) else {}  # fmt: skip
+def _of_lm_eval(
+    row: Row, place: str, task: str, model: str, pairs: list[tuple[Any, Any]]
+) -> Sample:
     # Requests with a text as second argument rank continuations; the others generate an answer.
     ranked = [text.strip() for _, text in pairs if isinstance(text, str)]
     options = tuple(ranked) if len(ranked) == len(pairs) > 1 else ()
-    names = row.get("metrics")
-    metrics = cast("list[Any]", names) if isinstance(names, list) else []
-    scores = {
-        m: n for m in metrics if isinstance(m, str) and (n := number_of(row.get(m))) is not None
-    }
     wanted = row.get("target")
     chosen = number_of(wanted)
     if options and chosen is not None and 0 <= chosen < len(options):
         wanted = options[int(chosen)]
     filtered = id_of(row.get("filter"))
     suffix = f"/{filtered}" if filtered not in ("", "none") else ""
-    return Sample(
-        id=f"{model}/{task}/{id_of(row.get('doc_id')) or place}{suffix}",
-        place=place,
-        question=text_of(document_fields.get("question")) or last_question(messages),
-        answer=_ranked_first(row, options)
-        if options
-        else text_of(_first(row.get("filtered_resps"))),
-        patient=id_of(document_fields.get("patient")),
-        messages=messages,
-        context=text_of(document_fields.get("context")),
-        steps=steps_of(document_fields),
+    metrics = row.get("metrics")
+    names = cast("list[Any]", metrics) if isinstance(metrics, list) else []
+    return sample_of(
+        f"{model}/{task}/{id_of(row.get('doc_id')) or place}{suffix}",
+        place,
+        row.get("doc"),
+        messages_of(unpacked(pairs[0][0])),
+        answer=_ranked_first(row, options) if options else _first(row.get("filtered_resps")),
         options=options,
-        reference=texts_of(wanted),
-        evidence=texts_of(document_fields.get("evidence")),
+        reference=wanted,
         model=model,
         system=filtered if suffix else "",
         task=task,
-        scores=scores,
+        scores={name: row.get(name) for name in names if isinstance(name, str)},
     )
 
 
 def _pair(call: Any) -> tuple[Any, Any]:
     """The arguments of a request: prompt, and generation options or the continuation."""
     if isinstance(call, dict):
-        members = cast("dict[str, Any]", call)
-        return members.get("arg_0"), members.get("arg_1")
+        return at(call, "arg_0"), at(call, "arg_1")
     values = cast("list[Any]", call) if isinstance(call, list) else [call]
     return (values[0] if values else ""), (values[1] if len(values) > 1 else None)
 
 
-def _ranked_first(row: dict[str, Any], options: tuple[str, ...]) -> str:
+def _ranked_first(row: Row, options: tuple[str, ...]) -> str:
     """The option of the highest log-likelihood; "" where these are not all there."""
     values = row.get("filtered_resps")
-    likelihoods = [
-        number_of(_first(one))
-        for one in (cast("list[Any]", values) if isinstance(values, list) else [])
-    ]
-    known = [one for one in likelihoods if one is not None]
-    if len(known) != len(options) or len(likelihoods) != len(options):
+    listed_values = cast("list[Any]", values) if isinstance(values, list) else []
+    known = [n for one in listed_values if (n := number_of(_first(one))) is not None]
+    if not len(known) == len(listed_values) == len(options):
         return ""
     return options[known.index(max(known))]
 
 
-_STATE, _STATS = "scenario_state.json", "per_instance_stats.json"
 _NO_SCORES = frozenset({
     *("num_references", "num_train_trials", "num_prompt_tokens", "num_completion_tokens"),
     *("num_output_tokens", "num_train_instances", "num_completions", "num_bytes"),
@@ -315,119 +239,92 @@ _Key = tuple[str, str, str]
 
 
 @SAMPLE_FORMATS.register("helm")
-class HelmSamples:
+class HelmSamples(FileFormat):
     """One sample a request state; statistics of an instance are its scores."""
 
     name, title = "helm", "run folder of HELM (scenario_state.json)"
+    suffixes: ClassVar = (".json",)
+
+    def has(self, file: Path) -> bool:
+        return file.name == "scenario_state.json"
 
     def recognises(self, path: Path) -> bool:
-        """Whether it is, or holds, a run's folder."""
         if path.is_dir():
-            return bool(_states(path))
-        return path.name == _STATE
+            return any(path.rglob("scenario_state.json"))
+        return self.has(path)
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The samples of each run's folder."""
-        for file in [path] if path.is_file() else _states(path):
-            name = place_name(file, path)
-            try:
-                value = document(file, name)
-            except DataError as error:
-                trouble(str(error))
-                continue
-            state = _members(value)
-            states = state.get("request_states")
-            if not isinstance(states, list):
-                reason = "has no request_states"
-                trouble(str(DataError(name, None, reason, "run helm-run again")))
-                continue
-            stats = _stats(
-                file.with_name(_STATS), place_name(file.with_name(_STATS), path), trouble
-            )
-            adapter = _members(state.get("adapter_spec"))
-            for place, one in listed(cast("list[Any]", states), name, trouble):
-                yield _helm_sample(one, place, file.parent.name, adapter, stats)
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        state = document(file, name)
+        states = at(state, "request_states")
+        if not isinstance(states, list):
+            raise DataError(name, None, "has no request_states", "run helm-run again")
+        stats = _stats(file.with_name("per_instance_stats.json"), trouble)
+        model, run = at(state, "adapter_spec.model"), file.parent.name
+        for place, one in listed(cast("list[Any]", states), name, trouble):
+            yield _of_helm(one, place, run, model, stats)
 
 
-def _states(path: Path) -> list[Path]:
-    return [file for file in files_of(path, (".json",)) if file.name == _STATE]
+def _objects(value: Any) -> list[Row]:
+    values = cast("list[Any]", value) if isinstance(value, list) else []
+    return [one for one in values if isinstance(one, dict)]
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
-    return [_members(one) for one in cast("list[Any]", value)] if isinstance(value, list) else []
-
-
-def _stats(path: Path, name: str, trouble: Trouble) -> dict[_Key, dict[str, float]]:
+def _stats(path: Path, trouble: Trouble) -> dict[_Key, dict[str, float]]:
     """The mean of each statistic by instance, trial and perturbation."""
-    if not path.is_file():
-        trouble(str(DataError(name, None, "there is no such file", "copy the run's whole folder")))
-        return {}
+    stats: dict[_Key, dict[str, float]] = {}
     try:
-        value = document(path, name)
+        if not path.is_file():
+            raise DataError(path.name, None, "there is no such file", "copy the run's whole folder")
+        rows = _objects(document(path, path.name))
     except DataError as error:
         trouble(str(error))
-        return {}
-    stats: dict[_Key, dict[str, float]] = {}
-    for one in _objects(value):
+        return stats
+    for one in rows:
         means = stats.setdefault(_key(one, one.get("instance_id"), one.get("perturbation")), {})
-        for stat in _objects(one.get("stats")):
-            label = _members(stat.get("name"))
-            mean = number_of(stat.get("mean"))
-            if mean is not None:
-                means[id_of(label.get("name"))] = mean
+        pairs = {id_of(at(s, "name.name")): s.get("mean") for s in _objects(one.get("stats"))}
+        means |= numbers_of(pairs)
     return stats
 
 
-def _key(row: Mapping[str, Any], instance: Any, perturbation: Any) -> _Key:
-    stated = id_of(_members(perturbation).get("name"))
-    return id_of(instance), id_of(row.get("train_trial_index")), stated
+def _key(row: Row, instance: Any, perturbation: Any) -> _Key:
+    trial = id_of(row.get("train_trial_index"))
+    return id_of(instance), trial, id_of(at(perturbation, "name"))
 
 
-def _helm_sample(
-    state: dict[str, Any],
-    place: str,
-    run: str,
-    adapter: Mapping[str, Any],
-    stats: Mapping[_Key, dict[str, float]],
+def _of_helm(
+    state: Row, place: str, run: str, model: Any, stats: Mapping[_Key, dict[str, float]]
 ) -> Sample:
-    instance, request, result = (
-        _members(state.get(name)) for name in ("instance", "request", "result")
-    )
-    key = _key(state, instance.get("id"), instance.get("perturbation"))
+    key = _key(state, at(state, "instance.id"), at(state, "instance.perturbation"))
     means = stats.get(key, {})
-    completion = next(iter(_objects(result.get("completions"))), {})
-    references = _objects(instance.get("references"))
-    correct = [one for one in references if "correct" in texts_of(one.get("tags"))]
-    facts = fields_of(_members(instance.get("extra_data")))
-    mapping = _members(state.get("output_mapping"))
-    task = run.partition(":")[0]
-    model = id_of(adapter.get("model")) or id_of(request.get("model"))
-    return Sample(
-        id="/".join(filter(None, (run, *key))),
-        place=place,
-        question=text_of(_members(instance.get("input")).get("text")),
-        answer=text_of(completion.get("text")),
-        patient=id_of(facts.get("patient")),
-        messages=messages_of(request.get("messages") or request.get("prompt")),
-        context=text_of(facts.get("context")),
-        options=tuple(text_of(one) for one in mapping.values()),
-        reference=tuple(text_of(_members(one.get("output")).get("text")) for one in correct),
-        model=model,
-        task=task,
-        scores={name: mean for name, mean in means.items() if name and name not in _NO_SCORES
-                and not name.startswith(("finish_reason", "num_", "inference_"))},
-        ended=ended_of(_members(completion.get("finish_reason")).get("reason")),
-        input_tokens=count_of(means.get("num_prompt_tokens")),
-        output_tokens=count_of(means.get("num_output_tokens", means.get("num_completion_tokens"))),
-    )  # fmt: skip
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
-
-
-def _member(row: dict[str, Any], name: str) -> dict[str, Any]:
-    return _members(row.get(name))
+    completion = next(iter(_objects(at(state, "result.completions"))), {})
+    references = _objects(at(state, "instance.references"))
+    mapping = state.get("output_mapping")
+    return sample_of(
+        "/".join(filter(None, (run, *key))),
+        place,
+        at(state, "instance.extra_data"),
+        messages_of(first_at(state, "request.messages", "request.prompt")),
+        question=at(state, "instance.input.text"),
+        answer=completion.get("text"),
+        options=list(cast("Row", mapping).values()) if isinstance(mapping, dict) else None,
+        reference=[
+            text_of(at(one, "output.text"))
+            for one in references
+            if "correct" in texts_of(one.get("tags"))
+        ],
+        model=model or at(state, "request.model"),
+        task=run.partition(":")[0],
+        scores={
+            name: mean
+            for name, mean in means.items()
+            if name
+            and name not in _NO_SCORES
+            and not name.startswith(("finish_reason", "num_", "inference_"))
+        },
+        ended=at(completion, "finish_reason.reason"),
+        input_tokens=means.get("num_prompt_tokens"),
+        output_tokens=means.get("num_output_tokens", means.get("num_completion_tokens")),
+    )
 
 
 def _first(value: Any) -> Any:

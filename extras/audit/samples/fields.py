@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import isfinite
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 from midchart.core.cohorts.columns import MISSING, MISSING_TYPED, known_names
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_json, valid_unicode
-from midchart.extras.audit.samples.sample import Chunk, Message, Step
+from midchart.extras.audit.samples.sample import Chunk, Message, Sample, Step
 
 COLUMNS: Mapping[str, Sequence[str]] = {
     "id": ("sample_id", "question_id", "qid", "item_id", "instruction_id"),
@@ -106,9 +106,10 @@ def _score_columns(columns: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple(metrics)
 
 
-def numbers_of(values: Mapping[str, Any]) -> dict[str, float]:
-    """The values that are numbers or truth values, by name."""
-    pairs = ((name, number_of(value)) for name, value in values.items())
+def numbers_of(values: Any) -> dict[str, float]:
+    """The values of an object that are numbers or truth values, by name."""
+    members = cast("dict[str, Any]", values).items() if isinstance(values, dict) else ()
+    pairs = ((name, number_of(value)) for name, value in members)
     return {name: number for name, number in pairs if number is not None}
 
 
@@ -275,3 +276,54 @@ def prompt_and_answer(messages: Sequence[Message]) -> tuple[tuple[Message, ...],
         if messages[at].role == "assistant":
             return tuple(messages[:at]), messages[at].text
     return tuple(messages), ""
+
+
+def at(value: Any, name: str) -> Any:
+    """The value below a dotted name; None where there is none. Of a name that is a value and an
+    object, the value is the object's member ""."""
+    for part in name.split("."):
+        if not isinstance(value, dict):
+            return None
+        value = cast("dict[str, Any]", value).get(part)
+    if isinstance(value, dict) and "" in value:
+        return cast("dict[str, Any]", value)[""]
+    return value
+
+
+def first_at(value: Any, *names: str) -> Any:
+    """The value below the first of these dotted names that has one."""
+    return next((one for name in names if (one := at(value, name)) is not None), None)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **dict.fromkeys(("question", "answer", "context"), text_of),
+    **dict.fromkeys(("patient", "system", "model", "task"), id_of),
+    **dict.fromkeys(("options", "reference", "evidence"), texts_of),
+    **dict.fromkeys(("input_tokens", "output_tokens"), count_of),
+    "scores": numbers_of,
+    "ended": ended_of,
+    "cost_usd": number_of,
+}
+"""Field of a sample → the function that reads its value."""
+_OF_PROGRAM = ("question", "patient", "context", "retrieved", "reranked", "evidence")
+
+
+def sample_of(
+    id: str,
+    place: str,
+    program: Any = None,
+    messages: tuple[Message, ...] = (),
+    steps: tuple[Step, ...] = (),
+    **stated: Any,
+) -> Sample:
+    """A sample of the values that a log states, by field as they are written there.
+
+    ``program``: an object of the program's own fields (metadata, variables), which go before in
+    what a log's format has no place for: :data:`_OF_PROGRAM`. Without a question the last user
+    message is it.
+    """
+    own = fields_of(cast("dict[str, Any]", program)) if isinstance(program, dict) else {}
+    stated |= {name: own[name] for name in _OF_PROGRAM if name in own}
+    read = {"answer": "", **{name: of(stated.get(name)) for name, of in _READ.items()}}
+    read["question"] = read["question"] or last_question(messages)
+    return Sample(id, place, messages=messages, steps=steps or steps_of(stated), **read)

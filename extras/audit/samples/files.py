@@ -7,12 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from midchart.core.cohorts.files import check_folder, data_error, open_file, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
+from midchart.extras.audit.samples.sample import Sample
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
@@ -94,28 +95,22 @@ def objects(path: Path, name: str, trouble: Trouble) -> Objects:
     """The objects of a JSON Lines file, of JSON documents one after another, of a JSON array, or
     the one object of a JSON document.
 
-    What cannot be read goes to ``trouble``, a line each; the rest is given.
+    What cannot be read goes to ``trouble``, a line each; the rest is given. Raises DataError where
+    no more can be read.
     """
     try:
         if _NEXT_OBJECT.search(head_of(path, 1 << 22)):
             yield from _stream_objects(path, name, trouble)
-            return
-        if suffix_of(path) in LINES or _is_lines(path, name):
+        elif suffix_of(path) in LINES or _is_lines(path, name):
             yield from _line_objects(path, name, trouble)
-            return
-        value = document(path, name)
-    except DataError as error:
-        trouble(str(error))
-        return
+        elif isinstance(value := document(path, name), dict):
+            yield name, cast("dict[str, Any]", value)
+        elif isinstance(value, list):
+            yield from listed(cast("list[Any]", value), name, trouble)
+        else:
+            raise DataError(name, None, "holds no object", "is it the right file?")
     except DAMAGED_FILE as error:
-        trouble(str(_unreadable(error, name)))
-        return
-    if isinstance(value, dict):
-        yield name, cast("dict[str, Any]", value)
-    elif isinstance(value, list):
-        yield from listed(cast("list[Any]", value), name, trouble)
-    else:
-        trouble(str(DataError(name, None, "holds no object", "is it the right file?")))
+        raise _unreadable(error, name) from None
 
 
 def listed(values: Sequence[Any], name: str, trouble: Trouble) -> Objects:
@@ -165,29 +160,26 @@ def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
 
 
 def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
-    try:
-        with opened(path, LARGEST_FILE) as file:
-            number = 0
-            while line := file.readline(LONGEST_LINE + 1):
-                number += 1
-                if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
-                    reason = f"is longer than {LONGEST_LINE >> 20} MB"
-                    trouble(str(DataError(name, number, reason, "split it")))
-                    while line and not line.endswith(b"\n"):
-                        line = file.readline(LONGEST_LINE)
-                elif line.strip():
-                    try:
-                        value = read_json(line, name, number)
-                    except DataError as error:
-                        trouble(str(error))
-                        continue
-                    if isinstance(value, dict):
-                        yield f"{name}:{number}", cast("dict[str, Any]", value)
-                    else:
-                        reason = "is not one JSON object"
-                        trouble(str(DataError(name, number, reason, "export it again")))
-    except DAMAGED_FILE as error:
-        trouble(str(_unreadable(error, name)))
+    with opened(path, LARGEST_FILE) as file:
+        number = 0
+        while line := file.readline(LONGEST_LINE + 1):
+            number += 1
+            if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+                reason = f"is longer than {LONGEST_LINE >> 20} MB"
+                trouble(str(DataError(name, number, reason, "split it")))
+                while line and not line.endswith(b"\n"):
+                    line = file.readline(LONGEST_LINE)
+            elif line.strip():
+                try:
+                    value = read_json(line, name, number)
+                except DataError as error:
+                    trouble(str(error))
+                    continue
+                if isinstance(value, dict):
+                    yield f"{name}:{number}", cast("dict[str, Any]", value)
+                else:
+                    reason = "is not one JSON object"
+                    trouble(str(DataError(name, number, reason, "export it again")))
 
 
 def _unreadable(error: Exception, name: str) -> DataError:
@@ -232,6 +224,34 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
         trouble(str(DataError(f"{name}[{row}]" if row else name, None, reason, "export it again")))
 
 
-def place_name(path: Path, root: Path) -> str:
-    """A file's name in messages: below the folder that is read, or its name alone."""
-    return shown(path, root) if root.is_dir() else path.name
+class FileFormat:
+    """A format of logs of one file each, or of a folder of them."""
+
+    suffixes: ClassVar[tuple[str, ...]]
+
+    def has(self, file: Path) -> bool:
+        """Whether a file is such a log, by its name and first bytes."""
+        raise NotImplementedError
+
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        """The samples of a log called ``name`` in messages; raises DataError."""
+        raise NotImplementedError
+
+    def recognises(self, path: Path) -> bool:
+        """Whether a file, or one of the first of a folder, is such a log."""
+        return any(map(self.has, files_of(path, self.suffixes)[:20]))
+
+    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+        """The samples of a file, or of the logs in a folder in order of their names."""
+        for file in files_of(path, self.suffixes):
+            if path.is_file() or self.has(file):
+                name = shown(file, path) if path.is_dir() else file.name
+                try:
+                    yield from self.read(file, name, trouble)
+                except DataError as error:
+                    trouble(str(error))
+
+
+def unreadable(place: str, reason: str, remedy: str) -> str:
+    """A line for ``trouble``: what a part of a log lacks."""
+    return str(DataError(place, None, reason, remedy))

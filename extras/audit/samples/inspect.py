@@ -6,7 +6,7 @@ import importlib
 import importlib.util
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar
 
 from midchart.core.cohorts.files import data_error
 from midchart.core.errors import DataError, missing_package
@@ -15,29 +15,21 @@ from midchart.core.storage.files import copy_regular
 from midchart.core.storage.staging import temporary_folder
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
-    count_of,
-    ended_of,
-    fields_of,
-    id_of,
     last_question,
     messages_of,
     number_of,
     prompt_and_answer,
-    steps_of,
-    text_of,
-    texts_of,
+    sample_of,
 )
 from midchart.extras.audit.samples.files import (
     LARGEST_DOCUMENT,
+    FileFormat,
     Trouble,
-    files_of,
     head_of,
-    place_name,
     suffix_of,
 )
 from midchart.extras.audit.samples.sample import Message, Sample
 
-_SUFFIXES = (".eval", ".json")
 _MOST_MEMBERS = 500_000
 _MOST_UNPACKED = 64 << 30
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
@@ -45,38 +37,25 @@ _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
 @SAMPLE_FORMATS.register("inspect")
-class InspectSamples:
+class InspectSamples(FileFormat):
     """A log, or the logs in a folder; one sample a question, epoch and log."""
 
     name, title = "inspect", "log of Inspect AI (.eval, .json)"
 
-    def recognises(self, path: Path) -> bool:
-        """Whether a file's name or first bytes are those of a log of Inspect AI."""
-        if path.is_dir():
-            return any(_is_log(file) for file in files_of(path, _SUFFIXES)[:20])
-        return suffix_of(path) in _SUFFIXES and _is_log(path)
+    suffixes: ClassVar = (".eval", ".json")
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
+    def has(self, file: Path) -> bool:
+        head = head_of(file, 1 << 12)
+        if suffix_of(file) == ".eval":
+            return head.startswith(b"PK")
+        return b'"eval"' in head and b'"version"' in head and b'"status"' in head
+
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
         """Raises MissingModel where the package ``inspect_ai`` is not installed."""
         if importlib.util.find_spec("inspect_ai") is None:
             raise missing_package("inspect-ai", "inspect")
-        for file in files_of(path, _SUFFIXES):
-            if path.is_dir() and not _is_log(file):
-                continue
-            name = place_name(file, path)
-            try:
-                with temporary_folder() as folder:
-                    copy = _private_copy(file, name, folder)
-                    yield from _log_samples(copy, name, trouble)
-            except DataError as error:
-                trouble(str(error))
-
-
-def _is_log(path: Path) -> bool:
-    head = head_of(path, 1 << 12)
-    if suffix_of(path) == ".eval":
-        return head.startswith(b"PK")
-    return b'"eval"' in head and b'"version"' in head and b'"status"' in head
+        with temporary_folder() as folder:
+            yield from _log_samples(_private_copy(file, name, folder), name, trouble)
 
 
 def _private_copy(log: Path, name: str, folder: Path) -> Path:
@@ -127,38 +106,28 @@ def _log_samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
 
 
 def _sample(sample: Any, header: Any, place: str) -> Sample:
-    metadata = cast("dict[str, Any]", sample.metadata or {})
-    fields = fields_of(metadata)
-    conversation = _messages(sample.messages)
-    prompt, _ = prompt_and_answer(conversation)
+    prompt, _ = prompt_and_answer(_messages(sample.messages))
     asked = sample.input if isinstance(sample.input, str) else _messages(sample.input)
     prompt = prompt or (messages_of(asked) if isinstance(asked, str) else asked)
-    question = text_of(fields.get("question"))
-    if not question:
-        question = asked if isinstance(asked, str) else last_question(asked)
     output = sample.output
     choice = output.choices[0] if output and output.choices else None
     usage = (sample.model_usage or {}).get(header.eval.model) or (output and output.usage)
-    cost = getattr(usage, "total_cost", None)
-    return Sample(
-        id=f"{header.eval.run_id}/{header.eval.task_id}/{sample.id}/{sample.epoch}",
-        place=place,
-        question=question,
+    return sample_of(
+        f"{header.eval.run_id}/{header.eval.task_id}/{sample.id}/{sample.epoch}",
+        place,
+        sample.metadata,
+        prompt,
+        question=asked if isinstance(asked, str) else last_question(asked),
         answer=choice.message.text if choice else "",
-        patient=id_of(fields.get("patient")),
-        messages=prompt,
-        context=text_of(fields.get("context")),
-        steps=steps_of(fields),
-        options=texts_of(sample.choices),
-        reference=texts_of(sample.target),
-        evidence=texts_of(fields.get("evidence")),
+        options=sample.choices,
+        reference=sample.target,
         model=header.eval.model,
         task=header.eval.task,
         scores=_scores(sample.scores or {}),
-        ended=ended_of(choice.stop_reason) if choice else "",
-        input_tokens=count_of(usage.input_tokens) if usage else None,
-        output_tokens=count_of(usage.output_tokens) if usage else None,
-        cost_usd=number_of(cost),
+        ended=choice.stop_reason if choice else "",
+        input_tokens=getattr(usage, "input_tokens", None),
+        output_tokens=getattr(usage, "output_tokens", None),
+        cost_usd=getattr(usage, "total_cost", None),
     )
 
 
@@ -168,17 +137,12 @@ def _messages(messages: Any) -> tuple[Message, ...]:
 
 def _scores(scores: Mapping[str, Any]) -> dict[str, float]:
     """Values by scorer, those of a scorer with several by ``scorer/name``."""
-    values: dict[str, Any] = {}
-    for name, score in scores.items():
-        if isinstance(score.value, dict):
-            members = cast("dict[str, Any]", score.value)
-            values |= {f"{name}/{part}": value for part, value in members.items()}
-        else:
-            values[name] = score.value
     numbers: dict[str, float] = {}
-    for name, value in values.items():
-        known = _LETTERS.get(value) if isinstance(value, str) else None
-        number = number_of(value) if known is None else known
-        if number is not None:
-            numbers[name] = number
+    for name, score in scores.items():
+        parts = score.value if isinstance(score.value, dict) else {"": score.value}
+        for part, value in parts.items():
+            known = _LETTERS.get(value) if isinstance(value, str) else None
+            number = number_of(value) if known is None else known
+            if number is not None:
+                numbers[f"{name}/{part}" if part else name] = number
     return numbers

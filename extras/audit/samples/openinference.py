@@ -12,37 +12,36 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
-from midchart.core.errors import DataError
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
-    count_of,
+    at,
     ended_of,
     fields_of,
+    first_at,
     id_of,
     last_question,
     messages_of,
     number_of,
+    sample_of,
     text_of,
     unpacked,
 )
 from midchart.extras.audit.samples.files import (
     LINES,
+    FileFormat,
     Trouble,
-    files_of,
     head_of,
     listed,
     objects,
     parquet_columns,
     parquet_rows,
-    place_name,
     suffix_of,
+    unreadable,
 )
 from midchart.extras.audit.samples.sample import Chunk, Message, Sample, Step
 
-_SUFFIXES = (*LINES, ".json", ".parquet", ".log", ".txt")
-"""Endings of files with spans; the last two of a console exporter's captured output."""
 MOST_PARTS = 10
 """Parts of an attribute's name between dots."""
 _GENAI_KINDS = {
@@ -77,49 +76,41 @@ class _Call:
 
 
 @SAMPLE_FORMATS.register("openinference")
-class OpenInferenceSamples:
+class OpenInferenceSamples(FileFormat):
     """Traces of Phoenix, Langfuse, an OpenTelemetry collector or a file exporter."""
 
     name, title = "openinference", "traces of OpenTelemetry (OpenInference or GenAI attributes)"
 
-    def recognises(self, path: Path) -> bool:
+    suffixes: ClassVar = (*LINES, ".json", ".parquet", ".log", ".txt")
+    """The last two are of a console exporter's captured output."""
+
+    def has(self, file: Path) -> bool:
         """Whether a file's columns or first bytes are those of spans."""
-        if path.is_dir():
-            return any(self.recognises(file) for file in files_of(path, _SUFFIXES)[:20])
-        if suffix_of(path) == ".parquet":
-            columns = parquet_columns(path)
+        if suffix_of(file) == ".parquet":
+            columns = parquet_columns(file)
             return "context.trace_id" in columns or {"context", "span_kind"} <= set(columns)
-        head = head_of(path)
+        head = head_of(file)
         names = ("resourceSpans", "resource_spans", "traceId", "trace_id", "context.trace_id")
-        traced = any(f'"{name}"'.encode() in head for name in names)
-        return suffix_of(path) in _SUFFIXES and traced
+        return any(f'"{name}"'.encode() in head for name in names)
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The traces of each file in the order of their first spans in it."""
-        for file in files_of(path, _SUFFIXES):
-            if path.is_file() or self.recognises(file):
-                yield from _samples(file, place_name(file, path), trouble)
-
-
-def _samples(path: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
-    traces: dict[str, dict[str, _Call]] = {}
-    for number, (place, row) in enumerate(_rows(path, name, trouble), 1):
-        trace, span_id = _identity(row)
-        if not trace:
-            reason = "is no span: it has no trace id"
-            trouble(str(DataError(place, None, reason, "export the spans with their context")))
-            continue
-        traces.setdefault(trace, {})[span_id or f"span {number}"] = _span(row, place)
-    for trace, spans in traces.items():
-        for question in _questions(trace.removeprefix("0x"), spans):
-            sample = _sample(question)
-            if sample is None:
-                reason = "has no span with a question, a retrieval or a prompt"
-                place = question.root.place
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        """The traces of a file in the order of their first spans in it."""
+        traces: dict[str, dict[str, _Call]] = {}
+        for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+            trace, span_id = _identity(row)
+            if not trace:
+                reason = "is no span: it has no trace id"
+                trouble(unreadable(place, reason, "export the spans with their context"))
+                continue
+            traces.setdefault(trace, {})[span_id or f"span {number}"] = _span(row, place)
+        for trace, spans in traces.items():
+            for question in _questions(trace.removeprefix("0x"), spans):
+                if sample := _sample(question):
+                    yield sample
+                    continue
+                reason = f"trace {trace[:40]} has no span with a question, a retrieval or a prompt"
                 remedy = "record inputs and messages: they are off in some instrumentations"
-                trouble(str(DataError(place, None, f"trace {trace[:40]} {reason}", remedy)))
-            else:
-                yield sample
+                trouble(unreadable(question.root.place, reason, remedy))
 
 
 # Spans as files have them.
@@ -175,12 +166,12 @@ def _span(row: Tree, place: str) -> _Call:
                 members = _attributes(cast("Tree", event).get("attributes"))
                 flat |= {k: v for k, v in members.items() if k.startswith("gen_ai.")}
     tree = _nested({name: value for name, value in flat.items() if value is not None})
-    stated = id_of(_at(tree, "openinference.span.kind") or row.get("span_kind"))
-    operation = id_of(_at(tree, "gen_ai.operation.name"))
+    stated = id_of(at(tree, "openinference.span.kind") or row.get("span_kind"))
+    operation = id_of(at(tree, "gen_ai.operation.name"))
     kind = stated.upper() or _GENAI_KINDS.get(operation, "")
     parents = (row.get("parentSpanId"), row.get("parent_id"), row.get("parent_span_id"))
     times = (row.get(n) for n in ("startTimeUnixNano", "start_time", "start_time_unix_nano"))
-    service = id_of(_attributes(_at(row, "resource.attributes")).get("service.name"))
+    service = id_of(_attributes(at(row, "resource.attributes")).get("service.name"))
     return _Call(
         place,
         id_of(row.get("name")),
@@ -209,9 +200,9 @@ def _otlp_value(value: Any) -> Any:
         return value
     name, one = next(iter(cast("Tree", value).items()), ("", None))
     if name in ("arrayValue", "array_value"):
-        return [_otlp_value(part) for part in _items(_at(one, "values"))]
+        return [_otlp_value(part) for part in _items(at(one, "values"))]
     if name in ("kvlistValue", "kvlist_value"):
-        return _attributes(_at(one, "values"))
+        return _attributes(at(one, "values"))
     return one
 
 
@@ -266,17 +257,6 @@ def _nanoseconds(value: Any) -> int:
 
 
 # What the spans of a trace say.
-
-
-def _at(tree: Any, name: str) -> Any:
-    """The value below a dotted name; None where there is none."""
-    for part in name.split("."):
-        if not isinstance(tree, dict):
-            return None
-        tree = cast("Tree", tree).get(part)
-    if isinstance(tree, dict) and "" in tree:
-        return cast("Tree", tree)[""]
-    return tree
 
 
 def _items(value: Any) -> list[Any]:
@@ -343,7 +323,7 @@ def _is_model(span: _Call) -> bool:
 
 def _states_question(span: _Call) -> bool:
     """Whether a span's input is a question; a list of texts is not one."""
-    value = unpacked(_first(span.attributes, "input.value", "traceloop.entity.input"))
+    value = unpacked(first_at(span.attributes, "input.value", "traceloop.entity.input"))
     texts = isinstance(value, list) and all(isinstance(v, str) for v in cast("list[Any]", value))
     return not texts and not _is_model(span) and bool(_input(span.attributes))
 
@@ -351,7 +331,7 @@ def _states_question(span: _Call) -> bool:
 def _sample(question: _AskedCalls) -> Sample | None:
     root, spans = question.root, question.spans
     models = [span for span in spans if _is_model(span)]
-    last = _answering(models, unpacked(_at(root.attributes, "output.value")))
+    last = _answering(models, unpacked(at(root.attributes, "output.value")))
     messages = _prompt(last.attributes) if last else ()
     steps = _steps(spans)
     text = _input(root.attributes)
@@ -361,25 +341,23 @@ def _sample(question: _AskedCalls) -> Sample | None:
     if not text and not messages and not steps:
         return None
     answer = _answer(last.attributes) if last else ""
-    answer = answer or text_of(unpacked(_at(root.attributes, "output.value")))
     usage = last.attributes if last else {}
-    system = id_of(_first(root.attributes, "agent.name", "gen_ai.agent.name"))
-    return Sample(
-        id=question.id,
-        place=root.place,
+    names = ("llm.token_count", "gen_ai.usage")
+    return sample_of(
+        question.id,
+        root.place,
+        None,
+        messages,
+        steps,
         question=text,
-        answer=answer,
+        answer=answer or text_of(unpacked(at(root.attributes, "output.value"))),
         patient=_patient([root, *spans, *question.above]),
-        messages=messages,
-        steps=steps,
         model=_model(last) if last else "",
-        system=system or root.service,
+        system=id_of(first_at(root.attributes, "agent.name", "gen_ai.agent.name")) or root.service,
         ended=_ended(usage),
-        input_tokens=count_of(_first(usage, "llm.token_count.prompt", "gen_ai.usage.input_tokens")),
-        output_tokens=count_of(
-            _first(usage, "llm.token_count.completion", "gen_ai.usage.output_tokens")
-        ),
-        cost_usd=number_of(_first(usage, "llm.cost.total", "gen_ai.usage.cost")),
+        input_tokens=first_at(usage, f"{names[0]}.prompt", f"{names[1]}.input_tokens"),
+        output_tokens=first_at(usage, f"{names[0]}.completion", f"{names[1]}.output_tokens"),
+        cost_usd=first_at(usage, "llm.cost.total", "gen_ai.usage.cost"),
     )
 
 
@@ -405,21 +383,16 @@ def _texts_in(value: Any) -> Iterator[str]:
             yield from _texts_in(one)
 
 
-def _first(tree: Tree, *names: str) -> Any:
-    values = (_at(tree, name) for name in names)
-    return next((value for value in values if value is not None), None)
-
-
 def _model(span: _Call) -> str:
     if span.kind not in ("", "LLM"):
         return ""
     names = ("llm.model_name", "gen_ai.response.model", "gen_ai.request.model")
-    return id_of(_first(span.attributes, *names))
+    return id_of(first_at(span.attributes, *names))
 
 
 def _input(tree: Tree) -> str:
     """The question in a span's input: its text, or that of a known field of a JSON object."""
-    value = unpacked(_first(tree, "input.value", "traceloop.entity.input"))
+    value = unpacked(first_at(tree, "input.value", "traceloop.entity.input"))
     if isinstance(value, dict):
         members = cast("Tree", value)
         for name in _INPUT_FIELDS:
@@ -434,7 +407,7 @@ def _input(tree: Tree) -> str:
 
 def _query(span: _Call) -> str:
     names = ("reranker.query", "gen_ai.retrieval.query.text")
-    return text_of(_first(span.attributes, *names)) or _input(span.attributes)
+    return text_of(first_at(span.attributes, *names)) or _input(span.attributes)
 
 
 def _steps(spans: Sequence[_Call]) -> tuple[Step, ...]:
@@ -448,7 +421,7 @@ def _steps(spans: Sequence[_Call]) -> tuple[Step, ...]:
     fresh = True
     for span in spans:
         to_rerank, reranked, retrieved = (
-            tuple(map(_chunk, _items(_first(span.attributes, *names)))) for names in _DOCUMENTS
+            tuple(map(_chunk, _items(first_at(span.attributes, *names)))) for names in _DOCUMENTS
         )
         if to_rerank and not steps:  # what a reranker was given, where no span retrieves it
             steps.append(Step("retrieved", to_rerank))
@@ -483,25 +456,25 @@ def _chunk(value: Any) -> Chunk:
 def _within(value: Any, name: str) -> Any:
     """The object that an object wraps under this name, else the value itself."""
     value = unpacked(value)
-    inner = _at(value, name)
+    inner = at(value, name)
     return cast("Tree", inner) if isinstance(inner, dict) else value
 
 
 def _prompt(tree: Tree) -> tuple[Message, ...]:
     """The messages of a model's span, as the model got them."""
-    listed_messages = _items(_at(tree, "llm.input_messages"))
+    listed_messages = _items(at(tree, "llm.input_messages"))
     if not listed_messages:
-        listed_messages = _items(_first(tree, "gen_ai.input.messages", "gen_ai.prompt"))
-        instructions = text_of(unpacked(_at(tree, "gen_ai.system_instructions")))
+        listed_messages = _items(first_at(tree, "gen_ai.input.messages", "gen_ai.prompt"))
+        instructions = text_of(unpacked(at(tree, "gen_ai.system_instructions")))
         if instructions:
             listed_messages = [{"role": "system", "content": instructions}, *listed_messages]
     if listed_messages:
         return tuple(_message(one) for one in listed_messages)
-    prompts = _items(_at(tree, "llm.prompts"))
-    value = prompts[0] if prompts else _at(tree, "gen_ai.prompt")
+    prompts = _items(at(tree, "llm.prompts"))
+    value = prompts[0] if prompts else at(tree, "gen_ai.prompt")
     if isinstance(value, dict):
-        value = _at(value, "prompt.text")
-    value = value if value is not None else _at(tree, "input.value")
+        value = at(value, "prompt.text")
+    value = value if value is not None else at(tree, "input.value")
     return messages_of(value)
 
 
@@ -512,7 +485,7 @@ def _message(value: Any) -> Message:
     members = cast("Tree", value)
     text = text_of(unpacked(members.get("content"))) or text_of(members.get("parts"))
     if not text:
-        parts = [_at(part, "message_content.text") for part in _items(members.get("contents"))]
+        parts = [at(part, "message_content.text") for part in _items(members.get("contents"))]
         text = "\n".join(filter(None, map(text_of, parts)))
     role = id_of(members.get("role")).lower() or "user"
     return Message(role, text)
@@ -521,21 +494,21 @@ def _message(value: Any) -> Message:
 def _answer(tree: Tree) -> str:
     names = ("llm.output_messages", "gen_ai.output.messages", "gen_ai.completion")
     for name in names:
-        listed_messages = _items(_at(tree, name))
+        listed_messages = _items(at(tree, name))
         if texts := [text for one in listed_messages if (text := _message(one).text)]:
             return texts[-1]
-    choices = _items(_at(tree, "llm.choices"))
-    if choices and (text := text_of(_at(choices[0], "completion.text"))):
+    choices = _items(at(tree, "llm.choices"))
+    if choices and (text := text_of(at(choices[0], "completion.text"))):
         return text
-    return text_of(unpacked(_first(tree, "gen_ai.completion", "output.value")))
+    return text_of(unpacked(first_at(tree, "gen_ai.completion", "output.value")))
 
 
 def _ended(tree: Tree) -> str:
     names = ("llm.finish_reason", "llm.output_messages.0.message.finish_reason")
-    reason = _first(tree, *names, "gen_ai.response.finish_reasons")
+    reason = first_at(tree, *names, "gen_ai.response.finish_reasons")
     if reason is None:
-        outputs = _items(_first(tree, "gen_ai.output.messages", "gen_ai.completion"))
-        reason = _at(outputs[-1], "finish_reason") if outputs else None
+        outputs = _items(first_at(tree, "gen_ai.output.messages", "gen_ai.completion"))
+        reason = at(outputs[-1], "finish_reason") if outputs else None
     return ended_of(unpacked(reason))
 
 
@@ -547,15 +520,15 @@ def _patient(spans: Sequence[_Call]) -> str:
     """
     for span in spans:
         tree = span.attributes
-        stated = (_at(tree, "metadata"), _custom_attributes(tree), _at(tree, "input.value"))
-        for members in (*stated, _at(tree, "llm.prompt_template.variables")):
+        stated = (at(tree, "metadata"), _custom_attributes(tree), at(tree, "input.value"))
+        for members in (*stated, at(tree, "llm.prompt_template.variables")):
             if patient := _named_patient(unpacked(members)):
                 return patient
     names = {_named_patient(one) for span in spans for one in _document_facts(span.attributes)}
     if len(names) == 1 and (patient := names.pop()):
         return patient
     sessions = ("session.id", "gen_ai.conversation.id")
-    return next(filter(None, (id_of(_first(span.attributes, *sessions)) for span in spans)), "")
+    return next(filter(None, (id_of(first_at(span.attributes, *sessions)) for span in spans)), "")
 
 
 def _custom_attributes(tree: Tree) -> Tree:
@@ -584,5 +557,5 @@ def _named_patient(members: Any, deeper: int = _MOST_NAMES) -> str:
 
 def _document_facts(tree: Tree) -> list[Any]:
     """The metadata of a span's documents that have some."""
-    documents = [one for names in _DOCUMENTS for one in _items(_first(tree, *names))]
-    return [f for one in documents if (f := unpacked(_at(_within(one, "document"), "metadata")))]
+    documents = [one for names in _DOCUMENTS for one in _items(first_at(tree, *names))]
+    return [f for one in documents if (f := unpacked(at(_within(one, "document"), "metadata")))]

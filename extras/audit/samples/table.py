@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from midchart.core.cohorts.files import LoadLog, check_file
 from midchart.core.cohorts.tables import (
@@ -21,16 +21,13 @@ from midchart.core.errors import DataError, one_line
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     COLUMNS,
-    count_of,
-    ended_of,
     fields_of,
     id_of,
     last_question,
     messages_of,
-    number_of,
     prompt_and_answer,
+    sample_of,
     scores_of,
-    steps_of,
     text_of,
     texts_of,
     unpacked,
@@ -38,97 +35,77 @@ from midchart.extras.audit.samples.fields import (
 from midchart.extras.audit.samples.files import (
     LARGEST_DOCUMENT,
     LINES,
+    FileFormat,
     Objects,
     Trouble,
     document,
-    files_of,
     first_object,
     listed,
     objects,
     parquet_columns,
     parquet_rows,
-    place_name,
     suffix_of,
+    unreadable,
 )
 from midchart.extras.audit.samples.sample import Sample
 
-_SUFFIXES = (".csv", ".tsv", ".psv", *LINES, ".json", ".parquet")
 _ASKED = {"question", "prompt"}
 _REST = {"answer", "context", "prompt", "retrieved", "reranked"}
 
 
 @SAMPLE_FORMATS.register("table")
-class TableSamples:
+class TableSamples(FileFormat):
     """One row a question; columns may have the names of RAGAS, DeepEval or OpenAI's messages."""
 
     name, title = "table", "table of questions and answers (CSV, TSV, JSON, JSON Lines, Parquet)"
 
-    def recognises(self, path: Path) -> bool:
+    suffixes: ClassVar = (".csv", ".tsv", ".psv", *LINES, ".json", ".parquet")
+
+    def has(self, file: Path) -> bool:
         """Whether the columns of a table have a question or prompt, and what was made of it."""
-        if path.is_dir() or suffix_of(path) not in _SUFFIXES:
-            return False
         try:
-            fields = fields_of(dict.fromkeys(_columns(path), "x")).keys()
+            fields = fields_of(dict.fromkeys(_columns(file), "x")).keys()
         except (DataError, *DAMAGED_FILE):
             return False
         return bool(fields & _ASKED) and bool(fields & _REST)
 
-    def samples(self, path: Path, trouble: Trouble) -> Iterator[Sample]:
-        """The rows of a file, or of the tables in a folder."""
-        for file in files_of(path, _SUFFIXES):
-            name = place_name(file, path)
-            for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
-                sample = sample_of(row, place, str(number))
-                if sample is None:
-                    reason = "has neither a question nor a prompt"
-                    remedy = f"name its column as one of {', '.join(sorted(_ASKED))}"
-                    trouble(str(DataError(place, None, reason, remedy)))
-                else:
-                    yield sample
+    def recognises(self, path: Path) -> bool:
+        return path.is_file() and super().recognises(path)
+
+    def read(self, file: Path, name: str, trouble: Trouble) -> Iterator[Sample]:
+        for number, (place, row) in enumerate(_rows(file, name, trouble), 1):
+            sample = _sample(row, place, str(number))
+            if sample is None:
+                reason = "has neither a question nor a prompt"
+                remedy = f"name its column as one of {', '.join(sorted(_ASKED))}"
+                trouble(unreadable(place, reason, remedy))
+            else:
+                yield sample
 
 
-def sample_of(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
+def _sample(row: Mapping[str, Any], place: str, number: str) -> Sample | None:
     """A row as a sample, by its columns' names; None where nothing was asked.
 
     ``number``: its identifier where it has none.
     """
     fields = fields_of(row)
     messages = messages_of(fields.get("prompt"))
-    question, answer = text_of(fields.get("question")), text_of(fields.get("answer"))
     turns = unpacked(fields.get("question"))
     if isinstance(turns, list) and not messages:  # RAGAS: a conversation as the input
         messages = messages_of(turns)
-        question = last_question(messages)
-    if not answer:
-        messages, answer = prompt_and_answer(messages)
-    if not question and not messages:
+        fields["question"] = last_question(messages)
+    if not text_of(fields.get("answer")):
+        messages, fields["answer"] = prompt_and_answer(messages)
+    if not text_of(fields.get("question")) and not messages:
         return None
+    fields.setdefault("question", "")
     context = unpacked(fields.get("context"))
-    steps = steps_of(fields)
     if isinstance(context, list):
-        steps = steps or steps_of({"retrieved": cast("list[Any]", context)})
-        context = "\n\n".join(texts_of(cast("list[Any]", context)))
-    return Sample(
-        id=id_of(fields.get("id")) or number,
-        place=place,
-        question=question,
-        answer=answer,
-        messages=messages,
-        context=text_of(context),
-        steps=steps,
-        scores=scores_of(row),
-        **{name: _READ[name](value) for name, value in fields.items() if name in _READ},
-    )
-
-
-_READ: Mapping[str, Callable[[Any], Any]] = {
-    **dict.fromkeys(("patient", "system", "model", "task"), id_of),
-    **dict.fromkeys(("options", "reference", "evidence"), texts_of),
-    "ended": ended_of,
-    **dict.fromkeys(("input_tokens", "output_tokens"), count_of),
-    "cost_usd": number_of,
-}
-"""Field of a sample → the function that reads its value, for fields that depend on no other."""
+        if not {"retrieved", "reranked"} & fields.keys():
+            fields["retrieved"] = context
+        fields["context"] = "\n\n".join(texts_of(cast("list[Any]", context)))
+    identifier = id_of(fields.pop("id", None)) or number
+    return sample_of(identifier, place, None, messages, scores=scores_of(row), **fields)
 
 
 def _columns(path: Path) -> list[str]:

@@ -20,8 +20,6 @@ from midchart.core.results.items import rows
 from midchart.core.text import event_text, sentences
 from midchart.core.text.evidence import gold_sentence_ids
 from midchart.extras.audit.audited_prompt import audited_prompt
-from midchart.extras.audit.joining import Comparison
-from midchart.extras.audit.samples.open import read_samples
 from tests.extras.audit.audited_systems import (
     Losses,
     as_spans,
@@ -311,19 +309,6 @@ def test_a_reference_and_a_number_name_their_record(demo, tmp_path, name):
     audited = rows(audit(path, log, arms=[]), "audited")
     assert [row["joined_by"] for row in audited] == ["name"] * 4
     assert sorted(row["chart"] for row in audited) == sorted(line["patient"] for line in lines)
-
-
-def test_the_log_is_compared_with_the_records_once(demo, tmp_path):
-    _, cohort = demo
-    log = tmp_path / "compared.jsonl"
-    write_log(cohort, questions_of(cohort)[:5], LOSSY, log, np.random.default_rng(8))
-    samples, compared = list(read_samples(log, str)), []
-    states = [
-        Comparison(samples, cohort).shingles(lambda done, n: compared.append(done)).state()
-        for _ in range(2)
-    ]
-    assert compared == list(range(len(cohort.records)))
-    assert all(map(np.array_equal, *states))
 
 
 def test_models_of_one_system_are_told_apart(demo, tmp_path):
