@@ -6,12 +6,12 @@ from midchart.pages.ui import guard, state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared import messages
 
 guard.page("Arms")
 
 if not state.runs(state.COMPARING):
-    with empty.state(
+    with messages.empty(
         "No run yet",
         "A run asks every question of a cohort with every arm and judges the answers. This "
         "page then compares the arms. The demo comparison takes a few minutes.",

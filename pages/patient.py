@@ -3,8 +3,8 @@
 import streamlit as st
 
 from midchart.pages.ui import guard, parts
-from midchart.pages.ui.patient import cached, controls, own_question, record_view, view
-from midchart.pages.ui.shared import figures
+from midchart.pages.ui.patient import controls, model, record_view, view
+from midchart.pages.ui.shared import chart, marks
 
 guard.page("Patient")
 
@@ -20,8 +20,8 @@ if not choice.instruction.question:
     with place.record:
         record_view.section(choice, (), ())
     st.stop()
-figures.set_cohort(choice.cohort)
-pieces = cached.pieces(choice)
+chart.set_cohort(choice.cohort)
+pieces = model.pieces(choice)
 with place.top:
     controls_line = st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
@@ -33,10 +33,10 @@ with controls_line:
 arms, reading, stages = view.views_of(choice, "" if heat == view.NO_HEAT else heat)
 others = [other for marks_of in parts.parts("patient") if (other := marks_of(choice))]
 views = [*(other.view for other in others), *arms]
-with place.top:
-    view.headline(choice, arms, pieces)
+if headline := view.headline(arms, pieces, choice.gold.answer if choice.gold else ""):
+    place.top.html(marks.block(headline))
 with place.map:
-    hot = stages.get(cached.HEAT) == cached.READ
+    hot = stages.get(model.HEAT) == model.READ
     drawn = view.chart_map(choice, views, pieces, by, heat, hot)
     view.reading_the_map(choice, pieces, by)
 with place.record:
@@ -44,8 +44,8 @@ with place.record:
 with place.arms:
     view.arms(choice, arms, pieces, reading, stages)
 with place.below:
-    own_question.section(choice)
-    view.reasons(choice, views, pieces)
+    record_view.own_question(choice)
+    view.why(choice, views, pieces)
     for other in others:
         other.section()
 if drawer.open:

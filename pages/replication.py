@@ -11,7 +11,7 @@ from midchart.pages.ui.replication import runs as replication_runs
 from midchart.pages.ui.replication import view
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import conclusion, empty, figures
+from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_component, pick_linked
 
@@ -26,7 +26,7 @@ with st.sidebar:
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
-    figures.set_cohort(api.open_data(cohort))
+    chart.set_cohort(api.open_data(cohort))
     by_step = replication_runs.specs(cohort, reader)
     wanted = next(iter(by_step.values()))
     path = api.open_data(cohort).path
@@ -44,12 +44,13 @@ with guard.readable("These runs cannot be read"):
             arm = pick_component("arm", arms)
             judge = pick_component("judge", judges)
     if published and corrected and published != corrected:
-        rows = state.protocols_compared(published, corrected)
+        rows = state.result(state.finished_key(*runs), api.compare_runs, runs)["results"]
         compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
-    rows = state.paper_comparison(*runs, judge, other_runs)
-    conclusion.show(*view.headline(rows, arm, reader, (judge, judges[0]), compared))
+    of_paper = state.finished_key(*runs, *other_runs)
+    rows = state.result(of_paper, api.paper_comparison, *runs, judge, other_runs)
+    messages.conclude(*view.headline(rows, arm, reader, (judge, judges[0]), compared))
     if not finished:
-        with empty.state(
+        with messages.empty(
             "No replication yet",
             "A replication runs the paper's arms under the published protocol, then removes "
             "its faults one at a time until the corrected protocol remains. This isolates "
@@ -72,7 +73,9 @@ with guard.readable("These runs cannot be read"):
             "Not every step has finished: a bar shows the difference to the finished step above "
             "it, with all faults between them removed.", icon=":material/hourglass_top:",
         )  # fmt: skip
-    claims = state.paper_claims(*runs, judge, other_runs) if name == "claims" else []
+    claims = []
+    if name == "claims":
+        claims = state.result(of_paper, api.paper_claims, *runs, judge, other_runs)
     if claims:
         st.markdown(for_screen(view.claims_text(claims)))
     if name == "tables":

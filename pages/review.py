@@ -6,7 +6,7 @@ from midchart.core import api
 from midchart.pages.ui import guard, navigation, parts, sign_in, state
 from midchart.pages.ui.review import view
 from midchart.pages.ui.runs import picker, presets
-from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.pickers import known_in_url
 
 guard.page("Review")
@@ -14,7 +14,7 @@ guard.page("Review")
 kinds = (*view.KINDS, *view.WITH_CARDS)
 runs = picker.titles(state.runs(kinds))
 if not runs:
-    with empty.state(
+    with messages.empty(
         "No answers to review yet",
         "Answers of a run are judged here one at a time, blind to arm and reader. The page "
         "then reports each judge's agreement with human reviewers.",

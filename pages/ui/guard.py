@@ -20,7 +20,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.headers import own_origin
 from midchart.pages.ui.runs import panel
-from midchart.pages.ui.shared import empty, figures, pickers
+from midchart.pages.ui.shared import chart, messages, pickers
 from midchart.pages.ui.shared.marks import for_screen
 
 _ASSETS = Path(__file__).resolve().parent / "assets"
@@ -83,7 +83,7 @@ def page(name: str, needs_cohort: bool = True) -> None:
         with st.container():
             panel.status_line()
     _arrive(place.title)
-    figures.forget_source()
+    chart.forget_source()
     if needs_cohort and not state.cohorts():
         no_cohort()
         st.stop()
@@ -179,7 +179,7 @@ def view(names: Iterable[str]) -> str:
 
 def no_cohort() -> None:
     """The empty state: nothing is loaded; make the demo, or bring records."""
-    with empty.state(
+    with messages.empty(
         "No records yet",
         "Midchart works on a folder of patient records. Start with the demo: forty synthetic "
         "patients with questions, answers and marked evidence. Nothing is downloaded.",

@@ -11,8 +11,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.data.cohort import counts, permitted
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import chart, conclusion, figures
-from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.marks import for_screen
 
 ARROW = ":material/arrow_forward:"
@@ -39,8 +38,8 @@ def picture() -> None:
     shown = api.rows_of(report["tables"], view, {})
     measure = view.measures[0]
     estimates = api.values(shown, view, measure)
-    conclusion.show(api.funnel_sentence(rows))
-    figures.forget_source()
+    messages.conclude(api.funnel_sentence(rows))
+    chart.forget_source()
     if (figure := api.figure(estimates, view, measure)) is not None:
         figure.update_layout(height=HEIGHT)
         page, address = picker.results_of(run)
@@ -63,11 +62,10 @@ HEIGHT = 300
 """Pixels of the picture."""
 
 
-@cached(state.run_key, entries=8, spinner="Reading the results")
 def _rows(run: dict[str, Any]) -> list[dict[str, Any]]:
     """The funnel of the run's first arm that selects, neither all nor by the evidence, and of its
     first reader; empty where nothing is judged."""
-    rows = api.evidence_funnel(run["run"])
+    rows = state.of_run(run, api.evidence_funnel)
     labels = [
         label
         for label in chart.leading(list(dict.fromkeys(row["label"] for row in rows)), len(rows))

@@ -6,20 +6,59 @@ opaque ids only: a cohort's folder, a run, an instruction.
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from collections.abc import Callable
+from functools import cache, lru_cache, wraps
+from typing import Any, TypeVar
 
 import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.pickers import known_in_url, pick_listed
 
+Result = TypeVar("Result")
 FINISHED = ("done", "crashed", "cancelled")
 """Statuses after which a run's files do not change."""
 COMPARING = ("answers", "selection")
 """Kinds of run that compare arms."""
+
+
+def cached(
+    key: Callable[..., Any],
+    *,
+    entries: int = 8,
+    spinner: str | bool = False,
+    seconds: float | None = None,
+    shared: bool = False,
+) -> Callable[[Callable[..., Result]], Callable[..., Result]]:
+    """Cache a function under ``key(*arguments)``, a small hashable value.
+
+    The arguments themselves are never hashed. At most ``entries`` results are cached, each for
+    ``seconds`` (None: until the key changes). ``shared``: hand out the object itself, not a copy;
+    nobody may change it. The function gets a ``clear`` method.
+    """
+    store = st.cache_resource if shared else st.cache_data
+
+    def decorate(function: Callable[..., Result]) -> Callable[..., Result]:
+        def stored(key: Any, _arguments: tuple[Any, ...], _named: dict[str, Any]) -> Result:
+            return function(*_arguments, **_named)
+
+        # Streamlit identifies a cache by module and qualified name.
+        stored.__module__, stored.__qualname__ = function.__module__, function.__qualname__
+
+        @lru_cache(maxsize=1)
+        def cache() -> Any:
+            # Modules are imported before the server is there, which a cache needs.
+            return store(max_entries=entries, ttl=seconds, show_spinner=spinner)(stored)
+
+        @wraps(function)
+        def call(*arguments: Any, **named: Any) -> Result:
+            return cache()(key(*arguments, **named), arguments, named)
+
+        call.clear = lambda: cache().clear()  # pyright: ignore[reportAttributeAccessIssue]
+        return call
+
+    return decorate
 
 
 def _folders(*names: str) -> tuple[str, ...]:
@@ -161,22 +200,30 @@ def finished_key(*runs: str | None) -> tuple[Any, ...]:
     return (*_folders("runs"), *((run, run and api.review_mark(run)) for run in runs))
 
 
-@cached(run_key, entries=16, spinner="Reading the results")
+@cached(
+    lambda key, function, *arguments: (key, function.__name__, arguments),
+    entries=96,
+    spinner="Reading the results",
+)
+def result(key: Any, function: Callable[..., Result], *arguments: Any) -> Result:
+    """A function of the engine on hashable arguments, once for each ``key``, which changes with the
+    runs that it reads (:func:`run_key`, :func:`finished_key`)."""
+    return function(*arguments)
+
+
+def of_run(run: dict[str, Any], function: Callable[..., Result], *arguments: Any) -> Result:
+    """:func:`result` of a run's id and further arguments."""
+    return result(run_key(run), function, run["run"], *arguments)
+
+
 def report(run: dict[str, Any]) -> dict[str, Any]:
     """A run's report."""
-    return api.report(run["run"])
+    return of_run(run, api.report)
 
 
-@cached(run_key, spinner="Reading the answers")
 def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
     """A judge's verdicts (:func:`midchart.core.api.outcomes`)."""
-    return pd.DataFrame(api.outcomes(run["run"], reader, judge))
-
-
-@cached(run_key, entries=16, spinner="Comparing the arms")
-def compared(run: dict[str, Any], baseline: str) -> dict[str, Any]:
-    """A run's tables ``paired`` and ``detectable`` against an arm of choice, by its label."""
-    return api.compared(run["run"], baseline)
+    return pd.DataFrame(of_run(run, api.outcomes, reader, judge))
 
 
 @cached(
@@ -188,85 +235,3 @@ def compared(run: dict[str, Any], baseline: str) -> dict[str, Any]:
 def cohort_of(run: dict[str, Any]) -> api.Cohort:
     """The cohort whose questions a run asks, derived once while its files are unchanged."""
     return api.asked_of(run["run"])
-
-
-@cached(lambda chosen: tuple(map(run_key, chosen)), spinner="Comparing the runs")
-def compare_runs(chosen: list[dict[str, Any]]) -> dict[str, Any]:
-    """Differences between runs, the first as the baseline."""
-    return api.compare_runs(tuple(run["run"] for run in chosen))
-
-
-@cached(lambda baseline, run: (run_key(baseline), run_key(run)))
-def changed_questions(baseline: dict[str, Any], run: dict[str, Any]) -> list[dict[str, Any]]:
-    """The questions whose outcome differs between two runs."""
-    return api.changed_questions(baseline["run"], run["run"])
-
-
-@cached(run_key, spinner="Reading the models' scores")
-def held_out(run: dict[str, Any], task: str, seed: int | None) -> Any:
-    """The held-out sequences of a forecast run's task; seed None: the first it has."""
-    return api.forecast_sequences(run["run"], task, seed)
-
-
-@cached(run_key, entries=32, spinner="Computing attention of this sequence")
-def attended(run: dict[str, Any], task: str, index: int, seed: int) -> Any:
-    """The attention of a forecast run's models of a seed on one held-out sequence."""
-    return api.attention_map(run["run"], task, index, seed)
-
-
-# Replication
-
-
-@cached(
-    lambda runs, label, judge: (finished_key(*runs), label, judge),
-    entries=16,
-    spinner="Pairing the steps",
-)
-def waterfall(runs: list[str], label: str, judge: str) -> list[dict[str, Any]]:
-    """The waterfall of finished runs."""
-    return api.waterfall(runs, label, judge)
-
-
-def _paper_key(
-    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
-) -> tuple[Any, ...]:
-    return finished_key(published, corrected, *others), judge
-
-
-@cached(_paper_key)
-def paper_comparison(
-    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
-) -> list[dict[str, Any]]:
-    """The paper's rows and those of two finished runs, and of others of other kinds."""
-    return api.paper_comparison(published, corrected, judge, others)
-
-
-@cached(_paper_key)
-def paper_claims(
-    published: str | None, corrected: str | None, judge: str, others: tuple[str, ...] = ()
-) -> list[dict[str, Any]]:
-    """The paper's claims with the verdicts of the same runs."""
-    return api.paper_claims(published, corrected, judge, others)
-
-
-@cached(lambda published, corrected: finished_key(published, corrected))
-def protocols_compared(published: str, corrected: str) -> list[dict[str, Any]]:
-    """The corrected run against the published one: a row an arm, reader and judge."""
-    return api.compare_runs((published, corrected))["results"]
-
-
-@cached(
-    lambda corrected, runs, label, judge: (
-        finished_key(corrected, *runs.values()),
-        tuple(runs),
-        label,
-        judge,
-    ),
-    entries=16,
-    spinner="Pairing each fault with the corrected run",
-)
-def faults_alone(
-    corrected: str, runs: dict[str, str | None], label: str, judge: str
-) -> list[dict[str, Any]]:
-    """The effect of each fault alone, from finished runs."""
-    return api.faults_alone(corrected, runs, label, judge)

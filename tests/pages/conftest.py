@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.pages.ui.patient import cached
+from midchart.pages.ui.patient import model
 from tests.support import app_data, patient_cohort
 from tests.support.pages import CACHED, page_at, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at
@@ -56,7 +56,7 @@ def run(finished: Finished) -> Iterator[str]:
 def _in_one_run() -> Iterator[None]:
     """A page is drawn with all its arms, and no thread outlives a test."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cached, "MOMENT_S", 1000.0)
+        patch.setattr(model, "MOMENT_S", 1000.0)
         yield
 
 

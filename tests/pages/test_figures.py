@@ -8,7 +8,7 @@ import re
 import plotly.graph_objects as go
 import pytest
 
-from midchart.pages.ui.shared import figures, tables
+from midchart.pages.ui.shared import chart, tables
 
 CAPTION = "Accuracy <b>by</b> arm. n = 120. " + "Run 20261123-203839-86a36d. " * 12
 
@@ -16,15 +16,15 @@ CAPTION = "Accuracy <b>by</b> arm. n = 120. " + "Run 20261123-203839-86a36d. " *
 def test_caption_names_intervals_where_the_figure_has_bars():
     bars = {"array": [0.1]}
     with_bars = go.Figure(go.Scatter(x=[0.5], y=[0], error_x=bars))
-    assert "95 % intervals" in figures.caption_of(with_bars, "Accuracy")
-    assert figures.caption_of(go.Figure(go.Scatter(x=[1], y=[1])), "Accuracy") == "Accuracy."
+    assert "95 % intervals" in chart.caption_of(with_bars, "Accuracy")
+    assert chart.caption_of(go.Figure(go.Scatter(x=[1], y=[1])), "Accuracy") == "Accuracy."
 
 
 @pytest.mark.parametrize(("kind", "start"), [("SVG", b"<svg")])
 @pytest.mark.slow
 def test_a_figure_is_drawn_in_each_format_with_its_caption_as_text(kind, start):
     figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4]))
-    content = figures.image(figures.captioned(figure, CAPTION, "#FFFFFF"), kind)
+    content = chart.image(chart.captioned(figure, CAPTION), kind)
     assert content.startswith(start)
     if kind == "SVG":
         text = html.unescape(re.sub("<[^>]+>", "", content.decode()))

@@ -8,7 +8,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import WorkFailed
-from midchart.pages.ui.patient import cached
+from midchart.pages.ui.patient import model
 from tests.support.pages import page_at, page_html, plain_text
 
 pytestmark = pytest.mark.slow
@@ -23,7 +23,7 @@ def test_a_page_is_drawn_before_its_slow_arms_are_done(cohort, monkeypatch):
         return select(cohort, record, instruction, "bm25", protocol)
 
     monkeypatch.setattr(api, "select", slow)
-    monkeypatch.setattr(cached, "MOMENT_S", 2.0)
+    monkeypatch.setattr(model, "MOMENT_S", 2.0)
     app = page_at("patient")
     app.session_state["patient_arms"] = ["hybrid", "bm25"]
     app.session_state["k"] = 7  # selections of other tests are cached
@@ -34,7 +34,7 @@ def test_a_page_is_drawn_before_its_slow_arms_are_done(cohort, monkeypatch):
     assert "BM25 kept" in page_html(app) or "BM25 dropped" in page_html(app)
     assert app.get("bidi_component"), "the record can be read meanwhile"
     gate.set()
-    monkeypatch.setattr(cached, "MOMENT_S", 60.0)
+    monkeypatch.setattr(model, "MOMENT_S", 60.0)
     app.run()
     assert ">running<" not in page_html(app) and "scoring sentences" not in plain_text(app)
     assert (

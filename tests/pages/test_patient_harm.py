@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
-from midchart.pages.ui.patient import controls, model, screen
+from midchart.pages.ui.patient import controls, model, view
 from tests.pages.test_patient_marks import PIECES, prompted, view_of
 from tests.support.pages import page_at, page_html, page_text
 from tests.support.run_helpers import (
@@ -31,47 +31,44 @@ HELD, GONE = view_of("bm25", "e2.1"), view_of("dense", "e0")
 OTHER = replace(view_of("hybrid", "e2.1"), title="HYBRID")
 
 
-def test_wrong_answers_with_the_evidence_in_the_prompt_come_first():
-    views = [
-        judged(prompted(GONE), "", "incorrect"),
-        judged(prompted(HELD), "[2015-02-03] The score was 28", "incorrect"),
-        judged(prompted(OTHER), "28", "incorrect"),
-    ]
-    assert screen.harm_sentences(views, PIECES, "36 points") == (
-        "The evidence was in the prompt: BM25 and HYBRID still answered 28 instead of 36. "
-        "DENSE dropped the evidence and gave no answer.",
-        "",
-        True,
-    )
-    html, _ = screen.verdict(views[1:], PIECES, "36 points")
-    assert ">wrong or no answer</span>" in html and "<b>The evidence was in the prompt" in html
+WRONG = judged(prompted(HELD), "[2015-02-03] The score was 28", "incorrect")
+SILENT, CORRECT = judged(prompted(GONE), "", "incorrect"), judged(HELD, "Metformin.", "correct")
+CONTROL = judged(replace(HELD, name="oracle", title="ORACLE"), "5", "incorrect")
 
 
-def test_a_wrong_answer_without_the_evidence_names_who_dropped_it_and_what_was_right():
-    views = [
-        judged(GONE, "warfarin", "incorrect"),
-        judged(HELD, "Metformin was stopped.", "correct"),
-    ]
-    assert screen.harm_sentences(views, PIECES, "Metformin") == (
-        "DENSE dropped the evidence and answered “warfarin”.",
-        "The evidence was in the prompt: BM25 answered correctly. The reference answer is "
-        "“Metformin”.",
-        True,
-    )
-    headline, rest = screen.verdict(views, PIECES, "Metformin")
-    assert ">dropped evidence</span>" in headline and "BM25 answered correctly" in rest
-
-
-def test_what_controls_did_is_not_the_headline():
-    control = judged(replace(HELD, name="oracle", title="ORACLE"), "5", "incorrect")
-    sentences = screen.harm_sentences([control, judged(GONE, "28", "incorrect")], PIECES, "36")
-    assert sentences == (
-        "DENSE dropped the evidence and answered 28 instead of 36.",
-        "The evidence was in the prompt: ORACLE still answered 5 instead of 36.",
-        True,
-    )
-    alone = screen.harm_sentences([control], PIECES, "36")
-    assert alone is not None and not alone.harmful, "no method was wrong"
+@pytest.mark.parametrize(
+    ("views", "reference", "tag", "sentence"),
+    [
+        (
+            [SILENT, WRONG, judged(prompted(OTHER), "28", "incorrect")], "36 points",
+            "dropped evidence", "<b>The evidence was in the prompt: BM25 and HYBRID still answered "
+            "28 instead of 36. DENSE dropped the evidence and gave no answer.</b>",
+        ),
+        (
+            [WRONG], "36 points", "wrong or no answer",
+            "<b>The evidence was in the prompt: BM25 still answered 28 instead of 36.</b>",
+        ),
+        (
+            [judged(GONE, "warfarin", "incorrect"), CORRECT], "Metformin", "dropped evidence",
+            "<b>DENSE dropped the evidence and answered “warfarin”.</b>",
+        ),
+        (
+            [CONTROL, judged(GONE, "28", "incorrect")], "36", "dropped evidence",
+            "<b>DENSE dropped the evidence and answered 28 instead of 36.</b>",
+        ),
+        (
+            [CONTROL, CORRECT], "Metformin", "kept evidence",
+            "The evidence was in the prompt: BM25 answered correctly.",
+        ),
+        ([CONTROL], "36", "kept evidence", "ORACLE kept the evidence."),
+    ],
+)  # fmt: skip
+def test_the_headline_is_what_was_answered_wrongly_and_never_what_a_control_did(
+    views, reference, tag, sentence
+):
+    html = view.headline(views, PIECES, reference)
+    assert f">{tag}</span>" in html and sentence in html
+    assert ("<b>" in html) == sentence.startswith("<b>")
 
 
 @pytest.mark.parametrize(
@@ -88,7 +85,7 @@ def test_what_controls_did_is_not_the_headline():
     ],
 )
 def test_the_contrast_is_of_single_values_or_of_the_texts(answer, reference, words):
-    assert screen.contrast(answer, reference) == words
+    assert view.contrast(answer, reference) == words
 
 
 @pytest.fixture
@@ -123,7 +120,7 @@ def test_it_opens_on_a_wrong_answer_from_the_middle_of_a_record(cohort):
     app = opened()
     assert app.radio(key="patient_question").value == "i12"
     assert "that the run first answered wrongly under 1 of" in page_text(app)
-    assert "The reference answer is “999 milligram”." in page_html(app)
+    assert ">999 milligram</div>" in page_html(app)
     # A later choice stays, and the address decides.
     app.radio(key="patient_question").set_value("i10").run()
     assert app.radio(key="patient_question").value == "i10"

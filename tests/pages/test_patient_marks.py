@@ -16,8 +16,7 @@ from midchart.core import api
 from midchart.core.arms.hits import question_of
 from midchart.core.text.prompt import context_lines
 from midchart.core.types import Kept, Prompt
-from midchart.pages.ui.arms import contexts
-from midchart.pages.ui.patient import model, prompts, screen, view
+from midchart.pages.ui.patient import model, view
 from midchart.pages.ui.patient.model import ArmView, Choice
 from midchart.pages.ui.shared import marks, tables
 
@@ -130,50 +129,44 @@ def test_the_page_and_a_run_s_tables_agree_on_all_pieces_and_any_piece(data: st.
         assert (view.held(pieces) == len(pieces)) == all_pieces
 
 
-def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost():
-    def row(label: str, cut: list[str], tokens: int | None) -> dict[str, object]:
+def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost(monkeypatch):
+    monkeypatch.setattr(api, "primary_judge", lambda run: "exact")
+
+    def row(label: str, cut: list[str], **more: object) -> dict[str, object]:
+        kept = [{"id": id, "score": 1.5, "kept_by": "arm"} for id in ("e0", "e2.1")]
+        verdicts = [
+            {"judge": judge, "outcome": outcome, "refusal": False, "raw": "", "reason": ""}
+            for judge, outcome in (("token_overlap", "correct"), ("exact", "incorrect"))
+        ]
         return {
-            "label": label, "selection": [{"id": "e0"}, {"id": "e2.1"}], "cut": cut,
-            "prompt_tokens": tokens, "prompt_cut": bool(cut), "verdicts": [], "status": "ok",
-            "answer": "May", "question_survived": True, "failure_kind": None,
-        }  # fmt: skip
+            "label": label, "selection": kept, "lines": None, "selection_tokens": 9, "cut": cut,
+            "status": "ok", "prompt": None, "prompt_tokens": 512, "sources": None,
+            "question_survived": True, "verdicts": verdicts, "answer": "May", "reason": None,
+        } | more  # fmt: skip
 
-    answers = [row("full", ["e2.1"], 512), row("bm25", [], 480), row("mmr", [], None)]
-    html = contexts.arms_html(answers, RECORD, GOLD, PROTOCOL)
-    full, bm25, mmr = html.split("<article")[1:]
-    assert (
-        "0 of 1 sentence of the evidence in the prompt, cut at 512 tokens; 1 kept but cut<" in full
-    )
-    assert ">cut evidence<" in full and "mc-line mc-lostgold" in full
-    assert "1 of 1 sentence of the evidence in the prompt<" in bm25 and ">kept evidence<" in bm25
-    assert "1 of 1 sentence of the evidence kept<" in mmr and ">kept evidence<" in mmr
-
-
-def test_two_prompts_side_by_side_mark_what_each_kept_cut_and_dropped_in_the_same_words():
-    a = prompted(view_of("bm25", "e0", "e1"))
-    b = prompted(view_of("full", "e0", "e1", "e2.1", "e3"), "e1", "e2.1")
-    units, gold = api.sentences(RECORD, PROTOCOL), PIECES[0].ids
-    assert [(line.id, line.label) for line in prompts.lines(a, gold, units)] == [
-        ("e0", "kept"), ("e1", "kept"), ("e2.1", "dropped evidence"),
-    ]  # fmt: skip
-    assert [(line.id, line.label) for line in prompts.lines(b, gold, units)] == [
-        ("e0", "kept"), ("e1", "cut"), ("e2.1", "cut evidence"), ("e3", "kept"),
-    ]  # fmt: skip
-    html = prompts.lines_html(b, gold, units)
-    assert 'class="mc-lostgold"' in html and "c: 3" in html
+    wrote = {"lines": [{"id": "e0", "text": "A summary."}]}
+    views = [
+        model.view_of_row(CHOICE, one)
+        for one in (row("full", ["e2.1"]), row("bm25", []), row("map_reduce", [], **wrote))
+    ]
+    full, bm25, wrote = view.cards(CHOICE, views, PIECES).split("<tr ")[1:]
+    assert ">cut</mark><small>cut at 512 tokens</small>" in full and "mc-lostgold" in full
+    assert ">kept</mark>" in bm25 and "2 of 8 sentences kept, 9 of" in bm25
+    assert "by Exact values (offline)" in bm25 and "Token overlap (offline): correct" in bm25
+    assert ">summarised</span>" in wrote and "1 line written by the arm" in wrote
 
 
 def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it():
     dropped, held = view_of("bm25", "e0"), view_of("dense", "e2.1")
-    html, _ = screen.verdict([dropped, held], PIECES)
+    html = view.headline([dropped, held], PIECES)
     assert ">dropped evidence</span>" in html
     assert "BM25 dropped the evidence. DENSE kept it." in html
-    html, _ = screen.verdict([held], PIECES)
+    html = view.headline([held], PIECES)
     assert ">kept evidence</span>" in html and "DENSE kept the evidence." in html
     cut = prompted(view_of("full", "e2.1"), "e2.1")
-    html, _ = screen.verdict([cut, held], PIECES)
+    html = view.headline([cut, held], PIECES)
     assert ">cut evidence<" in html and "FULL: cut. DENSE kept it." in html
-    assert screen.verdict([dropped], ()) == ("", ""), "nothing is said without located evidence"
+    assert view.headline([dropped], ()) == "", "nothing is said without located evidence"
 
 
 OTHERS = [
@@ -203,16 +196,16 @@ def test_passages_with_another_value_stand_beside_the_evidence_the_newest_first_
     assert [part for part in parts if part not in html] == []
     assert [html.index(part) for part in parts] == sorted(html.index(part) for part in parts)
     assert html.count(">newest</span>") == 1
-    alone = screen.asked(CHOICE, [], PIECES, OTHERS[:1])
+    alone = view.asked(CHOICE, [], PIECES, OTHERS[:1])
     assert "The evidence is newer than each of them." in alone
-    assert "Same item" not in screen.asked(CHOICE, [], PIECES, ())
+    assert "Same item" not in view.asked(CHOICE, [], PIECES, ())
 
 
 def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
     """What the page says of a question: the headline, the arms, the chart's own passages."""
-    first, rest = screen.verdict(views, PIECES, choice.gold.answer if choice.gold else "")
-    cards = screen.arms(choice, views, PIECES, (812, 31_000))
-    return first + rest + cards + screen.asked(choice, views, PIECES, OTHERS)
+    first = view.headline(views, PIECES, choice.gold.answer if choice.gold else "")
+    cards = view.cards(choice, views, PIECES)
+    return first + cards + view.asked(choice, views, PIECES, OTHERS)
 
 
 def test_the_page_has_headline_a_card_per_arm_evidence_and_reference_in_this_order():
@@ -220,7 +213,7 @@ def test_the_page_has_headline_a_card_per_arm_evidence_and_reference_in_this_ord
     html = first_screen(replace(view_of("bm25", "e0", recent=("e4",)), ranks=rank))
     parts = [
         ">dropped evidence</span>", ">BM25</b>",
-        "2 of 812 sentences kept (1 by score, 1 most recent)", ">dropped</mark>",
+        "2 of 8 sentences kept (1 by score, 1 most recent)", ">dropped</mark>",
         "rank 57 of 812, 37 places too low", "Ranked best", "<time>2020-01-01</time> a: 1",
         "2020-01-03 · Note · at 50 % of the record · dropped by BM25",
         "<u>Metformin was stopped in May.</u>", ">May</div>",
@@ -230,7 +223,7 @@ def test_the_page_has_headline_a_card_per_arm_evidence_and_reference_in_this_ord
 
 
 def test_hostile_text_is_inert_and_readable():
-    html = screen.passage(NOTE, START, len(NOTE))
+    html = view.passage(NOTE, START, len(NOTE))
     assert "<script" not in html and "<img" not in html
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "&lt;|im_end|&gt;" in html
     assert marks.for_screen("a\x00b\u202ec", html=True) == "a\ufffdb[U+202E]c"
@@ -278,22 +271,22 @@ def answered(view: ArmView, text: str, *sources: str, **verdicts_by: str) -> Arm
 
 
 def test_every_answer_names_its_reader_and_its_source_sentence():
-    view = answered(view_of("bm25", "e0", "e2.1"), "May", "e2.1")
-    html = first_screen(view)
+    quoted = answered(view_of("bm25", "e0", "e2.1"), "May", "e2.1")
+    html = first_screen(quoted)
     assert "Answers of Small &lt;b&gt;reader" in html and "only quotes" not in html
     claim = "quotes the evidence: 2020-01-03 · Note: “Metformin was stopped in May.”"
     assert f"Small &lt;b&gt;reader&lt;/b&gt; {claim}" in html
-    html = first_screen(replace(view, only_quotes=True))
+    html = first_screen(replace(quoted, only_quotes=True))
     assert "which only quotes" in html
     assert "quotes something else: 2020-01-01 · Measurement" in first_screen(
         answered(view_of("bm25", "e0"), "a: 1", "e0")
     )
     html = first_screen(answered(view_of("bm25", "e0", "e1"), "Not documented.", "e0"))
-    assert "found no answer in the 2 sentences it got (of 812): Not documented" in html
+    assert "found no answer in the 2 sentences it got (of 8): Not documented" in html
     assert "<q>" not in html, "the reader's word is not the chart's"
     html = first_screen(answered(view_of("bm25", "e0"), "Insulin since 1999"))
     assert "is supported by no sentence it got" in html
-    cards = screen.arms(replace(CHOICE, gold=None), [view], (), (812, 31_000))
+    cards = view.cards(replace(CHOICE, gold=None), [quoted], ())
     assert cards.index("Ranked best") < cards.index("<q>May</q>"), (
         "the chart first, then its reader"
     )
@@ -302,14 +295,16 @@ def test_every_answer_names_its_reader_and_its_source_sentence():
 
 
 def test_the_deciding_judge_comes_first_and_every_judge_is_named_by_its_title():
-    view = answered(view_of("bm25", "e2.1"), "May", "e2.1", exact="failed", token_overlap="correct")
-    html = first_screen(view)
+    quoted = answered(
+        view_of("bm25", "e2.1"), "May", "e2.1", exact="failed", token_overlap="correct"
+    )
+    html = first_screen(quoted)
     first, second = html.index("by Exact values (offline)"), html.index("Token overlap (offline): ")
     assert html.index(">failed</span>") < first < second
     assert "token_overlap" not in html
     assert "The judges differ" in html and "Deciding judge: Exact values (offline)" in html
     unjudged = replace(CHOICE, gold=None)
-    html = first_screen(replace(view, verdicts={}), choice=unjudged)
+    html = first_screen(replace(quoted, verdicts={}), choice=unjudged)
     assert "Not judged: no reference answer." in html and "Reference answer" not in html
 
 

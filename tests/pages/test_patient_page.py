@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from midchart.pages.ui.patient import cached, controls
+from midchart.pages.ui.patient import controls, model
 from tests.support.pages import page_at, page_html
 
 pytestmark = pytest.mark.slow
@@ -27,7 +27,6 @@ def test_it_opens_on_a_patient_with_cards_in_words_and_the_dropped_evidence_mark
     app = ask(patient_page, "9001", "q1")
     html = page_html(app)
     assert "<b>The evidence was in the prompt: BM25 still answered “" in html
-    assert "Recency only dropped the evidence and gave no answer." in html
     assert ">wrong or no answer</span>" in html, "no method dropped it"
     assert '<mark class="mc-dropped">2 of 2 dropped</mark>' in html
     assert html.index("<b>The evidence was in the prompt") < html.index('class="mc-passage')
@@ -110,7 +109,7 @@ def test_an_unknown_patient_question_or_cohort_stops_with_one_line(patient_page,
 
 
 def test_slow_arms_wait_until_asked_on_a_long_record(patient_page, monkeypatch):
-    monkeypatch.setattr(cached, "UNITS_AT_ONCE", 5)
+    monkeypatch.setattr(model, "UNITS_AT_ONCE", 5)
     patient_page.session_state["patient_arms"] = ["bm25", "dense"]
     app = ask(patient_page, "9001", "q1")
     assert ">not run<" in page_html(app)

@@ -9,7 +9,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.types import Sentence
-from midchart.pages.ui.patient import cached, scores, timeline
+from midchart.pages.ui.patient import model, reasons, timeline
 from midchart.pages.ui.patient.model import ArmView
 from midchart.pages.ui.patient.timeline import ORDER, TIME
 from midchart.pages.ui.shared import chart
@@ -31,7 +31,7 @@ def table_of(*scores: np.ndarray, k: int = 20) -> api.ScoreTable:
     )
     arms = []
     for number, values in enumerate(scores):
-        rank = timeline.ranks(values)
+        rank = model.ranks(values)
         picked = (rank > 0) & (rank <= k)
         selected = picked.copy()
         selected[-2:] = True
@@ -63,12 +63,12 @@ def test_the_heat_is_small_lies_below_the_arms_and_holds_no_text():
     selection = api.Selection("p", "q", "arm", (), 0)
     views = [ArmView(name, name, selection) for name in ("one", "other")]
     axis = timeline.axis_of(record)
-    figure = timeline.figure(axis, views, (), ORDER, ("QCCS gate", table), {})
+    figure = timeline.figure(axis, views, (), ORDER, ("QCCS gate", table), {}, {})
     assert len(figure.to_json()) < 500_000 and "secret" not in figure.to_json()
     heat = next(t for t in figure.data if t.colorscale == chart_scale() and t.type == "heatmap")
     assert list(heat.y) == [1.58, 2.42] and len(heat.z) == 1
     assert list(figure.layout.yaxis.ticktext) == ["one", "other", "<i>QCCS gate</i>"]
-    waiting = timeline.figure(axis, views, (), ORDER, ("QCCS gate", None), {})
+    waiting = timeline.figure(axis, views, (), ORDER, ("QCCS gate", None), {}, {})
     assert waiting.layout.yaxis.ticktext[-1] == "<i>QCCS gate …</i>"
     assert not [t for t in waiting.data if t.type == "heatmap"]
 
@@ -82,10 +82,10 @@ def test_the_terms_add_up_to_the_score_in_words():
     why = api.Explanation(
         (api.Term("abc", 2.0, ((0, 3),)), api.Term(" bcd ", -1.0, ((1, 4), (5, 8)))), -0.5, "exact"
     )
-    assert "= 0.5, the score" in scores.sum_words(why, 0.5)
-    assert "do not make up all" in scores.sum_words(why, 0.7)
-    assert scores.terms_frame(why)["term"].tolist() == ["abc", "␣bcd␣"]
-    assert scores.terms_frame(why)["places"].tolist() == [1, 2]
+    assert "= 0.5, the score" in reasons.sum_words(why, 0.5)
+    assert "do not make up all" in reasons.sum_words(why, 0.7)
+    assert reasons.terms_frame(why)["term"].tolist() == ["abc", "␣bcd␣"]
+    assert reasons.terms_frame(why)["places"].tolist() == [1, 2]
 
 
 @pytest.fixture
@@ -96,39 +96,20 @@ def page(patient_page):
     return patient_page
 
 
-def test_a_kept_sentence_is_explained_by_its_terms(page, monkeypatch):
+def test_a_marker_of_the_map_opens_its_entry_and_its_sentence_is_explained(page, monkeypatch):
     clickable(monkeypatch)
-    page.session_state["patient_scores_table"] = True
     app = page.run()
-    shown = frame_with(app, "text")
-    best = shown["BM25"].tolist().index("1 kept")
-    click(app, "patient_scores", best, "date")
+    assert "the score." not in page_text(app), "computed when it is opened"
+    app.session_state["patient_why"] = True
+    record = api.open_data("hand").records["9001"]
+    units = api.sentences(record, api.parse())
+    [at] = [i for i, unit in enumerate(units) if unit.text == FIRST]
+    click(app, "patient_timeline", point=[units[at].span.event, 1, units[at].span.event + 1, at])
+    assert app.session_state["patient_open"][2:] == (units[at].span.event, units[at].id)
+    assert f"sentence {at + 1} of {len(units)}" in page_html(app)
     assert "the score." in page_text(app)
     assert "yes, by score" in set(frame_with(app, "kept from")["kept"])
     frame = frame_with(app, "part")
     assert frame["term"][0] == "colonoscopy" and frame["part"][0] > 0
-    opened = app.session_state["patient_sentence"][2]
-    record = api.open_data("hand").records[app.session_state["patient_patient"]]
-    units = api.sentences(record, api.parse())
-    at = [one.id for one in units].index(opened)
-    assert at + 1 == shown["sentence"].iloc[best]
-    assert app.session_state["patient_open"][2] == units[at].span.event, "its entry opens too"
-
-
-def test_a_marker_of_the_timeline_opens_its_entry_and_its_sentence(page, monkeypatch):
-    clickable(monkeypatch)
-    app = page.run()
-    record = api.open_data("hand").records["9001"]
-    units = api.sentences(record, api.parse())
-    click(app, "patient_timeline", point=[units[3].span.event, 1, units[3].span.event + 1, 3])
-    assert app.session_state["patient_open"][2] == units[3].span.event
-    assert app.session_state["patient_sentence"][2] == units[3].id
-    assert f"sentence 4 of {len(units)}" in page_html(app)
     address = json.dumps(dict(app.query_params))
-    assert FIRST not in address and units[3].id not in address
-
-
-def test_a_trained_arm_never_waits_on_a_long_record_and_a_reading_one_does():
-    record = api.Record("p", (), "d")
-    assert cached.waits(record, 10_000, "dense")
-    assert not cached.waits(record, 10_000, "qccs")
+    assert FIRST not in address and units[at].id not in address

@@ -104,7 +104,7 @@ def test_twenty_thousand_events_stay_under_two_megabytes(by):
     views = [everything, *(view_of(record, list(range(i, 20_000, 800))) for i in (3, 5, 7))]
     pieces = pieces_at(record, 9_000, 12_000)
     axis = timeline.axis_of(record)
-    figure = timeline.figure(axis, views, pieces, by, ("", None), {})
+    figure = timeline.figure(axis, views, pieces, by, ("", None), {}, {})
     text = figure.to_json()
     assert len(text) < 2_000_000
     assert "secret" not in text, "hover holds an index, never text of the record"

@@ -14,7 +14,7 @@ from hypothesis import strategies as strategy
 
 from midchart.core import api
 from midchart.core.types import Kept
-from midchart.pages.ui.patient import model, own_question, record_view
+from midchart.pages.ui.patient import model, record_view
 from midchart.pages.ui.patient.model import ArmView, Choice
 from midchart.pages.ui.shared import marks
 from tests.support.pages import page_at
@@ -133,7 +133,7 @@ def test_changes_are_saved_for_the_question_and_annotator_they_were_made_for(own
     context = record_view.marking_context(own_choice)
     id = api.keep_question(own_choice.cohort.path, "9001", "Another?")
     other = replace(own_choice, instruction=replace(own_choice.instruction, id=id))
-    st.session_state[own_question.ANNOTATOR] = "ann"
+    st.session_state[record_view.ANNOTATOR] = "ann"
     as_ann = record_view.marking_context(other)
     save(context, (1, 20, 0, True))
     save(as_ann, (2, 20, 1, True))

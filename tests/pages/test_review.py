@@ -226,6 +226,6 @@ def test_a_pair_of_the_agreement_opens_the_answers_on_which_the_two_differ(alone
     app.selectbox(key="both").set_value("incorrect").run()
     assert set(frame_with(app, "question")[judge]) == {"✗ incorrect"}
     click(app, "table_parted", 0)
-    assert 'class="mc-card"' in page_html(app)
+    assert 'class="mc-by-arm"' in page_html(app)
     click(app, "review-judges", 0)
     assert app.selectbox(key="both").value == "any"

@@ -231,7 +231,7 @@ def test_a_question_that_changed_is_read_side_by_side(run, other, monkeypatch):
     app.run()
     assert not app.exception
     assert "(baseline)" in plain_text(app)
-    assert "mc-card" in page_html(app) and "**other**" in [m.value for m in app.markdown]
+    assert "mc-by-arm" in page_html(app) and "**other**" in [m.value for m in app.markdown]
 
 
 def test_a_run_is_removed_after_a_confirmation(home):

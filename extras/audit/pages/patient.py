@@ -14,13 +14,12 @@ from midchart.core.errors import MidchartError
 from midchart.extras.audit.audited_prompt import AuditedPrompt, audited_prompt
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import controls
-from midchart.pages.ui.patient.cached import question_key
-from midchart.pages.ui.patient.model import ArmView, Choice
+from midchart.pages.ui.patient.model import ArmView, Choice, question_key
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import marks
-from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import token
+from midchart.pages.ui.state import cached
 
 RUN, SAMPLE = "audit", "sample"
 """Parameters of the address: a run of kind audit, and the token of one of its questions."""

@@ -14,7 +14,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.extras.audit.cards import audit_cards, deal_cards
 from midchart.pages.ui import navigation, sign_in, state
-from midchart.pages.ui.patient.own_question import ANNOTATOR
+from midchart.pages.ui.patient.record_view import ANNOTATOR
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import token
 

@@ -17,7 +17,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
-from midchart.pages.ui.arms import contexts
+from midchart.pages.ui.patient import model, view
 from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, marks, results, tables
 from midchart.pages.ui.shared.formats import missing
@@ -168,7 +168,7 @@ def questions(comparison: Shown) -> None:
     )
     if chosen is not None:
         arms = () if arm == ANY else first
-        one(run, cohort, chosen, comparison.reader, arms, comparison.report["primary_judge"])
+        one(run, cohort, chosen, comparison.reader, arms)
 
 
 def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
@@ -370,17 +370,15 @@ def one(
     instruction: str,
     reader: str,
     arms: Sequence[str] = (),
-    judge: str = "",
 ) -> None:
-    """One question: reference, evidence, and the arms' contexts and answers side by side.
+    """One question: reference, evidence, and what the arms kept and answered, next to each other.
 
     ``arms`` are the labels to begin with; by default those that lead the palette.
-    ``judge``: the primary one of the run.
     """
     about = _about(run, cohort, instruction)
     if about is None:
         return
-    item, question, record, gold, protocol = about
+    choice, item = about
     answers = [row for row in item["arms"] if row.get("reader", reader) == reader]
     labels = list(dict.fromkeys(row["label"] for row in answers))
     first = [label for label in dict.fromkeys(arms) if label in labels]
@@ -393,20 +391,19 @@ def one(
         key=f"abreast_{'_'.join(first)}",
         persist_state="session",
     )
-    st.html(contexts.question_html(question, gold, item["band"]))
     rows = [row for row in answers if row["label"] in shown]
-    st.html(contexts.arms_html(rows, record, gold, protocol, judge))
-    _patient_link(run, record, instruction)
+    pieces = model.pieces(choice)
+    views = [model.view_of_row(choice, row) for row in rows]
+    _stated(choice, item, views, pieces)
+    st.html(view.cards(choice, views, pieces))
+    _patient_link(run, choice)
     if not any(row.get("prompt") for row in rows):
         return
     with st.expander("Full prompts", on_change="rerun", key="prompts") as prompts:
         if prompts.open:
             for row in rows:
-                st.caption(
-                    for_screen(
-                        f"{api.title('arm', row['label'])}, {api.title('reader', row['reader'])}"
-                    )
-                )
+                names = api.title("arm", row["label"]), api.title("reader", row["reader"])
+                st.caption(for_screen(", ".join(names)))
                 st.html(marks.prompt_html(row["prompt"] or ""))
 
 
@@ -417,32 +414,44 @@ def side_by_side(
 ) -> None:
     """One question in several runs; ``sides``: title, run, and its labels of arm, reader, judge."""
     place = st.container()
-    for column, (title, run, (arm, reader, judge)) in zip(
+    for column, (title, run, (arm, reader, _)) in zip(
         st.columns(len(sides), gap="medium"), sides, strict=True
     ):
         about = _about(run, cohort, instruction)
         if about is None:
             return
-        item, question, record, gold, protocol = about
-        rows = [
-            row
+        choice, item = about
+        views = [
+            model.view_of_row(choice, row)
             for row in item["arms"]
             if row["label"] == arm and row.get("reader", reader) == reader
         ]
         with column:
             st.markdown(f"**{for_screen(title)}**")
-            st.html(contexts.arms_html(rows, record, gold, protocol, judge))
+            st.html(view.cards(choice, views, model.pieces(choice)))
     with place:
-        st.html(contexts.question_html(question, gold, item["band"]))
-        _patient_link(run, record, instruction)
+        _stated(choice, item, (), model.pieces(choice))
+        _patient_link(run, choice)
+
+
+def _stated(
+    choice: model.Choice,
+    item: Mapping[str, Any],
+    views: Sequence[model.ArmView],
+    pieces: Sequence[model.Piece],
+) -> None:
+    """The question with its reference answer, its evidence and where that is."""
+    st.markdown(f"**{for_screen(choice.instruction.question)}**")
+    if item["band"] == "unlocated":
+        st.caption("Its evidence was not found in the record, or has no date.")
+    st.html(view.asked(choice, views, pieces, ()))
 
 
 def _about(
     run: dict[str, Any], cohort: api.Cohort, instruction: str
-) -> tuple[dict[str, Any], api.Instruction, api.Record, api.Gold | None, api.Protocol] | None:
-    """What a run holds about a question, the question, its record, gold and protocol; a message
-    and None where the cohort lacks it now."""
-    item = api.item(run["run"], instruction)
+) -> tuple[model.Choice, dict[str, Any]] | None:
+    """The question with its record and gold, as page Patient takes them, and what a run holds of
+    it; a message and None where the cohort lacks it now."""
     try:
         question = api.instruction_for(cohort, instruction)
         record = cohort.records[question.record_id]
@@ -451,10 +460,13 @@ def _about(
         return None
     protocol = api.parse(state.report(run)["protocol"])
     gold = api.gold_under(cohort, protocol).gold.get(instruction)
-    return item, question, record, gold, protocol
+    choice = model.Choice(
+        run["run"], cohort, record, question, gold, (), "", (), protocol, run["run"]
+    )
+    return choice, api.item(run["run"], instruction)
 
 
-def _patient_link(run: dict[str, Any], record: api.Record, instruction: str) -> None:
+def _patient_link(run: dict[str, Any], choice: model.Choice) -> None:
     name = Path(run["data"]).name
     if run["kind"] in state.COMPARING:  # the records of a needle run are not in the cohort
         navigation.link(
@@ -463,7 +475,7 @@ def _patient_link(run: dict[str, Any], record: api.Record, instruction: str) -> 
             icon=":material/clinical_notes:",
             query_params={
                 "cohort": name,
-                "patient": token(name, record.id),
-                "question": token(name, instruction),
+                "patient": token(name, choice.record.id),
+                "question": token(name, choice.instruction.id),
             },
         )

@@ -17,7 +17,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.curve.observed import no_questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import for_screen
 
@@ -29,7 +29,7 @@ MOVED = {"fact": "A synthetic fact", "note": "The note with the evidence"}
 def needles() -> None:
     """The needle runs of this installation: what depth does, and the items behind a number."""
     if not state.runs((KIND,)):
-        with empty.state(
+        with messages.empty(
             "No needle run yet",
             "In an observed curve, questions about one part of a record may be harder for other "
             "reasons. A needle run places the same synthetic fact (a dose, a laboratory value, a "
@@ -142,5 +142,4 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
             chosen,
             by["reader"],
             (wanted["label"],),
-            state.report(run)["primary_judge"],
         )

@@ -16,10 +16,10 @@ from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import guard, navigation, state
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.shared import conclusion, empty, figures, formats, reading, results, tables
-from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared import chart, formats, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked, segments, token
+from midchart.pages.ui.state import cached
 
 ALL = ""
 """The group that is all answers."""
@@ -109,14 +109,14 @@ def observed() -> None:
                 _no_responses(name)
             return
         with top:
-            if not reading.complete(name):
+            if not messages.all_read(name):
                 st.caption(
                     f"The curve of {len(cohort.responses):,} model responses to "
                     f"{len(cohort.instructions):,} questions follows."
                 )
                 return
         key = api.cohort_key(cohort)
-        figures.set_cohort(cohort)
+        chart.set_cohort(cohort)
         try:
             known = _choices(key, cohort)
         except InputError as error:
@@ -131,10 +131,10 @@ def observed() -> None:
         st.info(f"No curve: {for_screen(reason)}.")
         return
     first, *below = _sentences(curve["verdict"][0]["text"])
-    conclusion.show(first, below[1:], top)
+    messages.conclude(first, below[1:], top)
     _large(name, key, cohort, choice, curve)
     with st.expander("What this rests on"):
-        for line in (*below[:1], figures.source(), f"Position: {known['position']['words']}."):
+        for line in (*below[:1], chart.source(), f"Position: {known['position']['words']}."):
             st.caption(for_screen(line))
     groups = _curve(key, cohort, replace(choice, value=ALL), choice.by)
     _groups(name, choice, curve, groups)
@@ -196,12 +196,12 @@ def _sentences(text: str) -> list[str]:
 def no_questions() -> None:
     """The empty state where no cohort has questions: which there are, and why each has none."""
     reasons = [f"- {for_screen(name)}: {for_screen(why)}" for name, why in state.unasked().items()]
-    with empty.state("No cohort with questions", "\n".join(reasons)):
+    with messages.empty("No cohort with questions", "\n".join(reasons)):
         guard.demo_button()
 
 
 def _no_responses(name: str) -> None:
-    empty.state(
+    messages.empty(
         "No responses in this cohort",
         f"The curve needs model responses with clinicians' verdicts, included in "
         f"**{for_screen(name)}**: its file `clinician-reviewed-model-responses.tsv`. "

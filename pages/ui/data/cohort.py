@@ -15,7 +15,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
-from midchart.pages.ui.shared import chart, reading, results, tables
+from midchart.pages.ui.shared import chart, messages, results, tables
 from midchart.pages.ui.shared.formats import counted
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
@@ -113,7 +113,7 @@ def cohort(name: str, check_first: bool = False) -> None:
         st.code(command, language=None, wrap_lines=True)
         return
     validate = kind == "fhir" and st.session_state.get(f"{name}-validate", False)
-    check = state.check(path, validate) if reading.complete(path) else {}
+    check = state.check(path, validate) if messages.all_read(path) else {}
     labels = check.get("labels", {})
     forecasts = bool(labels) and not check["instructions"]
     titles = FORECAST_COUNTS if forecasts else QUESTION_COUNTS

@@ -53,18 +53,18 @@ def draw(shown: Shown) -> None:
 
 
 def _view(run: dict[str, Any], task: str) -> None:
-    seeds = state.held_out(run, task, None).seeds
+    seeds = state.of_run(run, api.forecast_sequences, task, None).seeds
     with st.container(horizontal=True, vertical_alignment="bottom"):
         seed = seeds[0]
         if len(seeds) > 1:
             seed = st.selectbox("Seed", seeds, key="seed", bind="query-params", width=110)
-        held_out = state.held_out(run, task, seed)
+        held_out = state.of_run(run, api.forecast_sequences, task, seed)
         last = len(held_out.label) - 1
         if st.session_state.get("sequence", 0) > last:
             st.session_state["sequence"] = last  # another task has fewer
         index = st.number_input("Held-out sequence", 0, last, 0, key="sequence",
                                 bind="query-params", width=190)  # fmt: skip
-        attended = state.attended(run, task, int(index), seed)
+        attended = state.of_run(run, api.attention_map, task, int(index), seed)
         events = attended.events
         layers, heads = attended.models[0].cls.shape
         layer = st.selectbox("Layer", list(range(1, layers + 1)), index=layers - 1, key="layer",

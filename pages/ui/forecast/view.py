@@ -8,7 +8,7 @@ import streamlit as st
 
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared import empty
+from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.pickers import pick_listed
 
 KIND = "forecast"
@@ -28,7 +28,7 @@ def spec(cohort: str) -> dict[str, Any]:
 
 def no_run() -> None:
     """The empty state with the button that starts a run."""
-    with empty.state(
+    with messages.empty(
         "No forecast run yet",
         "A forecast run trains small sequence models that differ only in their attention, with "
         "several seeds, on the official split of patients. Each is evaluated on held-out "

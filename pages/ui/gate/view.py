@@ -10,7 +10,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.runs import picker, presets
-from midchart.pages.ui.shared import empty, tables
+from midchart.pages.ui.shared import messages, tables
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 
 KIND = "gate"
@@ -26,7 +26,7 @@ def spec(cohort: str) -> dict[str, Any]:
 
 def no_run() -> None:
     """The empty state with the button that starts a run."""
-    with empty.state(
+    with messages.empty(
         "No gate run yet",
         "A gate run trains the QCCS gate in 27 configurations, with and without the question, "
         "with two losses, and with each fault of the published run, all on one split of "

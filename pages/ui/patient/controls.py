@@ -17,9 +17,8 @@ from streamlit.delta_generator import DeltaGenerator
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
-from midchart.pages.ui.patient import cached, screen
+from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared.cache import cached as cached_result
 from midchart.pages.ui.shared.formats import counted, listed
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import (
@@ -141,8 +140,8 @@ def _pick_arms() -> tuple[str, ...]:
     titles = {name: title for name, title, _ in state.members("arm")}
     chosen = pick_several(
         "arms", "Arms (up to four)", list(titles), titles.__getitem__, key="patient_arms",
-        default=[name for name in cached.DEFAULT_ARMS if name in titles],
-        max_selections=cached.MOST_ARMS,
+        default=[name for name in model.DEFAULT_ARMS if name in titles],
+        max_selections=model.MOST_ARMS,
         help="Arms select what the reader sees. Dense arms take some seconds on a new record.",
     )  # fmt: skip
     return tuple(chosen)
@@ -247,12 +246,11 @@ def _dots(cohort: api.Cohort, asked: list[str], arms: tuple[str, ...]) -> dict[s
     return {}
 
 
-@cached_result(state.run_key, entries=8)
 def _verdicts(run: dict[str, Any]) -> dict[str, dict[str, str]]:
     """Question → arm → the outcome by the primary judge, of the run's first reader."""
-    report_judge = api.primary_judge(run["run"])
+    asked = api.answered_by(run["run"])[0], api.primary_judge(run["run"])
     table: dict[str, dict[str, str]] = {}
-    for row in api.outcomes(run["run"], api.answered_by(run["run"])[0], report_judge):
+    for row in state.of_run(run, api.outcomes, *asked):
         table.setdefault(row["instruction"], {})[row["label"]] = row["outcome"]
     return table
 
@@ -328,7 +326,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     place = st.sidebar.container()
     key = api.cohort_key(cohort)
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    patients = cached.patients(key, cohort)
+    patients = model.patients(key, cohort)
     if not patients:
         st.info("This cohort has no records.")
         st.stop()
@@ -345,7 +343,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         record_id = _pick_patient(patients, name)
     with body:
         try:
-            record = cached.record(key, cohort, record_id)
+            record = model.record(key, cohort, record_id)
         except MidchartError as error:
             st.error(for_screen(str(error)), title="This record cannot be read")
             st.stop()
@@ -366,7 +364,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         *(key, cohort, record, instruction, gold, arms, reader, judges, protocol, run, reader_title)
     )
     installed, name = state.installed_readers(), reader.partition(" ")[0]
-    if run and instruction.question and not cached.in_run(choice) and name in installed:
+    if run and instruction.question and not model.in_run(choice) and name in installed:
         return replace(choice, run="", reader=name, reader_title=installed[name])
     return choice
 
@@ -382,11 +380,6 @@ NO_WRONG_ANSWER = (
     "No finished run on this cohort has a wrong answer to a question from the middle of a record: "
     "the first question with located evidence is shown."
 )
-
-
-@cached_result(lambda run, reader, arms: state.run_key(run, reader, arms))
-def _wrong(run: dict[str, Any], reader: str, arms: tuple[str, ...]) -> list[dict[str, Any]]:
-    return api.wrong_in_the_middle(run["run"], reader, arms)
 
 
 def _open_first(cohort: api.Cohort, key: str) -> None:
@@ -412,16 +405,20 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     Sets the reader: one that answers at once where the run has it, else the run's.
     """
     known = {one.id for one in cohort.instructions}
-    arms = tuple(name for name in cached.DEFAULT_ARMS if screen.is_method(name))
+    arms = tuple(name for name in model.DEFAULT_ARMS if model.is_method(name))
     for run in state.runs(("answers",)):
         if run["status"] != "done" or run["data"] != api.listed_path(cohort):
             continue
         answered = api.answered_by(run["run"])
         # Of a slow reader the run's own answers are shown, which are there at once.
-        quick = [name for name in state.installed_readers() if name in cached.QUICK_READERS]
+        quick = [name for name in state.installed_readers() if name in model.QUICK_READERS]
         live = [name for name in quick if name in answered]
         for reader in live or answered:
-            rows = [row for row in _wrong(run, reader, arms) if row["instruction"] in known]
+            rows = [
+                row
+                for row in state.of_run(run, api.wrong_in_the_middle, reader, arms)
+                if row["instruction"] in known
+            ]
             if rows:
                 st.session_state["patient_reader"] = ("" if live else run["run"], reader)
                 why = (

@@ -1,4 +1,5 @@
-"""The record as a list that scrolls, with search, filters, marks, and evidence marked in place.
+"""The record as a list that scrolls, with search, filters and marks; and the questions that people
+keep with the cohort, whose evidence they mark in it.
 
 The list is a component whose script (``record_view.js``) has the complete record and draws the rows
 on the screen alone, so scrolling, search and filters need no answer of the server. The record and
@@ -11,6 +12,7 @@ import dataclasses
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from operator import itemgetter
@@ -24,15 +26,28 @@ from numpy.typing import NDArray
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import guard
-from midchart.pages.ui.patient import cached, model, own_question, timeline
+from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
+from midchart.pages.ui.sign_in import lacking, later
+from midchart.pages.ui.state import cached
 
 KEY, SENT = "patient_record", "patient_record_sent"
 CONTEXTS, SAVED = "patient_marking_contexts", "patient_marks_saved"
 """In the session: context → its choice and annotator; page load → id of its last saved change."""
 MOST_CONTEXTS = 8
+KINDS = (
+    ("Notes", ("note",)),
+    ("Labs, vitals", ("measurement",)),
+    ("Drugs", ("drug_exposure", "drug")),
+    ("Vaccinations", ("immunization",)),
+    ("Conditions", ("condition", "condition_occurrence")),
+    ("Visits", ("visit", "visit_detail", "visit_occurrence")),
+    ("Procedures", ("procedure", "procedure_occurrence")),
+)
+OTHER = "Other"
 _FILES = Path(__file__).with_suffix("")
 SCRIPT = _FILES.with_suffix(".js").read_text(encoding="utf-8")
 STYLE = guard.TEXT_STYLE.read_text(encoding="utf-8") + _FILES.with_suffix(".css").read_text(
@@ -73,7 +88,7 @@ def _by_sentence(protocol: api.Protocol) -> api.Protocol:
     return dataclasses.replace(protocol, unit="sentence")
 
 
-@cached.cached(
+@cached(
     lambda choice: (choice.record.digest, repr(_by_sentence(choice.protocol))),
     entries=6,
     spinner="Preparing the record for reading",
@@ -110,10 +125,10 @@ def shown_record(choice: Choice) -> ShownRecord:
         table = names.setdefault(name, {})
         return [table.setdefault(marks.for_terminal(value), len(table)) for value in values]
 
-    group = {kind: label for label, kinds in timeline.KINDS for kind in kinds}
-    order = [*(label for label, _ in timeline.KINDS), timeline.OTHER]
+    group = {kind: label for label, kinds in KINDS for kind in kinds}
+    order = [*(label for label, _ in KINDS), OTHER]
     content = {
-        "group": [order.index(group.get(e.kind, timeline.OTHER)) for e in events],
+        "group": [order.index(group.get(e.kind, OTHER)) for e in events],
         "kind": column("kinds", [model.kind_of(e) for e in events]),
         "title": column(
             "titles", [e.name or "Note" if e.kind == "note" else model.kind_of(e) for e in events]
@@ -141,7 +156,9 @@ def marks_part(
         by_event.setdefault(sentence.span.event, {})[sentence.id] = sentence
     for event in {piece.event for piece in pieces}:
         by_event.setdefault(event, {}).update(
-            (unit.id, unit) for unit in cached.near(choice, event) if unit.id in gold
+            (unit.id, unit)
+            for unit in model.units(choice).by_event.get(event, ())
+            if unit.id in gold
         )
     labels = {label: number for number, label in enumerate(marks.STYLE)}
     extras: dict[str, int] = {}
@@ -195,7 +212,7 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
             view = by_name.get(name) or next(iter(by_name.values()))
     if view is not None:
         st.html(marks.block(marks.legend(choice.protocol.unit)))
-    event = cached.opened_item(cached.EVENT, choice)
+    event, _ = model.opened(choice)
     if event is None:
         event = model.first_event(pieces, view)
     if event is None:
@@ -214,8 +231,8 @@ def section(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -
             "marks": part(marks_part(choice, view, views, pieces)),
             "open": event,
             "at": _mark_at(choice, event, pieces, view),
-            "jump": f"{choice.instruction.id} {choice.record.digest} {cached.times_opened()}",
-            "opened": cached.times_opened(),
+            "jump": f"{choice.instruction.id} {choice.record.digest} {model.times_opened()}",
+            "opened": model.times_opened(),
             "marking": _marking(choice),
             "saved": st.session_state.get(SAVED, {}),
         },
@@ -229,8 +246,8 @@ def _mark_at(
 ) -> int | None:
     """Where in an entry, in the browser, the list opens: at the open sentence, else the evidence,
     else what the arm kept; None for its beginning."""
-    opened = cached.opened_item(cached.SENTENCE, choice)
-    units = cached.near(choice, event)
+    _, opened = model.opened(choice)
+    units = model.units(choice).by_event.get(event, [])
     starts = [unit.span.start for unit in units if unit.id == opened]
     starts += [piece.span.start for piece in pieces if piece.event == event]
     starts += [unit.span.start for unit in units if view and unit.id in view.ids]
@@ -245,9 +262,9 @@ def _send_again() -> None:
 
 def _marking(choice: Choice) -> dict[str, Any] | None:
     """What the annotator has marked; None where the question is not one that people keep."""
-    if not own_question.is_own(choice):
+    if not is_own(choice):
         return None
-    spans = own_question.marked_spans(choice, own_question.annotator())
+    spans = marked_spans(choice, annotator())
     marked = [
         (event, number)
         for event in {span.event for span in spans}
@@ -264,7 +281,7 @@ def _marking(choice: Choice) -> dict[str, Any] | None:
 def marking_context(choice: Choice) -> str:
     """The name of a question, annotator and division into sentences, under which marks of the
     browser are saved; it stays known after the page has gone on to another question."""
-    by = own_question.annotator()
+    by = annotator()
     question = choice.cohort.path, choice.record.digest, choice.instruction.id
     context = Part.of([*question, by, repr(_by_sentence(choice.protocol))]).key
     contexts: dict[str, tuple[Choice, str]] = st.session_state.setdefault(CONTEXTS, {})
@@ -298,9 +315,173 @@ def _save(context: str, changes: Sequence[Mapping[str, Any]]) -> None:
         raise InputError("the last marks are not saved: the session has ended; mark them again")
     choice, by = st.session_state[CONTEXTS][context]
     sentences = shown_record(choice).sentences
-    spans = list(own_question.marked_spans(choice, by))
+    spans = list(marked_spans(choice, by))
     for change in changes:
         span = sentences[change["event"]][change["sentence"]].span
         if change["on"] != any(span.overlaps(other) for other in spans):
             spans = [other for other in spans if not span.overlaps(other)] + [span] * change["on"]
     api.mark_evidence(choice.cohort.path, choice.instruction.id, spans, by)
+
+
+# Questions of people: keep, answer, withdraw. What answers and marks change on the rest of the page
+# is shown when somebody asks for it.
+
+
+PREFIX = "own-"
+ANNOTATOR = "annotator"
+
+
+def is_own(choice: Choice) -> bool:
+    """Whether the question is one that people keep with the cohort."""
+    return choice.instruction.id.startswith(PREFIX)
+
+
+def own_question(choice: Choice) -> None:
+    """Of a typed question the button that keeps it, of a kept one its answer and evidence; and how
+    often the reader is wrong."""
+    if is_own(choice):
+        _edit(choice)
+    elif choice.instruction.id.startswith("typed-"):
+        _keep_button(choice)
+
+
+def _keep_button(choice: Choice) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button(
+            "Keep this question", icon=":material/bookmark_add:", key="own_keep",
+            on_click=_keep, args=(choice,), disabled=bool(lacking(api.keep_question)),
+            help=lacking(api.keep_question) or None,
+        )  # fmt: skip
+        st.caption("Saved with the cohort: mark its evidence and answer, then runs judge by it.")
+    problem = st.session_state.pop("own_problem", "")
+    if problem:
+        st.error(for_screen(problem))
+
+
+def _keep(choice: Choice) -> None:
+    question = choice.instruction.question
+    try:
+        id = api.keep_question(choice.cohort.path, choice.record.id, question, annotator())
+    except MidchartError as error:
+        st.session_state["own_problem"] = str(error)
+    else:
+        st.session_state["patient_question"] = id
+
+
+def annotator() -> str:
+    """The code of the person who marks; "" for the account."""
+    return str(st.session_state.get(ANNOTATOR) or "")
+
+
+@st.fragment
+def _edit(choice: Choice) -> None:
+    """Answer and evidence of a kept question, editable."""
+    if st.session_state.pop("own_results", False):
+        st.rerun(scope="app")
+    question = api.own_question(choice.cohort.path, choice.instruction.id)
+    with st.expander(
+        "Your question: answer and evidence", icon=":material/edit_note:", expanded=True
+    ):
+        if problem := lacking(api.mark_evidence):
+            st.caption(problem)
+        try:
+            _answer(choice, question)
+            _actions(choice, question)
+            _others(choice, question)
+        except MidchartError as error:
+            st.error(for_screen(str(error)))
+
+
+def _own_answer(question: api.KeptQuestion, by: str) -> tuple[str, bool, tuple[api.Span, ...]]:
+    """An annotator's answer, whether there is one in the chart, and the marked spans."""
+    names = list(question.annotations)
+    by = by or next((n for n in names if n == question.by), names[0] if names else "")
+    annotation = question.annotations.get(by)
+    return (
+        (annotation.answer, annotation.documented, annotation.spans)
+        if annotation
+        else ("", True, ())
+    )
+
+
+def _answer(choice: Choice, question: api.KeptQuestion) -> None:
+    answer, documented, _ = _own_answer(question, annotator())
+    shown = for_terminal(answer)
+    left, right = st.columns([4, 1], vertical_alignment="bottom")
+    with right:
+        st.text_input(
+            "Annotator", key=ANNOTATOR, max_chars=32, placeholder="your account",
+            persist_state="session", help="A code such as 'reviewer-2' where several people mark.",
+        )  # fmt: skip
+    with left:
+        absent = st.checkbox("Not documented in this chart", not documented, key=_key("none"))
+        written = st.text_input(
+            "Reference answer", shown, key=_key("answer"), max_chars=10_000, disabled=absent
+        )
+    text = answer if written == shown else written
+    if absent == documented or (not absent and text.strip() != answer):
+        api.answer_question(choice.cohort.path, question.id, text, not absent, annotator())
+        st.rerun(scope="fragment")
+
+
+def _key(name: str) -> str:
+    return f"own_{name}_{annotator()}"
+
+
+def marked_spans(choice: Choice, by: str) -> tuple[api.Span, ...]:
+    """What an annotator has marked as the question's evidence."""
+    return _own_answer(api.own_question(choice.cohort.path, choice.instruction.id), by)[2]
+
+
+def _actions(choice: Choice, question: api.KeptQuestion) -> None:
+    st.caption("Mark its evidence in the record below: click the sentences that hold it.")
+    with st.container(horizontal=True):
+        st.button(
+            "Show what the arms kept of it", type="primary", key="own_show",
+            icon=":material/refresh:", on_click=_show_results,
+        )  # fmt: skip
+        table = partial(api.questions_table, choice.cohort.path)
+        st.download_button(
+            "Own questions (MedAlign TSV)",
+            later(api.download, "own_questions.tsv", table), "own_questions.tsv",
+            "text/tab-separated-values", key="own_table", on_click="ignore",
+            icon=":material/download:",
+        )  # fmt: skip
+        st.button(
+            "Withdraw this question", type="tertiary", key="own_withdraw", on_click=_withdraw,
+            args=(choice, question.id),
+        )  # fmt: skip
+
+
+def _withdraw(choice: Choice, id: str) -> None:
+    try:
+        api.withdraw_question(choice.cohort.path, id, annotator())
+    except MidchartError as error:
+        st.session_state["own_problem"] = str(error)
+        return
+    st.session_state.pop("patient_question", None)
+    _show_results()
+
+
+def _show_results() -> None:
+    st.session_state["own_results"] = True
+
+
+def _others(choice: Choice, question: api.KeptQuestion) -> None:
+    """Agreement with the other annotators, disagreements first."""
+    rows = [
+        row
+        for row in api.marking_agreement(choice.cohort.path, choice.protocol)
+        if row["id"] == question.id
+    ]
+    by_id = {unit.id: unit for unit in api.sentences(choice.record, choice.protocol)}
+    for row in rows:
+        kappa = "not defined" if row["kappa"] is None else f"{row['kappa']:.2f}"
+        st.markdown(
+            for_screen(
+                f"{row['first']} and {row['second']}: {row['both']} sentences marked by both, "
+                f"{len(row['disagreements'])} by one only; Cohen's kappa {kappa}."
+            )
+        )
+        for sentence in row["disagreements"]:
+            st.caption(for_screen(f"Disagreement: {by_id[sentence].text[:300]}"))

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from midchart.core import api
 from midchart.pages.ui.patient.model import CUT, KEPT, ArmView, Piece, percent
 from midchart.pages.ui.shared import chart
+from midchart.pages.ui.state import cached
 
 ORDER, TIME = "Event order", "Time"
 """Axes of the figures of a record."""
-BY_ITS_SCORE = "yes, by score"
 MOST_COLUMNS = 600
 """More could not be distinguished on a screen."""
 TIME_COLUMNS = 240
@@ -36,17 +36,6 @@ ROW, TOP, BOTTOM = 21, 20, 40
 MIDDLE = (0.3, 0.7)
 EVIDENCE_SYMBOLS = {KEPT: "circle-open", CUT: "circle-x-open"}
 """Marker of evidence by status; dropped evidence is a cross."""
-
-KINDS = (
-    ("Notes", ("note",)),
-    ("Labs, vitals", ("measurement",)),
-    ("Drugs", ("drug_exposure", "drug")),
-    ("Vaccinations", ("immunization",)),
-    ("Conditions", ("condition", "condition_occurrence")),
-    ("Visits", ("visit", "visit_detail", "visit_occurrence")),
-    ("Procedures", ("procedure", "procedure_occurrence")),
-)
-OTHER = "Other"
 
 
 def evidence_colour() -> str:
@@ -62,12 +51,10 @@ def marker(symbol: Any, size: Any, colour: str, width: float, **more: Any) -> di
 
 @dataclass(frozen=True)
 class Axis:
-    """A record as arrays: position in percent [n], time [n] (NaT where undated), kind index [n]."""
+    """A record as arrays: position in percent [n], time [n] (NaT where undated)."""
 
     percent: NDArray[np.float64]
     times: NDArray[np.datetime64]
-    kinds: tuple[str, ...]
-    kind_index: NDArray[np.int64]
 
     def x(self, by: str) -> NDArray[Any]:
         """The x of every event, by order in percent or by time."""
@@ -90,16 +77,11 @@ class Axis:
         return bool(len(times)) and times.min() < times.max()
 
 
+@cached(lambda record: record.digest, entries=12, shared=True)
 def axis_of(record: api.Record) -> Axis:
-    """The arrays of a record's timeline."""
-    n = len(record.events)
-    group = {name: i for i, (_, names) in enumerate(KINDS) for name in names}
-    index = np.fromiter((group.get(e.kind, len(KINDS)) for e in record.events), np.int64, n)
-    present, kind_index = np.unique(index, return_inverse=True)
-    labels = [*(label for label, _ in KINDS), OTHER]
+    """The arrays of a record."""
     times = np.array([e.time or "NaT" for e in record.events], dtype="datetime64[s]")
-    percent = 100.0 * np.arange(n) / max(n - 1, 1)
-    return Axis(percent, times, tuple(labels[i] for i in present), kind_index)
+    return Axis(100.0 * np.arange(len(times)) / max(len(times) - 1, 1), times)
 
 
 def _middle(axis: Axis, by: str) -> tuple[Any, Any]:
@@ -236,7 +218,7 @@ def figure(
     by: str,
     heat: tuple[str, api.ScoreTable | None],
     places: Mapping[str, int],
-    sources: Mapping[str, str] | None = None,
+    sources: Mapping[str, str],
 ) -> go.Figure:
     """The map; every marker's ``customdata[0]`` is its event, counted from 0, and
     ``customdata[3]`` its sentence by ``places`` (sentence id → place in the record).
@@ -259,7 +241,7 @@ def figure(
         fig.add_trace(_heat(table, by, strip))
     fig.add_traces(
         [
-            _kept_trace(view, x, row, places, (sources or {}).get(view.name, ""))
+            _kept_trace(view, x, row, places, sources.get(view.name, ""))
             for row, view in enumerate(views, first)
             if view.kept
         ]
@@ -319,34 +301,6 @@ def alt(views: Sequence[ArmView], pieces: Sequence[Piece], events: int) -> str:
 # Scores as arrays
 
 
-def ranks(values: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Rank of each score [n], 1 the best, ties to the earlier sentence; 0 where unranked."""
-    result = np.zeros(len(values), np.int64)
-    order = np.argsort(-values, kind="stable")  # NaN goes last
-    order = order[: int(np.count_nonzero(~np.isnan(values)))]
-    result[order] = np.arange(1, len(order) + 1)
-    return result
-
-
-def why_kept(arm: api.ArmScores, at: int) -> str:
-    """Whether an arm kept a sentence and why."""
-    if arm.kept[at]:
-        return BY_ITS_SCORE if arm.picked[at] else "only as recent"
-    if arm.picked[at]:
-        return "no, the token budget was full"
-    if np.isnan(arm.values[at]):
-        return "no, not ranked"
-    if arm.threshold is None:
-        return "no"
-    ahead = int(ranks(arm.values)[at]) - int(arm.picked.sum())
-    return f"no, {ahead:,} place{'' if ahead == 1 else 's'} too low"
-
-
-def constant(values: NDArray[np.float64]) -> bool:
-    """Whether no two scores differ."""
-    return len(np.unique(values[~np.isnan(values)])) < 2
-
-
 def shades(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Scores as shades [n] in 0 to 1, NaN where unranked: 1 for the best, 0 for the last, by the
     logarithm of the rank, so that the top ranks differ most. Equal scores share the last rank among
@@ -385,14 +339,3 @@ def highest(values: NDArray[np.float64], of: NDArray[np.int64], count: int) -> N
     on = of >= 0
     np.fmax.at(result, of[on], values[on])
     return result.astype(np.float32)
-
-
-def nearly_kept(arm: api.ArmScores, most: int = 10) -> NDArray[np.intp]:
-    """The best-ranked sentences that were not kept [at most ``most``], best first.
-
-    Those of the lowest score (no word of the question in them) are left out.
-    """
-    if np.isnan(arm.values).all():
-        return np.zeros(0, np.intp)
-    order = np.argsort(-arm.values, kind="stable")
-    return order[~arm.kept[order] & (arm.values[order] > np.nanmin(arm.values))][:most]

@@ -12,14 +12,14 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import guard, sign_in, state
-from midchart.pages.ui.patient import cached as patient
 from midchart.pages.ui.patient import controls
+from midchart.pages.ui.patient import model as patient
 from midchart.pages.ui.runs import panel, picker
 from midchart.pages.ui.shared import formats, marks, tables
-from midchart.pages.ui.shared.cache import cached
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked, pick_several
 from midchart.pages.ui.sign_in import lacking
+from midchart.pages.ui.state import cached
 
 EXAMPLE = "Does the patient smoke?\nWhich allergies are documented?\nWhen was warfarin stopped?"
 SLOW_ARMS = frozenset({"map_reduce", "llmlingua2", "oracle"})
@@ -467,5 +467,5 @@ def open_source(
         (run["run"], reader) if of_run else ("", reader.split(" ")[0])
     )
     if not pd.isna(event):
-        patient.open_at(patient.EVENT, about, instruction, int(event))
+        patient.open_at(about, instruction, int(event))
     guard.go("patient", cohort=cohort)

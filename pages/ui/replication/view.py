@@ -13,7 +13,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.shared import figures, formats
+from midchart.pages.ui.shared import chart, formats
 from midchart.pages.ui.shared.pickers import pick
 
 Row = dict[str, Any]
@@ -65,7 +65,7 @@ def headline(
     judge, primary = judges
     by = f"Read by {api.title('reader', reader)}, judged by {api.title('judge', judge)}"
     by += f", not by the primary judge {api.title('judge', primary)}" if judge != primary else ""
-    return text, [f"{by}. {figures.source()}"]
+    return text, [f"{by}. {chart.source()}"]
 
 
 def texts_changed(row: Mapping[str, Any]) -> str:
@@ -92,7 +92,9 @@ def waterfall(replication: Row, label: str, judge: str) -> list[Row]:
         row
         | {"step": by_run[row["run"]]["title"], "effect": by_run[row["run"]]["did"]}
         | {"texts_changed": texts_changed(row), "change": _change(row)}
-        for row in state.waterfall(finished, label, judge)
+        for row in state.result(
+            state.finished_key(*finished), api.waterfall, tuple(finished), label, judge
+        )
     ]
 
 
@@ -102,8 +104,21 @@ def alone(replication: Row, label: str, judge: str) -> list[Row]:
     runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in steps}
     return [
         row | {"fault": row["title"], "effect": row["did"], "texts_changed": texts_changed(row)}
-        for row in (state.faults_alone(corrected, runs, label, judge) if corrected else ())
+        for row in (
+            state.result(
+                state.finished_key(corrected, *runs.values()),
+                *(_faults_alone, corrected, tuple(runs.items()), label, judge),
+            )
+            if corrected
+            else ()
+        )
     ]
+
+
+def _faults_alone(
+    corrected: str, runs: tuple[tuple[str, str | None], ...], label: str, judge: str
+) -> list[Row]:
+    return api.faults_alone(corrected, dict(runs), label, judge)
 
 
 def _change(row: Mapping[str, Any]) -> str:

@@ -18,10 +18,10 @@ from streamlit.delta_generator import DeltaGenerator
 from midchart.core import api
 from midchart.pages.ui import guard, state
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import chart, conclusion, empty, figures, formats, results, tables
-from midchart.pages.ui.shared.cache import cached
+from midchart.pages.ui.shared import chart, formats, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked
+from midchart.pages.ui.state import cached
 
 ASIDE = ("reader", "judge", "label", "task")
 """Columns chosen in the sidebar, once for all views of a page that have them."""
@@ -85,7 +85,7 @@ def page(
                 st.info("Every item of this run failed; the reasons are listed below.")
                 panel.failures(shown.report)
             else:
-                empty.no_results("item is complete")
+                st.info("No item is complete yet. Results appear here as items finish.")
             return None
         stated = _stated(shown)
         top = st.container()
@@ -101,7 +101,7 @@ def _opened(kinds: tuple[str, ...], key: str) -> tuple[dict[str, Any], dict[str,
         run = picker.pick_run(kinds=kinds)
     assert run is not None, "the page shows its empty state where there is no run"
     report = state.report(run)
-    figures.set_source(run, report, run["run"] in state.included())
+    chart.set_source(run, report, run["run"] in state.included())
     if state.active(run):
         st.info("This run is running: results are partial.", icon=":material/hourglass_top:")
     elif run["status"] != "done":
@@ -138,7 +138,7 @@ def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
                 help="All other arms are compared with this one on the same questions.",
             )  # fmt: skip
             if baseline != labels[0]:
-                against = {**against, **state.compared(run, baseline)}
+                against = {**against, **state.of_run(run, api.compared, baseline)}
     return Shown(run, report, against, chosen, baseline)
 
 
@@ -175,7 +175,7 @@ def _conclusion(shown: Shown, stated: api.Conclusion, top: DeltaGenerator) -> No
         results.with_titles("variant", variants, text)
         for text in (stated.headline, *(stated.details[:1] if short(stated) else ()))
     )
-    conclusion.of_run(shown.report, first, details, top)
+    messages.conclude_run(shown.report, first, details, top)
 
 
 BETTER = {"more": "Higher is better.", "less": "Lower is better.", "": ""}
@@ -200,7 +200,7 @@ def _view(
     by_page = {extra.name: extra for extra in extras}
     titles = {name: one.title for name, one in (*views.items(), *by_page.items())}
     if not titles:
-        empty.no_table("any question")
+        st.info("This run has no results for any question yet.")
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
@@ -220,7 +220,7 @@ def _view(
         rows = api.rows_of(shown.tables, view, fixed)
         first = api.view_headline(api.values(rows, view, measure), view, measure, rows)
     if first:
-        conclusion.of_run(shown.report, first, place=top)
+        messages.conclude_run(shown.report, first, place=top)
     else:
         _conclusion(shown, stated, top)
     draw(shown, view, measure, fixed, opens)

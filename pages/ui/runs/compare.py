@@ -96,7 +96,9 @@ def compare(chosen: Sequence[str]) -> None:
         )  # fmt: skip
         navigation.link("runs", **back)
     ordered = [baseline, *(run for run in chosen if run != baseline)]
-    diff = state.compare_runs([known[run] for run in ordered])
+    diff = state.result(
+        tuple(state.run_key(known[run]) for run in ordered), api.compare_runs, tuple(ordered)
+    )
     for note in diff["notes"]:
         st.warning(for_screen(note))
     names = [row["name"] for row in diff["runs"]]
@@ -132,7 +134,10 @@ def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
     baseline, *others = runs
     by_pair: dict[Pair, list[Row]] = {}
     for run in others:
-        for row in state.changed_questions(baseline, run):
+        for row in state.result(
+            (state.run_key(baseline), state.run_key(run)),
+            *(api.changed_questions, baseline["run"], run["run"]),
+        ):
             pair = (row["run"], row["arm"], row["reader"], row["judge"])
             by_pair.setdefault(pair, []).append(row)
     st.header("Questions that changed", anchor=False)

@@ -10,7 +10,7 @@ cut from the prompt), dashed "dropped"; evidence has a thick border in another c
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -174,3 +174,53 @@ def prompt_html(text: str) -> str:
 def block(body: str) -> str:
     """A piece of HTML in the style of marked text (text.css)."""
     return f'<div class="mc">{body}</div>'
+
+
+# Verdicts: an outcome by word and border, never red or green
+
+
+ENDS = {
+    "length": "cut off at its largest number of tokens",
+    "filter": "cut off by a filter of the service",
+    "tool": "ended with the call of a tool",
+    "empty": "no text",
+    "refusal": "marked as a refusal by the service",
+}
+"""How an answer ended, in words, where it did not end by itself."""
+_CLASS = {"correct": "", "incorrect": "mc-no"}
+
+
+def outcome_html(outcome: str, refusal: bool = False) -> str:
+    """An outcome as a word in a border: solid correct, dashed incorrect, dotted not judged."""
+    words = outcome + (", refusal" if refusal else "")
+    text = for_screen(words, html=True)
+    return f'<span class="mc-verdict {_CLASS.get(outcome, "mc-open-word")}">{text}</span>'
+
+
+def ended_html(ended: str | None) -> str:
+    """How an answer ended; nothing where it ended by itself or that is not known."""
+    words = ENDS.get(ended or "")
+    return f'<span class="mc-verdict mc-open-word">{words}</span>' if words else ""
+
+
+def verdict_html(judge: str, verdict: api.Verdict) -> str:
+    """A verdict with its judge's name."""
+    name = for_screen(api.title("judge", judge), html=True)
+    return f'{outcome_html(verdict.outcome, verdict.refusal)}<span class="mc-muted">{name}</span>'
+
+
+def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
+    """Which judge decides where judges disagree; nothing where they agree.
+
+    ``outcomes``: judge → outcome; ``judge``: the one that decides, "" where none does.
+    """
+    if len(set(outcomes.values())) < 2:
+        return ""
+    words = "The judges differ. "
+    if any(api.split_label(name)[0] == "token_overlap" for name in outcomes):
+        words += "Token overlap counts shared words, so it can accept an incorrect value. "
+    words += (
+        f"Deciding judge: {api.title('judge', judge)}" if judge in outcomes else "No deciding judge"
+    )
+    text = for_screen(words, html=True)
+    return f'<div class="mc-muted">{text}; compare with the reference answer.</div>'

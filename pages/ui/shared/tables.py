@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui.shared import figures, glossary, marks
+from midchart.pages.ui.shared import chart, glossary, marks
 from midchart.pages.ui.shared.formats import NONE
 from midchart.pages.ui.sign_in import later
 
@@ -130,7 +130,7 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
         return
     formats = (
         ("CSV", "csv", csv_bytes, "text/csv"),
-        ("LaTeX", "tex", partial(latex_bytes, note=figures.source()), "application/x-tex"),
+        ("LaTeX", "tex", partial(latex_bytes, note=chart.source()), "application/x-tex"),
     )
     with menu, st.container(horizontal=True, gap="small"):
         for title, ending, encode, mime in formats:

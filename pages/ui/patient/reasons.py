@@ -1,12 +1,13 @@
-"""Why a sentence was kept: its score by term, what each arm did with it, and the ranks of all
-sentences as a table.
+"""Why a sentence was kept: its score by term and what each arm did with it; and the prompts of two
+arms, as their reader got them.
 
-Opening a marker of the timeline, or a row of the table, explains that sentence.
+Opening a marker of the map explains that sentence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,23 +15,23 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui.patient import cached, model, timeline
+from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import segments
 
 SHOWN_TERMS = 10
-MOST_LISTED = 1000
 
 
-def section(
-    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], tabled: api.ScoreTable | None
-) -> None:
-    """The open sentence explained; ``tabled``: the scores of all arms that rank sentences."""
-    if tabled is None:
+def why(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """The open sentence explained by one of the arms that rank all sentences."""
+    ranking = [view.name for view in model.with_selection(views) if view.name in api.scored_arms()]
+    usable = [arm for name in ranking if (arm := model.usable_scores(choice, name)) is not None]
+    if not usable:
         st.info("None of the selected arms ranks all sentences.")
         return
+    tabled = replace(model.scores(choice, usable[0].arm), arms=tuple(usable))
     titles = {view.name: view.title for view in views}
     ids = model.gold_ids(pieces)
     gold = [i for i, sentence in enumerate(tabled.sentences) if sentence.id in ids]
@@ -59,18 +60,14 @@ def section(
     if why is not None and why.terms:
         with right:
             _terms(why)
-    box = st.expander("All sentences as a table", on_change="rerun", key="patient_scores_table")
-    if box.open:
-        with box:
-            _list(choice, tabled, by, gold)
 
 
 def _open_sentence(choice: Choice, table: api.ScoreTable, gold: Sequence[int]) -> int:
     """The open sentence: the chosen one, else dropped evidence, else evidence, else the best."""
-    opened = cached.opened_item(cached.SENTENCE, choice)
-    for i, sentence in enumerate(table.sentences):
-        if sentence.id == opened:
-            return i
+    _, sentence = model.opened(choice)
+    places = model.units(choice).places
+    if sentence in places:
+        return places[sentence]
     if gold:
         return next((i for i in gold if not table.arms[0].kept[i]), gold[0])
     return int(np.nanargmax(table.arms[0].values))
@@ -82,7 +79,7 @@ def _explanation(
     if np.isnan(arm.values[at]):
         return None, f"{title} does not rank this sentence."
     try:
-        why = cached.explain(choice, arm.arm, sentence_id)
+        why = model.explain(choice, arm.arm, sentence_id)
     except MidchartError as error:
         return None, marks.for_terminal(str(error))
     return why, f"{title} compares whole sentences; its score cannot be decomposed."
@@ -136,54 +133,54 @@ def _terms(why: api.Explanation) -> None:
 
 def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> pd.DataFrame:
     """Score, threshold, rank and outcome of a sentence by arm."""
-    ranks = [timeline.ranks(arm.values) for arm in table.arms]
+    ranks = [model.ranks(arm.values) for arm in table.arms]
     return pd.DataFrame(
         {
             "arm": titles[arm.arm],
             "score": None if np.isnan(arm.values[at]) else f"{arm.values[at]:.4g}",
             "kept from": None if arm.threshold is None else f"{arm.threshold:.4g}",
             "rank": f"{rank[at]:,} of {int((rank > 0).sum()):,}" if rank[at] else "unranked",
-            "kept": timeline.why_kept(arm, at),
+            "kept": model.why_kept(arm, at),
         }
         for arm, rank in zip(table.arms, ranks, strict=True)
     )
 
 
-def _list(
-    choice: Choice, table: api.ScoreTable, titles: dict[str, str], gold: Sequence[int]
-) -> None:
-    """Evidence, what any arm kept and what just missed, to sort and open."""
-    wanted = set(gold)
-    for arm in table.arms:
-        wanted.update(np.flatnonzero(arm.kept & arm.picked).tolist())
-        wanted.update(timeline.nearly_kept(arm).tolist())
-    listed = sorted(wanted)[:MOST_LISTED]
-    shown: dict[str, object] = {
-        "sentence": [i + 1 for i in listed],
-        "at": [f"{100 * table.order[i]:.0f} %" for i in listed],
-        "date": ["undated" if np.isnat(t) else str(t.astype("datetime64[D]"))
-                 for t in table.times[listed]],
-        "evidence": ["evidence" if i in gold else "" for i in listed],
-    }  # fmt: skip
-    for arm in table.arms:
-        rank = timeline.ranks(arm.values)
-        shown[titles[arm.arm]] = [
-            (f"{rank[i]:,}" if rank[i] else "–") + (" kept" if arm.kept[i] else "") for i in listed
-        ]
-    shown["text"] = [" ".join(table.sentences[i].text.split())[:160] for i in listed]
+# Prompts
 
-    def opens(row: int, _: str) -> None:
-        cached.open_sentence(choice, table.sentences[listed[row]])
 
-    tables.table(
-        pd.DataFrame(shown),
-        "patient_scores",
-        "Evidence, kept and nearly kept sentences with each arm's rank",
-        columns={"text": st.column_config.TextColumn(width="large")},
-        opens=opens,
-    )
-    st.caption(
-        f"{len(listed):,} of {len(table.sentences):,} sentences: evidence, kept sentences "
-        "and those just below the threshold, with each arm's rank. Click a row to open it. "
+def prompts(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
+    """What the reader got from two arms, side by side."""
+    selected = {view.name: view for view in model.with_selection(views)}
+    if not selected:
+        st.info("No arm has a selection.")
+        return
+    for at, place in enumerate(st.columns(min(len(selected), 2), gap="medium")):
+        with place:
+            letter = "AB"[at]
+            name = st.selectbox(
+                f"Prompt {letter}", list(selected), index=at, key=f"patient_prompt_{letter}",
+                format_func=lambda name: selected[name].title,
+            )  # fmt: skip
+            view = selected[name]
+            st.caption(budget_words(view) or "No reader has answered this question yet.")
+            if view.prompt is not None:
+                st.html(marks.prompt_html(view.prompt.text))
+
+
+def budget_words(view: ArmView) -> str:
+    """What the prompt contains and what was cut, in words (markdown)."""
+    prompt, selection = view.prompt, view.selection
+    if prompt is None or selection is None:
+        return ""
+    line_count = len(selection.kept if selection.lines is None else selection.lines)
+    cut = f"{len(prompt.cut):,} were cut." if prompt.cut else "nothing was cut."
+    question = (
         ""
+        if prompt.question_survived
+        else " **The question was cut off**: the reader did not see it."
+    )
+    return (
+        f"The prompt is {prompt.tokens:,} tokens long and holds {len(prompt.context):,} of "
+        f"{line_count:,} kept lines; {cut}{question}"
     )

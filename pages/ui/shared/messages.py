@@ -1,0 +1,81 @@
+"""What a page says above its figures or in their place: a conclusion, an empty state, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from midchart.core import api
+from midchart.pages.ui.shared import formats, marks
+from midchart.pages.ui.shared.marks import for_screen
+
+
+def conclude(first: str, below: Iterable[str] = (), place: DeltaGenerator | None = None) -> None:
+    """Draw a conclusion and what it rests on, the lines under it (plain text)."""
+    inside = f'<p class="mc-headline">{_unbroken(first)}</p>' if first else ""
+    inside += "".join(f'<p class="mc-basis">{_unbroken(line)}</p>' for line in below if line)
+    if inside:
+        (place or st).html(marks.block(inside))
+
+
+def _unbroken(text: str) -> str:
+    return for_screen(formats.unbroken(text), html=True)
+
+
+def conclude_run(
+    report: Mapping[str, Any],
+    first: str,
+    below: Iterable[str] = (),
+    place: DeltaGenerator | None = None,
+) -> None:
+    """:func:`conclude` for a finished run; of any other, whose figures still change, a line that it
+    is partial."""
+    if report["status"] == "done":
+        judge = report["judge_agreement"]["words"]
+        conclude(first, [f"On {report['origin']}.", judge, *below] if first else (), place)
+        return
+    items = report["items"]
+    line = (
+        f"Partial: {items['done']:,} of {items['planned']:,} items. A run has no conclusion "
+        "before it has finished."
+    )
+    conclude("", [line], place)
+
+
+def empty(title: str, about: str) -> DeltaGenerator:
+    """A bordered container with a heading and a paragraph (markdown); buttons are added to it."""
+    box = st.container(border=True)
+    box.header(title, anchor=False)
+    box.markdown(about)
+    return box
+
+
+def all_read(cohort: str) -> bool:
+    """Whether every record of a cohort has been read, so that its counts and positions are known.
+
+    Until then, a line with the progress, which draws the page again at the end.
+    """
+    if api.reading_progress(cohort) is None:
+        return True
+    _progress(cohort)
+    return False
+
+
+@st.fragment(run_every=1.0)
+def _progress(cohort: str) -> None:
+    progress = api.reading_progress(cohort)
+    if progress is None:
+        st.rerun(scope="app")
+    elif progress.problem:
+        st.warning(for_screen(progress.problem), title="The records were not read completely")
+        st.button("Read them again", key="read_again", icon=":material/refresh:",
+                  on_click=api.reading_progress, args=(cohort, True))  # fmt: skip
+    else:
+        st.progress(
+            progress.done / max(progress.planned, 1),
+            f"Counting events and locating evidence: {progress.done:,} of {progress.planned:,} "
+            "records read. Once per cohort, in the background; the results appear here.",
+        )
