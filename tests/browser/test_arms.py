@@ -57,14 +57,14 @@ def test_from_the_headline_to_a_shared_question_in_two_clicks_and_back_step_by_s
     if "asked=" not in page.url:
         table.click(position={"x": 420, "y": 52})
     page.wait_for_url("**asked=**")
-    facts = page.locator(".mc-facts dd").first
+    facts = page.locator("p.mc-headline").last
     expect(facts).to_be_visible()
-    expect(page.locator(".mc-card .mc-verdict").first).to_be_visible()
-    assert page.locator(".mc-line.mc-held, .mc-line.mc-dropped").count() > 0
+    expect(page.locator(".mc-by-arm .mc-verdict").first).to_be_visible()
+    assert page.locator(".mc-by-arm mark.mc-held, .mc-by-arm mark.mc-dropped").count() > 0
     question, address = facts.inner_text(), page.url
     for word in re.findall(r"[a-z]{5,}", question.lower()):
         assert word not in address.lower()
     shared = browser.new_context().new_page()
     shared.goto(address)
-    expect(shared.locator(".mc-facts dd").first).to_have_text(question)
+    expect(shared.locator("p.mc-headline").last).to_have_text(question)
     shared.context.close()

@@ -441,7 +441,8 @@ def _stated(
     pieces: Sequence[model.Piece],
 ) -> None:
     """The question with its reference answer, its evidence and where that is."""
-    st.markdown(f"**{for_screen(choice.instruction.question)}**")
+    question = for_screen(choice.instruction.question, html=True)
+    st.html(marks.block(f'<p class="mc-headline">{question}</p>'))
     if item["band"] == "unlocated":
         st.caption("Its evidence was not found in the record, or has no date.")
     st.html(view.asked(choice, views, pieces, ()))
