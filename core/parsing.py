@@ -13,10 +13,12 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from itertools import accumulate
+from contextlib import suppress
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
 
 from midchart.core.errors import DataError, InputError
 from midchart.core.format import HIDDEN
@@ -66,6 +68,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
+_FAST = msgspec.json.Decoder(float_hook=str)
 _PLAIN = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 _WRITTEN = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=str)
 _STRICT = json.JSONDecoder(
@@ -88,6 +91,11 @@ def read_json(
     decimal point or exponent are texts of all their digits. Lone surrogates become U+FFFD.
     """
     remedy = remedy or "export it again"
+    if as_written and isinstance(data, bytes):
+        with suppress(ValueError, RecursionError):  # the standard parser says what is wrong
+            value = _FAST.decode(data)
+            if data.count(b"[") + data.count(b"{") <= DEEPEST or not _too_deep(value):
+                return value
     try:
         text = data if isinstance(data, str) else data.decode().removeprefix("\ufeff")
         value = (_STRICT if unique else _WRITTEN if as_written else _PLAIN).decode(text)
@@ -163,20 +171,6 @@ def _without_surrogates(value: Any) -> Any:
     if isinstance(value, dict):
         return {valid_unicode(k): _without_surrogates(v) for k, v in value.items()}
     return value
-
-
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-"""A string, or what begins as one and has no end: each byte is looked at once."""
-_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
-"""A bracket as the step, as a signed byte, that it makes in depth."""
-_NO_BRACKETS = bytes(set(range(256)) - {*b"[]{}"})
-
-
-def json_depth(data: bytes) -> int:
-    """Levels of arrays and objects of a JSON text, whether or not it is valid; no byte is looked at
-    twice."""
-    brackets = _STRING.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
-    return max(accumulate(memoryview(brackets).cast("b")), default=0)
 
 
 def valid_unicode(text: str) -> str:

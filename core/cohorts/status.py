@@ -10,22 +10,18 @@ and of the HTTP verbs of a FHIR history.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
+from enum import IntEnum
+from operator import itemgetter
 
 
-class Status(Enum):
+class Status(IntEnum):
     """What a reader of the chart may conclude from an entry; the strongest comes last."""
 
-    CURRENT = "current"
-    UNKNOWN = "unknown"
-    PLANNED = "planned"
-    NEGATED = "negated"
-    RETRACTED = "retracted"
-
-    @property
-    def strength(self) -> int:
-        """Its rank among the statuses: the strongest of several counts."""
-        return list(Status).index(self)
+    CURRENT = 0
+    UNKNOWN = 1
+    PLANNED = 2
+    NEGATED = 3
+    RETRACTED = 4
 
 
 _RETRACTED: Mapping[str, str] = {
@@ -110,9 +106,7 @@ def classify(codes: Iterable[str]) -> tuple[Status, str]:
     strongest = (Status.CURRENT, "")
     for code in codes:
         low = code.strip().lower().replace("_", "-").replace(" ", "-")
-        stated = _WORDS.get(low, strongest)
-        if stated[0].strength > strongest[0].strength:
-            strongest = stated
+        strongest = max(strongest, _WORDS.get(low, strongest), key=itemgetter(0))
     return strongest
 
 

@@ -13,6 +13,7 @@ import io
 import logging
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from midchart.core.cohorts.files import parse_xml, xml_text
 from midchart.core.cohorts.records import Entry
@@ -21,10 +22,9 @@ from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import members
-from midchart.core.fhir.json_objects import read_document
 from midchart.core.fhir.values import clean, medicine
 from midchart.core.fhir.xml import NAMESPACE, read_xml_document
-from midchart.core.parsing import character_set, valid_unicode
+from midchart.core.parsing import character_set, read_json, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
 
 _DEEPEST = 3
@@ -191,7 +191,8 @@ def _document_text(text: str, depth: int) -> tuple[str, str]:
 def _resources_text(text: str, depth: int) -> tuple[str, str]:
     try:
         is_xml = text.lstrip("\ufeff \t\r\n").startswith("<")
-        document = (read_xml_document if is_xml else read_document)(text, "it")
+        parse = read_xml_document if is_xml else partial(read_json, as_written=True)
+        document = parse(text, "it")
     except DataError as error:
         return "", f"names FHIR and {error.reason}"
     lines: list[str] = []

@@ -9,14 +9,15 @@ says so at the head of its text (:mod:`midchart.core.cohorts.status`).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+
+import msgspec
 
 from midchart.core.cohorts.records import Entry, entry
 from midchart.core.cohorts.status import Status, classify, stated
-from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
 from midchart.core.fhir.status import FIELDS, REVISED, extension_codes, status_of
 from midchart.core.fhir.values import (
     Resource,
@@ -296,6 +297,7 @@ class _Path:
     element: str
 
 
+@cache
 def _path(stated: str) -> _Path:
     label, _, path = stated.rpartition(": ")
     return _Path(label, path, path.partition(".")[0])
@@ -308,72 +310,16 @@ def _used(form: _Form) -> frozenset[str]:
 
 
 _USED = {kind: _used(form) for kind, form in _FORMS.items()}
-
-
-_CONTENT = frozenset((
-    *("resourceType", "category", "component", "focus", "note", "primarySource", "clinicalStatus"),
-    *("activity", "condition", "item", "dosage", "dosageInstruction", "interpretation"),
-    *("referenceRange", "dataAbsentReason", *FIELDS),
-))  # fmt: skip
-"""Elements that are looked at whatever the form of a type says."""
-
-
-@dataclass(frozen=True, slots=True)
-class _ResourceShape:
-    """What resources of a type with the same elements have of its form; see :class:`_Form`.
-
-    ``ends``: paths of when something ended; ``visit``, ``doses``: elements that hold them;
-    ``others``: elements that the form does not name; ``refers``: whether a medicine may be another
-    resource; ``content``: elements that an entry's kind, name and text draw on.
-    """
-
-    times: tuple[_Path, ...]
-    names: tuple[_Path, ...]
-    parts: tuple[_Path, ...]
-    ends: tuple[_Path, ...]
-    visit: tuple[str, ...]
-    doses: tuple[str, ...]
-    others: tuple[str, ...]
-    refers: bool
-    content: tuple[str, ...]
-
-
-@lru_cache(maxsize=4096)
-def _shape(elements: tuple[str, ...], kind: str) -> _ResourceShape:
-    """The shape of resources of a type with these elements."""
-    form, present = _FORMS[kind], frozenset(elements)
-
-    def there(paths: Iterable[str]) -> tuple[_Path, ...]:
-        return tuple(path for path in map(_path, paths) if path.element in present)
-
-    is_reading = kind == "Observation"
-    others = {
-        name
-        for name in present - _USED[kind]
-        if not name.startswith(("_", "value", "effective") if is_reading else "_")
-    }
-    names, parts = there(form.names), there(form.parts)
-    content = _CONTENT.union((path.element for path in (*names, *parts)), others)
-    return _ResourceShape(
-        there(form.times),
-        names,
-        parts,
-        there(_ENDS.get(kind, ())),
-        tuple(name for name in ("encounter", "context") if name in present),
-        tuple(name for name in ("dosageInstruction", "dosage") if name in present),
-        tuple(sorted(others)),
-        not present.isdisjoint(("medicationReference", "medication")),
-        tuple(n for n in elements if n in content or (is_reading and n.startswith("value"))),
+_TEXTUAL = ("resourceType", "category", "note", "dosage", "dosageInstruction", "primarySource")
+_UNSAID = {
+    kind: _SILENT.union(_path(path).element for path in form.times).difference(
+        _TEXTUAL, (_path(path).element for path in (*form.names, *form.parts))
     )
-
-
-@once_a_text
-def _first_moment(text: bytes, path: str) -> datetime | None:
-    """The first moment at a path, ``text`` being that of its first element."""
-    stated = values({path.partition(".")[0]: parse_element(text)}, path)
-    return next(filter(None, map(moment, stated)), None)
-
-
+    for kind, form in _FORMS.items()
+}
+"""Elements that an entry's kind, name and text do not draw on."""
+_LONGEST_CACHED = 1024
+"""Bytes of the longest content whose text is remembered."""
 _STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
 _OBSERVED = frozenset(("social-history", "survey", "exam"))
 _NONE_KNOWN = re.compile(
@@ -408,25 +354,22 @@ class ResourceReader:
 
         ``line``: of its file, for display.
         """
-        resource = JsonObject.of(resource)
-        marks = {one.decode() for one in _MARKED.findall(resource.array(resource.texts))}
-        marks |= {name for name in resource.texts if name.lower().endswith("extension")}
-        if "contained" not in resource.texts:
-            return self._own_entries(resource, line, marks) if _is_read(resource) else []
+        if "contained" not in resource:
+            return self._own_entries(resource, line) if _is_read(resource) else []
         around = self._contained
         inside = list(objects(resource.get("contained")))
         self._contained = around | {f"#{clean(one.get('id'))}": one for one in inside}
-        direct = self._own_entries(resource, line, marks) if _is_read(resource) else []
+        direct = self._own_entries(resource, line) if _is_read(resource) else []
         known = len(self.problems)
         more = [
             e for one in inside if not known or direct for e in self._inner(resource, one, line)
         ]
         self._contained = around
-        time = next((one[0] for one in direct), None) or _stated_time(resource)
+        time = next((one[0] for one in direct), None) or _earliest(resource, _TIMES)
         visit = next((one[7] for one in direct), "")
         return direct + [(one[0] or time, *one[1:7], one[7] or visit, *one[8:]) for one in more]
 
-    def _inner(self, around: JsonObject, resource: Resource, line: int | None) -> list[Entry]:
+    def _inner(self, around: Resource, resource: Resource, line: int | None) -> list[Entry]:
         """The entries of a contained resource, whose patient is that of the one around it."""
         whose, of_all = map(_subject, (resource, around))
         if whose and of_all and whose != of_all:
@@ -435,55 +378,44 @@ class ResourceReader:
             return []
         return self.entries(resource, line)
 
-    def _own_entries(self, resource: JsonObject, line: int | None, marks: Set[str]) -> list[Entry]:
-        """Those of the resource itself. ``marks``: which of :data:`_MARKED` are in it."""
+    def _own_entries(self, resource: Resource, line: int | None) -> list[Entry]:
+        """Those of the resource itself."""
         kind = resource["resourceType"]
-        form, shape = _FORMS[kind], _shape(tuple(resource.texts), kind)
-        extended = {n: v for n, v in resource.items() if n != "contained"} if marks else {}
-        codes = tuple(extension_codes(extended))
+        form, ends = _FORMS[kind], _ENDS.get(kind, ())
+        packed = msgspec.json.encode(resource)  # searched faster than its objects
+        own = {name: value for name, value in resource.items() if name != "contained"}
+        extended = own if b'xtension"' in packed else {}
+        status, words = status_of(resource, tuple(extension_codes(extended)))
+        if status is Status.RETRACTED:
+            self.problems.append(words)
+            return []
         is_document = form.kind == "note" or kind == "DiagnosticReport"
-        words = ""
-        if is_document or shape.ends:
-            status, words = status_of(resource, codes)
-            if status is Status.RETRACTED:
-                self.problems.append(words)
-                return []
-        time = _earliest(resource, shape.times)
-        visit = (
-            clean(resource.get("id"))
-            if kind == "Encounter"
-            else _visit(resource.array(shape.visit), shape.visit)
-        )
+        time = _earliest(resource, form.times)
+        visit = clean(resource.get("id")) if kind == "Encounter" else _visit(resource)
         notes: list[Entry] = []
         if is_document:
-            code, named = _named(resource, shape)
+            code, named = _named(resource, form)
             note = entry(time, "note", code=code, name=named, visit_id=visit, line=line)
             complete, notes = self._notes(resource, form, note, words)
             if complete:
                 extension = "; ".join(extension_texts("", extended))
                 return [(*one[:4], f"{one[4]}\n{extension}".rstrip(), *one[5:]) for one in notes]
-        # What depends on more than the resource's content, and the content; its narrative is part
-        # of it where nothing else says more.
-        end = _end(resource, shape, time, words) if shape.ends else None
-        until = tuple(_until(resource, kind, shape, words)) if end is None and shape.ends else ()
-        is_drug = kind.startswith("Medication")
-        named = self._medicine(resource) if is_drug and shape.refers else ""
-        texts = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
-        if "contentType" in marks and not is_document:
-            texts += self._attached(extended)
-        texts += extension_texts("", extended)
-        content = resource.array(shape.content)
-        more = (shape.content, end is not None, until, named, tuple(texts), codes)
-        # What holds more than the resource's content is not remembered.
-        compute = _content_of if texts or any(until) else _content
-        status, (event_kind, code, name, text, unit, is_silent) = compute(content, *more)
-        if status is Status.RETRACTED:
-            self.problems.append(text)
-            return []
-        narrative = _narrative(resource) if "text" in resource.texts else None
+        end = _end(resource, ends, time) if not words else None
+        named = self._medicine(resource) if kind.startswith("Medication") else ""
+        until = () if end is not None else tuple(_until(resource, kind, ends, words))
+        added = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
+        added += self._attached(own) if b'"contentType"' in packed and not is_document else ()
+        added += extension_texts("", extended)
+        # Many resources have one content.
+        said = {name: value for name, value in resource.items() if name not in _UNSAID[kind]}
+        content = msgspec.json.encode(said)
+        compute = _content if len(content) <= _LONGEST_CACHED else _content.__wrapped__
+        more = (status, words, end is not None, named, until, tuple(added))
+        event_kind, code, name, text, unit, is_silent = compute(content, *more)
+        narrative = first_object(resource.get("text"))
         if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
             plain = html_text(clean(narrative.get("div")))
-            _, (event_kind, code, name, text, unit, _) = _content_of(content, *more, plain)
+            event_kind, code, name, text, unit, _ = compute(content, *more, plain)
         one: Entry = (time, event_kind, code, name, text, unit, "", visit, line, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
@@ -598,24 +530,16 @@ def _subject(resource: Resource) -> str:
     return reference(resource.get("subject") or resource.get("patient"))
 
 
-_MARKED = re.compile(rb'"(contained|contentType|[eE]xtension|modifierExtension)"')
-
-
 def _is_read(resource: Resource) -> bool:
     return clean(resource.get("resourceType")) in READ
 
 
-def contains_read(resource: JsonObject) -> bool:
+def contains_read(resource: Resource) -> bool:
     """Whether a resource contains another one of a type in :data:`READ`, at any depth."""
-    inside = list(objects(resource.get("contained"))) if "contained" in resource else []
-    return any(_is_read(one) or contains_read(JsonObject.of(one)) for one in inside)
+    return any(_is_read(one) or contains_read(one) for one in objects(resource.get("contained")))
 
 
-def _stated_time(resource: Resource) -> datetime | None:
-    """The first moment that a resource states in an element of a form."""
-    times = dict.fromkeys(_path(time).path for form in _FORMS.values() for time in form.times)
-    moments = (moment(one) for path in times for one in values(resource, path))
-    return next(filter(None, moments), None)
+_TIMES = tuple(dict.fromkeys(time for form in _FORMS.values() for time in form.times))
 
 
 def _items_below(resource: Resource, depth: int) -> Iterator[Resource]:
@@ -670,97 +594,83 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _earliest(resource: JsonObject, paths: Iterable[_Path]) -> datetime | None:
+def _earliest(resource: Resource, paths: Iterable[str]) -> datetime | None:
     """The first moment at the first of the paths that has one."""
-    for path in paths:
-        time = _first_moment(resource.text(path.element), path.path)
-        if time is not None:
-            return time
-    return None
+    times = (moment(one) for path in paths for one in values(resource, path))
+    return next(filter(None, times), None)
 
 
-def _named(resource: JsonObject, shape: _ResourceShape) -> tuple[str, str]:
+def _named(resource: Resource, form: _Form) -> tuple[str, str]:
     """Code and text of the first concept that has a text."""
-    concepts = (concept(values(resource, path.path)) for path in shape.names)
+    concepts = (concept(values(resource, path)) for path in form.names)
     return next((one for one in concepts if one[1]), ("", ""))
 
 
-def _content_of(
-    text: bytes,
-    elements: tuple[str, ...],
+@lru_cache(maxsize=4096)
+def _content(
+    packed: bytes,
+    status: Status,
+    words: str,
     has_end: bool,
-    until: Sequence[str],
     medicine: str,
+    until: Sequence[str],
     added: Sequence[str],
-    stated_codes: Sequence[str],
-    narrative: str | None = None,
-) -> tuple[Status, tuple[str, str, str, str, str, bool]]:
-    """The status of a resource; kind, code, name, text (why it was retracted, where it was) and
-    unit of its entry, and whether it says nothing but a status.
+    narrative: str = "",
+) -> tuple[str, str, str, str, str, bool]:
+    """Kind, code, name, text and unit of a resource's entry, and whether it says nothing but a
+    status.
 
-    ``text``: the JSON array of the values of ``elements``. ``has_end``: whether another entry says
-    when it ended; ``until``: what says so in this one. ``medicine``: the name of a medicine that is
-    another resource. ``added``: texts of attachments, answers and extensions. ``stated_codes``: of
-    its status, in extensions. ``narrative``: text to be added.
+    ``packed``: the JSON of the resource. ``has_end``: whether another entry says when it ended;
+    ``until``: what says so in this one. ``medicine``: the name of a medicine that is another
+    resource. ``added``: texts of attachments, answers and extensions.
     """
-    resource = JsonObject.of_array(text, elements)
+    resource = msgspec.json.decode(packed)
     kind = resource["resourceType"]
-    form, shape = _FORMS[kind], _shape(elements, kind)
-    status, words = status_of(resource, stated_codes)
-    if status is Status.RETRACTED:
-        return status, (form.kind, "", "", words, "", False)
-    code, named = _named(resource, shape)
+    form = _FORMS[kind]
+    code, named = _named(resource, form)
     # What precedes the text: that a resource is planned, denied or ended.
     opening = form.opening if status in _NO_CLAIM else ""
     if opening == "ordered" and resource.get("intent") == "directive":
         opening = "directive"
-    parts = [opening, *_parts(resource, kind, shape, bool(words), has_end)]
+    parts = [opening, *_parts(resource, kind, form, bool(words), has_end)]
     # The parts of its text, by kind of resource.
     measured = unit = ""
     event_kind = form.kind
     if kind.startswith("Medication"):
         named = named or medicine or "not named"
-        parts += [dosage(dose) for name in shape.doses for dose in items(resource[name])]
+        doses = [*items(resource.get("dosageInstruction")), *items(resource.get("dosage"))]
+        parts += map(dosage, doses)
     elif kind == "Observation":
         event_kind, named = _kind_of_observation(resource, event_kind, named)
         measured, unit = _measured(resource)
         parts = [measured, *_components(resource), *parts]
-    elif kind in _DETAILS:
-        parts += _DETAILS[kind](resource)
-    parts += [*until, *_others(resource, shape), *added]
+    elif kind == "CarePlan":
+        parts += _activities(resource)
+    elif kind == "FamilyMemberHistory":
+        parts += map(shown, items(resource.get("condition")))
+    parts += [*until, *_others(resource, kind), *added]
     parts += map(annotation, items(resource.get("note")))
     parts = [part for part in dict.fromkeys(parts) if part and part != named]
     is_silent = not (named or _says_more(resource, parts))
-    if narrative is not None:
-        parts.append(narrative)
+    parts += [narrative] if narrative else []
     if measured and unit and (words or len(parts) > 1):
         parts[0], unit = f"{measured} {unit}", ""
     name = _title(resource, form, code, named, status)
     spread = status not in _NO_CLAIM or kind == "FamilyMemberHistory"
-    stated_text = _joined(words, parts, name, spread) or (
-        "start" if has_end and kind == "Condition" else "recorded"
-    )
-    return status, (event_kind, code, name, stated_text, unit, is_silent)
-
-
-_content = once_a_text(_content_of)
-
-
-def _narrative(resource: JsonObject) -> Resource | None:
-    """A resource's narrative, which is parsed no further than it is asked for."""
-    held = resource.inner("text")
-    return held if isinstance(held, JsonObject) else first_object(resource.get("text"))
+    text = _joined(words, parts, name, spread)
+    text = text or ("start" if has_end and kind == "Condition" else "recorded")
+    return event_kind, code, name, text, unit, is_silent
 
 
 def _parts(
-    resource: JsonObject, kind: str, shape: _ResourceShape, has_words: bool, has_end: bool
+    resource: Resource, kind: str, form: _Form, has_words: bool, has_end: bool
 ) -> Iterator[str]:
     """The parts of a form's text, with their labels.
 
     ``has_words``: whether the status has words, which open the text and are not repeated;
     ``has_end``: whether another entry says when it ended, which was not known when it began.
     """
-    for part in shape.parts:
+    for part in map(_path, form.parts):
         is_status = part.element in _STATUS_FIELDS
         if is_status and has_end and kind == "Condition":
             continue
@@ -777,11 +687,11 @@ def _parts(
             yield flag or f"{part.label} {text}".strip()
 
 
-def _others(resource: JsonObject, shape: _ResourceShape) -> Iterator[str]:
+def _others(resource: Resource, kind: str) -> Iterator[str]:
     """What a resource states in elements that its form does not name."""
-    for name in shape.others:
-        text = shown(resource[name])
-        if text:
+    left_out = ("_", "value", "effective") if kind == "Observation" else "_"
+    for name in sorted(resource.keys() - _USED[kind]):
+        if not name.startswith(left_out) and (text := shown(resource[name])):
             yield f"{label(name)} {text}"
     if "primarySource" in resource and resource["primarySource"] is False:
         yield "reported by another source"
@@ -877,16 +787,6 @@ def _activities(resource: Resource) -> Iterator[str]:
         yield f"activities {', '.join(current)}"
 
 
-def _relatives(resource: Resource) -> Iterator[str]:
-    """The conditions of a relative."""
-    yield from map(shown, items(resource.get("condition")))
-
-
-_DETAILS: dict[str, Callable[[Resource], Iterator[str]]] = {
-    "CarePlan": _activities,
-    "FamilyMemberHistory": _relatives,
-}
-"""What a type states in a structure that only it has."""
 _ENDS = {
     "Encounter": ("period.end", "actualPeriod.end"),
     "Condition": ("abatementDateTime", "abatementPeriod"),
@@ -899,30 +799,24 @@ _ENDS = {
 """Elements that say when something ended that lasts."""
 
 
-def _end(
-    resource: JsonObject, shape: _ResourceShape, time: datetime | None, words: str
-) -> datetime | None:
-    """When something ended, where that is a separate entry: on a later day, and neither planned
-    nor negated. It was not known when it began."""
-    end = _earliest(resource, shape.ends) if not words else None
-    if end is None or (time is not None and end.date() <= time.date()):
-        return None
-    return end
+def _end(resource: Resource, ends: Sequence[str], time: datetime | None) -> datetime | None:
+    """When something ended, where that is a separate entry: on a later day. It was not known when
+    it began."""
+    end = _earliest(resource, ends)
+    return end if end is not None and (time is None or end.date() > time.date()) else None
 
 
-def _until(resource: JsonObject, kind: str, shape: _ResourceShape, words: str) -> Iterator[str]:
+def _until(resource: Resource, kind: str, ends: Sequence[str], words: str) -> Iterator[str]:
     """The end of something of which no other entry says when it ended; of an encounter only where
     it is planned."""
-    for path in shape.ends if kind != "Encounter" or words else ():
-        text = shown(values(resource, path.path))
+    for path in ends if kind != "Encounter" or words else ():
+        text = shown(values(resource, path))
         if text:
             yield f"until {text}"
 
 
-@once_a_text
-def _visit(text: bytes, elements: tuple[str, ...]) -> str:
-    """The id of the encounter that elements, whose values' JSON array is ``text``, refer to."""
-    stated = dict(zip(elements, parse_element(text), strict=True))
-    held = items(stated.get("encounter")) + values(stated, "context.encounter")
-    about = held or items(stated.get("context"))
+def _visit(resource: Resource) -> str:
+    """The id of the encounter that a resource refers to."""
+    held = items(resource.get("encounter")) + values(resource, "context.encounter")
+    about = held or items(resource.get("context"))
     return reference(next(iter(about), None)).rpartition("/")[2]

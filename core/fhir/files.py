@@ -16,14 +16,12 @@ from typing import IO, Any, NamedTuple, cast
 from midchart.core.cohorts.files import LARGEST_TABLE, data_error
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
-from midchart.core.fhir.json_objects import JsonObject, read_document
 from midchart.core.fhir.values import clean
 from midchart.core.fhir.xml import read_xml_document
-from midchart.core.parsing import LONGEST_LINE
+from midchart.core.parsing import LONGEST_LINE, read_json
 from midchart.core.types import Skip
 
 _MARK = b'"resourceType"'
-_MODIFIER = b"modifierExtension"
 _BY_LINE = (".ndjson", ".jsonl")
 _SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
 SUFFIXES = (".json", *_BY_LINE)
@@ -73,10 +71,7 @@ class Member(NamedTuple):
 
 def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
     """The resources of a document in order: those of a bundle and of its bundles, of an array, or
-    the document itself.
-
-    ``document``: of :func:`midchart.core.fhir.json_objects.read_document`.
-    """
+    the document itself."""
     inside = bundle or (0,)
     if isinstance(document, list):
         return [
@@ -90,11 +85,11 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
         ]
     if not _is_bundle(document):
         return [Member(document, bundle=bundle)]
-    entries = document.inner("entry") or []
+    entries = document.get("entry") or []
     if not isinstance(entries, list):
         return [Member(None, bundle=inside)]
     history = document.get("type") == "history"
-    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, JsonObject))
+    urls = (clean(entry.get("fullUrl")) for entry in entries if isinstance(entry, dict))
     server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
     return [
         member
@@ -104,18 +99,18 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> list[Member]:
 
 
 def _is_bundle(document: Any) -> bool:
-    return isinstance(document, JsonObject) and document.get("resourceType") == "Bundle"
+    return isinstance(document, dict) and document.get("resourceType") == "Bundle"
 
 
 def _of_entry(
     entry: Any, number: int, bundle: tuple[int, ...], history: bool, server: str
 ) -> Iterator[Member]:
-    if not isinstance(entry, JsonObject):
+    if not isinstance(entry, dict):
         yield Member(None, bundle=bundle)
         return
     stated = entry.get("request")
     request: dict[str, Any] = stated if isinstance(stated, dict) else {}
-    resource, url = entry.inner("resource"), clean(entry.get("fullUrl"))
+    resource, url = entry.get("resource"), clean(entry.get("fullUrl"))
     if clean(request.get("method")).upper() == "DELETE":
         deleted = url or clean(request.get("url")) or "?"
         if server and "://" not in deleted:
@@ -141,15 +136,13 @@ class ResourceFile:
         with _errors(name):
             return cls(path, name, ending(path) in _BY_LINE or _holds_lines(path))
 
-    def resources(self, reasons: Reasons) -> Iterator[tuple[Member, int, bool]]:
-        """Each resource with its line, or its number in a JSON file, and whether it may have
-        modifier extensions.
+    def resources(self, reasons: Reasons) -> Iterator[tuple[Member, int]]:
+        """Each resource with its line, or its number in a JSON file.
 
         Lines that are no JSON enter ``reasons``; raises DataError where the file is none.
         """
         if not self.by_line:
-            inside, extended = self._document()
-            yield from ((member, number, extended) for number, member in enumerate(inside, 1))
+            yield from ((member, number) for number, member in enumerate(self._document(), 1))
             return
         with _errors(self.name), opened(self.path) as file:
             for line, content in _lines(file):
@@ -158,23 +151,21 @@ class ResourceFile:
                     reasons.add(self.name, line, reason)
                     continue
                 try:
-                    document = read_document(content, self.name, line, _PER_LINE)
+                    document = read_json(content, self.name, line, _PER_LINE, as_written=True)
                 except DataError as error:
                     reasons.add(self.name, line, f"{error.reason} — {error.remedy}")
                     continue
-                extended = _MODIFIER in content
-                yield from ((member, line, extended) for member in members(document))
+                yield from ((member, line) for member in members(document))
 
-    def _document(self) -> tuple[list[Member], bool]:
-        """The resources of a JSON file, and whether it has modifier extensions."""
+    def _document(self) -> list[Member]:
+        """The resources of a JSON or XML file."""
         with _errors(self.name), opened(self.path) as file:
             data = file.read()
         if ending(self.path) == XML:
-            return members(read_xml_document(data, self.name)), _MODIFIER in data
-        extended = _MODIFIER in (data.replace(b"\0", b"") if _utf_16(data) else data)
+            return members(read_xml_document(data, self.name))
         with _errors(self.name):
             text = data.decode(encoding) if (encoding := _utf_16(data)) else data
-        return members(read_document(text, self.name)), extended
+        return members(read_json(text, self.name, as_written=True))
 
 
 @contextmanager
@@ -207,7 +198,7 @@ def _holds_lines(path: Path) -> bool:
     if not second.strip().startswith((b"{", b"[")):
         return False
     try:
-        read_document(first, path.name)
+        read_json(first, path.name)
     except DataError:
         return False
     return True

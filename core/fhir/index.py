@@ -13,20 +13,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
+
+import msgspec
 
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ, contains_read
 from midchart.core.fhir.files import Member, Reasons, ResourceFile, stem
-from midchart.core.fhir.json_objects import (
-    JsonObject,
-    once_a_text,
-)
-from midchart.core.fhir.status import FIELDS, status_of, unknown_modifier
+from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
     clean,
@@ -112,9 +110,6 @@ class _PatientStatement:
     history: bool
 
 
-_HEAD = frozenset(
-    ("resourceType", "subject", "patient", "implicitRules", "modifierExtension", *FIELDS)
-)
 EXPORT, BUNDLE = "folder:", "bundle:"
 """How the authority of an export and of a bundle begins; a folder or a file's name follows."""
 _DELETED = -1
@@ -127,12 +122,20 @@ _KINDS = dict(enumerate(DRAWN_ON, -1 - len(DRAWN_ON)))
 @dataclass(frozen=True, slots=True)
 class Entered:
     """A resource with its file, its line (or its number in a JSON file), and its owner: the number
-    of whom it is about."""
+    of whom it is about.
 
-    resource: JsonObject
+    ``packed``: its JSON, which takes a fraction of the memory of its objects.
+    """
+
+    packed: bytes
     file: ResourceFile
     line: int
     owner: int
+
+    @property
+    def resource(self) -> dict[str, Any]:
+        """The resource."""
+        return msgspec.json.decode(self.packed)
 
 
 class ResourceIndex:
@@ -178,13 +181,8 @@ class ResourceIndex:
             self._scopes.append(Scope(authority, around, loose))
         return self._scopes[number]
 
-    def enter(
-        self, member: Member, scope: Scope, place: ResourceFile, line: int, extended: bool
-    ) -> None:
-        """Enter one resource; one that cannot be used is counted with its reason.
-
-        ``extended``: whether its file has modifier extensions.
-        """
+    def enter(self, member: Member, scope: Scope, place: ResourceFile, line: int) -> None:
+        """Enter one resource; one that cannot be used is counted with its reason."""
         resource, file = member.resource, place.name
         if member.deleted:
             self._delete(member, scope, place)
@@ -192,12 +190,11 @@ class ResourceIndex:
                 return
         # Its kind, and the names by which others refer to it.
         self.totals[file] += 1
-        head = _head_of(resource) if isinstance(resource, JsonObject) else None
-        if head is None or not isinstance(resource, JsonObject):
+        kind = resource.get("resourceType") if isinstance(resource, dict) else None
+        if not isinstance(kind, str):
             reason = "is not a FHIR resource — it names no resourceType"
             self.skipped.add(file, line, reason)
             return
-        kind = head.kind
         id, url = clean(resource.get("id")), member.url
         base, key = self._key(kind, id, url, scope)
         if kind in _REFERRED and key is not None and not (kind in _DOCUMENTS and scope.loose):
@@ -213,7 +210,8 @@ class ResourceIndex:
         if not is_read and kind != "Patient" and kind not in DRAWN_ON:
             self.unread[file, kind] += 1
             return
-        modifier = unknown_modifier(resource, True) if extended else head.modifier
+        packed = msgspec.json.encode(resource)
+        modifier = unknown_modifier(resource, b'"modifierExtension"' in packed)
         if modifier:
             reason = f"{kind} {modifier} — it is not read"
             self.skipped.add(file, line, reason)
@@ -225,12 +223,13 @@ class ResourceIndex:
         slot = len(self._entered)
         owner = next((n for n, drawn_on in _KINDS.items() if drawn_on == kind), _PATIENT)
         if is_read:
-            if not head.subject:
+            subject = reference(resource.get("subject") or resource.get("patient"))
+            if not subject:
                 reason = f"{kind} names no patient — fill in its subject"
                 self.skipped.add(file, line, reason)
                 return
-            owner = self._owner(scope, base, head.subject)
-        self._entered.append(Entered(resource, place, line, owner))
+            owner = self._owner(scope, base, subject)
+        self._entered.append(Entered(packed, place, line, owner))
         if member.deleted:
             self._drop(slot, f"{kind} was deleted")
             return
@@ -240,8 +239,9 @@ class ResourceIndex:
             return
         # Whether its content holds, and what it replaces.
         if is_read:
-            if head.status is Status.RETRACTED:
-                self._drop(slot, f"{kind} {head.words}")
+            status, words = status_of(resource)
+            if status is Status.RETRACTED:
+                self._drop(slot, f"{kind} {words}")
             elif kind in _DOCUMENTS:
                 self._replaced += [
                     (slot, self._scope_numbers[scope.authority], base, target)
@@ -650,40 +650,6 @@ class PatientResources:
 
     patient: Entered | None
     resources: list[Entered]
-
-
-@dataclass(frozen=True, slots=True)
-class _ResourceHead:
-    """What a resource's first elements state: its type, whom it is about, whether it holds, and
-    why it must not be read."""
-
-    kind: str
-    subject: str
-    status: Status
-    words: str
-    modifier: str
-
-
-def _head_of(resource: JsonObject) -> _ResourceHead | None:
-    """The head of a resource; None where it names no type."""
-    names = _head_names(tuple(resource.texts))
-    return _head(resource.array(names), names)
-
-
-@lru_cache(maxsize=4096)
-def _head_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(name for name in names if name in _HEAD)
-
-
-@once_a_text
-def _head(text: bytes, names: tuple[str, ...]) -> _ResourceHead | None:
-    """The head whose elements ``names`` have the values of the JSON array ``text``."""
-    resource = JsonObject.of_array(text, names)
-    kind = resource.get("resourceType")
-    if not isinstance(kind, str):
-        return None
-    subject = reference(resource.get("subject") or resource.get("patient"))
-    return _ResourceHead(kind, subject, *status_of(resource), unknown_modifier(resource, False))
 
 
 def why_unread(kind: str) -> str:

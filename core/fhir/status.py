@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
-from midchart.core.fhir.json_objects import JsonObject, once_a_text, parse_element
 from midchart.core.fhir.values import (
     ABSENT,
     Resource,
@@ -55,31 +54,11 @@ def status_of(resource: Resource, more: Sequence[str] = ()) -> tuple[Status, str
     changed after it was final, which is stated too.
     """
     if more:
-        return max(classify(more), status_of(resource), key=lambda one: one[0].strength)
+        return max(classify(more), status_of(resource), key=itemgetter(0))
     kind = resource.get("resourceType")
     is_plan = isinstance(kind, str) and kind in _PLANS
-    if not isinstance(resource, JsonObject):
-        return _stated_status(resource, is_plan)
-    names = _present(tuple(resource.texts))
-    return _status(resource.array(names), names, is_plan)
-
-
-@lru_cache(maxsize=4096)
-def _present(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of :data:`FIELDS` that are among the names of a resource's elements."""
-    there = frozenset(names)
-    return tuple(name for name in FIELDS if name in there)
-
-
-@once_a_text
-def _status(text: bytes, names: tuple[str, ...], is_plan: bool) -> tuple[Status, str]:
-    """The status by the values of the elements ``names``, whose JSON array is ``text``."""
-    return _stated_status(dict(zip(names, parse_element(text), strict=True)), is_plan)
-
-
-def _stated_status(stated: Resource, is_plan: bool) -> tuple[Status, str]:
-    status, words = classify(_codes(stated, is_plan))
-    terms = (clean(stated.get(name)) for name in ("status", "docStatus"))
+    status, words = classify(_codes(resource, is_plan))
+    terms = (clean(resource.get(name)) for name in ("status", "docStatus"))
     return status, words or next(filter(REVISED.__contains__, terms), "")
 
 
@@ -141,7 +120,7 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
     stated = resource.get("modifierExtension")
-    modifiers = chain(objects(stated), _modifiers(dict(resource)) if anywhere else ())
+    modifiers = chain(objects(stated), _modifiers(resource) if anywhere else ())
     if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list)):
         return "has a modifier extension, which may change its meaning"
     return ""

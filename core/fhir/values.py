@@ -29,7 +29,6 @@ _VOCABULARIES = {
     "http://www.ama-assn.org/go/cpt": "CPT4",
     "http://unitsofmeasure.org": "UCUM",
 }
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _PARTIAL_DATE = re.compile(r"(\d{4})(?:-(\d{2}))?")
 _DATE_TIME = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?")
 _WORD = re.compile(r"\w+")
@@ -50,11 +49,9 @@ _PLAIN_PARTS = frozenset(("code", "summary", "detail", "description", "text", "i
 
 
 def clean(value: Any) -> str:
-    """A string with lone surrogates replaced by U+FFFD; "" for what is no string or number."""
-    if value is None:
-        return ""
+    """A string without blanks around it; "" for what is no string or number."""
     if isinstance(value, str):
-        return (value if value.isascii() else _SURROGATE.sub("\ufffd", value)).strip()
+        return value.strip()
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value) if isinstance(value, int | float) else ""
@@ -97,7 +94,12 @@ def moment(value: Any) -> datetime | None:
     partial = _PARTIAL_DATE.fullmatch(value.strip())
     if partial:
         value = f"{partial[1]}-{partial[2] or '01'}-01"
-    return with_offset(value, parse_time(value))
+    return _moment_of(value)
+
+
+@lru_cache(maxsize=4096)
+def _moment_of(text: str) -> datetime | None:
+    return with_offset(text, parse_time(text))
 
 
 def local_time(text: str) -> str:

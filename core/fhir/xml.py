@@ -7,7 +7,6 @@ from xml.etree.ElementTree import Element, tostring
 
 from midchart.core.cohorts.files import parse_xml, xml_text
 from midchart.core.errors import DataError
-from midchart.core.fhir.json_objects import read_document
 
 NAMESPACE = "http://hl7.org/fhir"
 _XHTML = "{http://www.w3.org/1999/xhtml}div"
@@ -22,22 +21,12 @@ _SINGLE = frozenset(("resource", "contained"))
 
 
 def read_xml_document(data: bytes | str, name: str) -> Any:
-    """The resource of an XML document, as :func:`read_document` gives that of JSON; raises
-    DataError."""
+    """The resource of an XML document as the value of its JSON; raises DataError."""
     text = data if isinstance(data, str) else xml_text(data, name)
     root = parse_xml(text.lstrip("\ufeff \t\r\n"), name)
     if not root.tag.startswith(f"{{{NAMESPACE}}}"):
         raise DataError(name, None, "is XML that is no FHIR", "export it as FHIR")
-    held = _resource(root)
-    if held["resourceType"] == "Bundle":
-        held["entry"] = _listed(held.get("entry", []))
-    return read_document(_dumped(held), name)
-
-
-def _dumped(value: Any) -> bytes:
-    import json
-
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _resource(root)
 
 
 def _listed(value: Any) -> list[Any]:

@@ -54,7 +54,6 @@ from midchart.core.fhir.index import (
     Scope,
     why_unread,
 )
-from midchart.core.fhir.json_objects import JsonObject
 from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
@@ -148,9 +147,9 @@ def _indexed(
     for name, path in named:
         with log.skipping(name):
             file, folder = ResourceFile.at(path, name), _folder(index, path, place)
-            for member, line, extended in file.resources(index.skipped):
+            for member, line in file.resources(index.skipped):
                 scope = _scope(index, member, file, line, folder) if member.bundle else folder
-                index.enter(member, scope, file, line, extended)
+                index.enter(member, scope, file, line)
     patients = index.finish()
     for skip in index.skipped.skips():
         log.skip(skip.file, skip.line, skip.reason)
@@ -287,13 +286,13 @@ def _invalid(resource: Any) -> list[str]:
     """Each element that is not valid and why, without its value."""
     from fhir.resources.R4B import get_fhir_model_class
 
-    kind = resource.get("resourceType") if isinstance(resource, JsonObject) else None
+    kind = resource.get("resourceType") if isinstance(resource, dict) else None
     try:
         model = get_fhir_model_class(str(kind))
     except ValueError:
         return ["names a resourceType that R4B does not define"]
     try:
-        model.model_validate(dict(resource))
+        model.model_validate(resource)
     except ValidationError as error:
         return [_reason(str(kind), e["loc"], e["type"]) for e in error.errors(include_input=False)]
     except (KeyError, TypeError):  # its own code fails where a nested resourceType is none
@@ -322,7 +321,7 @@ def invalid_resources(cohort: Cohort) -> list[Skip]:
     root = Fhir().root(place)
     for path in Fhir().files(place):
         with log.skipping(shown(path, root)):
-            for member, line, _ in ResourceFile.at(path, shown(path, root)).resources(reasons):
+            for member, line in ResourceFile.at(path, shown(path, root)).resources(reasons):
                 if member.resource is not None or not member.deleted:
                     for reason in sorted({*_invalid(member.resource)}):
                         reasons.add(shown(path, root), line, reason)

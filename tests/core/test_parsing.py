@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -173,3 +174,25 @@ def test_a_spec_of_many_keys_is_refused_in_linear_time(tmp_path: Path) -> None:
 )
 def test_character_sets_are_those_that_take_one_pass(stated: str, name: str) -> None:
     assert character_set(stated) == name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"{}", b" \r\n\t{ } \n", b"{} x", b"{}\x0b", b"1.50", b'"x"', b"\xef\xbb\xbf{}",
+        b'{"a": 1.50, "b": -0, "c": -0.0, "d": 1e400, "e": 1E+2}', b'{"a": NaN}', b'{"a": 01}',
+        b'{"a": 1, "a": {"c": 3, "c": 4}}', b'{"\\u0061": 1, "a": 2}', b'{"a": "\x01"}',
+        b'{"a": [1,]}', b'{"a": "\\ud800", "b": {"\\udc00": "\\ud83d\\ude00"}}',
+        b'{"a": ' + b"9" * 4301 + b"}", b'{"a": [0.' + b"1" * 9000 + b"]}",
+        b"[" * DEEPEST + b"]" * DEEPEST, b"[" * (DEEPEST + 1) + b"]" * (DEEPEST + 1),
+        b"[" + b"{}," * 200 + b'"[[[["]', b"[" * 100_000,
+    ],
+)  # fmt: skip
+def test_bytes_and_text_give_one_value_as_written_or_one_error(data: bytes) -> None:
+    def outcome(document: bytes | str) -> Any:
+        try:
+            return read_json(document, "a", 3, "r", as_written=True)
+        except DataError as error:
+            return str(error)
+
+    assert outcome(data) == outcome(data.decode().removeprefix("\ufeff"))
