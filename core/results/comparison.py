@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from itertools import product
+from dataclasses import dataclass
 from statistics import median
 from typing import Any, cast
 
@@ -19,7 +18,6 @@ from numpy.typing import NDArray
 
 from midchart.core.access import RunRef, needs
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.results.primary import with_primary
 from midchart.core.results.report import changed_rows, counted_store, part_of, withdraw
 from midchart.core.results.reviews import reviews_of, with_reviews
 from midchart.core.results.tables import entry_columns, facts
@@ -28,9 +26,8 @@ from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
+from midchart.core.stats.intervals import cluster_members
 from midchart.core.stats.paired import (
-    benjamini_hochberg,
-    cochran_q,
     holm_adjust,
     mcnemar_exact,
     newcombe_paired,
@@ -43,9 +40,6 @@ from midchart.core.types import UNLOCATED
 POWER, ALPHA = 0.8, 0.05
 Floats = NDArray[np.float64]
 Key = tuple[str, ...]
-BOUNDS = ("low_this", "low_base", "high_this", "high_base")
-"""Pairs that only one got right, if the unscored answers of this one were all wrong and the
-baseline's all right (low), or the other way round (high)."""
 DIFFERENCE = (
     "difference", "difference_low", "difference_high", "patient_low", "patient_high",
     "bound_low", "bound_high", "p", "p_bound",
@@ -58,8 +52,9 @@ class Pairing:
 
     ``cells`` [patients, 4]: scored pairs of each patient (at least one in all) that both, only the
     first, only the second or neither got right; ``pairs``: their number with unscored ones;
-    ``bounds``: the four counts of :data:`BOUNDS`. ``same``: every pair is of the same words
-    with the same verdict, so the difference is 0 whoever is asked.
+    ``bounds``: pairs that only the first and only the second got right, if the unscored answers of
+    the first were all wrong and the second's all right, and the other way round. ``same``: every
+    pair is of the same words with the same verdict, so the difference is 0 whoever is asked.
     """
 
     cells: Floats
@@ -103,48 +98,52 @@ def no_pair(unscored: int = 0) -> dict[str, Any]:
     return {**dict.fromkeys(DIFFERENCE), "n": 0, "unscored": unscored, "same": False}
 
 
+def pairing(
+    clusters: Sequence[Any],
+    first: Sequence[bool | None],
+    second: Sequence[bool | None],
+    same: bool = False,
+) -> Pairing | None:
+    """The pairs of outcomes [pairs], None where unscored, of ``clusters`` [pairs], labels that
+    sort; None without a scored pair."""
+    one, other = (np.array(of, dtype=np.float64) for of in (first, second))
+    known = np.flatnonzero(~np.isnan(one + other))
+    if not known.size:
+        return None
+    count, member = cluster_members([clusters[i] for i in known])
+    cells = np.zeros((count, 4))
+    np.add.at(cells, (member, (3 - 2 * one[known] - other[known]).astype(np.intp)), 1.0)
+
+    def bound(unscored: float) -> tuple[int, int]:
+        a, b = np.nan_to_num(one, nan=unscored), np.nan_to_num(other, nan=1 - unscored)
+        return int((a > b).sum()), int((b > a).sum())
+
+    return Pairing(cells, len(one), (*bound(0.0), *bound(1.0)), same)
+
+
 def _pairs(ask: Ask, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
     """Columns of each comparison by (label, reader, judge).
 
     ``baseline`` and ``others`` are SQL conditions on ``judged``; ``same``: the columns that make
     two rows a pair in addition to the question.
     """
-    using = ", ".join((*same, "question"))
     rows = ask(
         f"""
-        WITH base AS (
-            SELECT {using}, correct AS base, card AS base_card
-            FROM judged WHERE {baseline} AND NOT unjudgeable
-        ), pairs AS (
-            SELECT label, reader, judge, patient,
-                bool_and(card = base_card AND correct IS NOT DISTINCT FROM base) AS same,
-                count(*) FILTER (correct AND base) AS both_right,
-                count(*) FILTER (correct AND NOT base) AS only_this,
-                count(*) FILTER (base AND NOT correct) AS only_baseline,
-                count(*) FILTER (correct IS NOT NULL AND base IS NOT NULL) AS n,
-                count(*) AS all_pairs,
-                count(*) FILTER (coalesce(correct, false) AND NOT coalesce(base, true)) AS low_this,
-                count(*) FILTER (coalesce(base, true) AND NOT coalesce(correct, false)) AS low_base,
-                count(*) FILTER (coalesce(correct, true) AND NOT coalesce(base, false))
-                    AS high_this,
-                count(*) FILTER (coalesce(base, false) AND NOT coalesce(correct, true)) AS high_base
-            FROM judged JOIN base USING ({using}) WHERE {others} AND NOT unjudgeable
-            GROUP BY ALL
-        )
-        SELECT label, reader, judge,
-            {", ".join(f"sum({name})::BIGINT AS {name}" for name in ("all_pairs", *BOUNDS))},
-            bool_and(same) AS same,
-            list([both_right, only_this, only_baseline, n - both_right - only_this - only_baseline]
-                ORDER BY patient) FILTER (n > 0) AS cells
-        FROM pairs GROUP BY ALL HAVING sum(n) > 0 ORDER BY label, reader, judge
+        WITH this AS (FROM judged WHERE {others} AND NOT unjudgeable),
+            base AS (FROM judged WHERE {baseline} AND NOT unjudgeable)
+        SELECT this.label, this.reader, this.judge, list(this.patient) AS patients,
+            list(this.correct::INT) AS first, list(base.correct::INT) AS second,
+            bool_and(this.card = base.card AND this.correct IS NOT DISTINCT FROM base.correct)
+                AS same
+        FROM this JOIN base USING ({", ".join((*same, "question"))})
+        GROUP BY ALL ORDER BY ALL
         """
     )
     families: dict[Key, dict[Key, Pairing]] = defaultdict(dict)
     for row in rows:
-        cells = np.array(row["cells"], dtype=np.float64)
-        bounds = row["low_this"], row["low_base"], row["high_this"], row["high_base"]
-        one = Pairing(cells, row["all_pairs"], bounds, bool(row["same"]))
-        families[row["reader"], row["judge"]][row["label"], row["reader"], row["judge"]] = one
+        one = pairing(row["patients"], row["first"], row["second"], bool(row["same"]))
+        if one is not None:
+            families[row["reader"], row["judge"]][row["label"], row["reader"], row["judge"]] = one
     return {
         key: {
             "only_this": int(one.cells[:, 1].sum()),
@@ -181,22 +180,18 @@ def adjust_holm(family: Table) -> None:
     there is no test."""
     tested = [row for row in family if row["p"] is not None]
     for name in ("p", "p_bound"):
+        adjusted = iter(holm_adjust([row[name] for row in tested]).tolist())
         for row in family:
-            row[f"{name}_holm"] = None
-        adjusted = holm_adjust([row[name] for row in tested])
-        for row, p in zip(tested, adjusted.tolist(), strict=True):
-            row[f"{name}_holm"] = p
+            row[f"{name}_holm"] = None if row["p"] is None else next(adjusted)
 
 
 def adjust(family: Table) -> None:
-    """Put adjusted p values (Holm; Benjamini and Hochberg) and the verdict into a family of tests.
+    """Put Holm's p values and the verdict into a family of tests.
 
     Rows need ``p``, ``p_bound`` and ``difference``, all None where there is no pair.
     """
     adjust_holm(family)
-    adjusted = iter(benjamini_hochberg([r["p"] for r in family if r["p"] is not None]).tolist())
     for row in family:
-        row["p_bh"] = None if row["p"] is None else next(adjusted)
         row["verdict"] = conclusion(row)
 
 
@@ -270,31 +265,6 @@ def readers(ask: Ask, plan: Plan) -> Table:
     return _families(plan, first, differences, others, plan.arms)
 
 
-def omnibus(ask: Ask, plan: Plan) -> Table:
-    """Whether all arms are equally often right: Cochran's Q, on questions judged under all arms."""
-    k = len(plan.arms)
-    if k < 2:
-        return []
-    patterns: dict[Key, list[tuple[list[int], int]]] = defaultdict(list)
-    for row in ask(
-        f"""
-        WITH complete AS (
-            SELECT reader, judge, question, list(correct::INT ORDER BY label) AS pattern
-            FROM judged WHERE correct IS NOT NULL GROUP BY ALL HAVING count(*) = {k}
-        )
-        SELECT reader, judge, pattern, count(*) AS times FROM complete GROUP BY ALL ORDER BY ALL
-        """
-    ):
-        patterns[row["reader"], row["judge"]].append((row["pattern"], row["times"]))
-    rows: Table = []
-    for reader, judge in product(plan.readers, plan.judges):
-        row: dict[str, Any] = {"reader": reader, "judge": judge, "arms": k, "n": 0, "telling": 0}
-        row |= dict.fromkeys(("statistic", "df", "p"))
-        seen = patterns.get((reader, judge))
-        rows.append(row | asdict(cochran_q(*zip(*seen, strict=True))) if seen else row)
-    return rows
-
-
 def detectable(comparisons: Table) -> Table:
     """The smallest difference that a reader's and judge's comparisons (:func:`paired`) could have
     shown with power .8, by one test at .05 (``alone``) and as the first step of Holm over the
@@ -328,42 +298,24 @@ def detectable(comparisons: Table) -> Table:
 def multiplicity(tables: dict[str, Table]) -> Table:
     """How many tests a report made, family by family, and how many are significant before and after
     Holm; ``below_05_holm`` goes by ``p_bound_holm``: whatever the unscored answers are."""
-    rows: Table = []
+    families: dict[Key, Table] = defaultdict(list)
     for name in ("paired", "readers"):
-        families: dict[Key, Table] = defaultdict(list)
         for row in tables[name]:
             if row["p"] is not None:
-                families[row["baseline"], row["reader"], row["judge"]].append(row)
-        rows += [
-            {
-                "table": name,
-                "baseline": baseline,
-                "test": f"McNemar, exact, against {baseline}, over arms",
-                "reader": reader,
-                "judge": judge,
-                "tests": len(family),
-                "adjusted": "Holm, and Benjamini and Hochberg",
-                "below_05": sum(row["p"] <= ALPHA for row in family),
-                "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
-                "below_05_bh": sum(row["p_bh"] <= ALPHA for row in family),
-            }
-            for (baseline, reader, judge), family in families.items()
-        ]
-    return rows + [
+                families[name, row["baseline"], row["reader"], row["judge"]].append(row)
+    return [
         {
-            "table": "omnibus",
-            "baseline": None,
-            "test": "Cochran's Q over all arms",
-            "reader": row["reader"],
-            "judge": row["judge"],
-            "tests": 1,
-            "adjusted": "one test a reader and judge; not adjusted",
-            "below_05": int(row["p"] <= ALPHA),
-            "below_05_holm": None,
-            "below_05_bh": None,
+            "table": name,
+            "baseline": baseline,
+            "test": f"McNemar, exact, against {baseline}, over arms",
+            "reader": reader,
+            "judge": judge,
+            "tests": len(family),
+            "adjusted": "Holm",
+            "below_05": sum(row["p"] <= ALPHA for row in family),
+            "below_05_holm": sum(row["p_bound_holm"] <= ALPHA for row in family),
         }
-        for row in tables["omnibus"]
-        if row["p"] is not None
+        for (name, baseline, reader, judge), family in families.items()
     ]
 
 
@@ -378,8 +330,6 @@ Cell = tuple[str, str, str]
 Right = Mapping[str, tuple[str, bool | None]]
 """Instruction → its record and whether the outcome was right (or the evidence there); None where it
 is unscored (unparsed or failed). What nothing could be scored on is left out."""
-Pairs = Sequence[tuple[str, bool | None, bool | None]]
-"""Record, the baseline's outcome and the run's."""
 NOT_COMPARED = frozenset({"run", "created", "spec.name", "spec.group"})
 ACCURACY = "accuracy"
 IN_PROMPT = "all pieces of the evidence in the prompt"
@@ -465,7 +415,6 @@ def read_outcomes(run: str) -> Outcomes:
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
     store = counted_store(folder, plan)
-    plan = with_primary(plan, store) if "verdicts" in store.schemas else plan
     cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
 
     def add(measure: str, row: Row, right: bool | None) -> None:
@@ -473,7 +422,7 @@ def read_outcomes(run: str) -> Outcomes:
         by_cell[_cell(row)][row["instruction"]] = (row["record"], right)
 
     if "verdicts" in store.schemas:
-        with facts(store, with_reviews(plan, reviews, store), reviews.rows()) as ask:
+        with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
             # An answer without anything to judge it by is no failure of this run.
             for row in ask(
                 "SELECT label, reader, judge, instruction, record, correct FROM judged "
@@ -575,13 +524,14 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     for base_cell, run_cell, common in _run_pairs(base, run):
         first, second = base.cells[measure][base_cell], run.cells[measure][run_cell]
         named = _names(run, base_cell, run_cell, measure)
-        counts, pairing = _paired([(*first[i], second[i][1]) for i in common])
-        row = named | counts
+        records = [first[i][0] for i in common]
+        pairs = pairing(records, [second[i][1] for i in common], [first[i][1] for i in common])
+        row = named | _shares(pairs) | no_pair(len(common))
         rows.append(row)
-        families[row["judge"]].append((row, pairing))
+        families[row["judge"]].append((row, pairs))
     for family in families.values():
-        known = [(row, pairing) for row, pairing in family if pairing is not None]
-        computed = family_differences([pairing for _, pairing in known])
+        known = [(row, pairs) for row, pairs in family if pairs is not None]
+        computed = family_differences([pairs for _, pairs in known])
         for (row, _), columns in zip(known, computed, strict=True):
             row |= columns
         adjust([row for row, _ in family])
@@ -597,35 +547,20 @@ def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
     return {"run": run.folder.id, **named, "measure": measure}
 
 
-def _paired(pairs: Pairs) -> tuple[Row, Pairing | None]:
-    """Counts and shares of pairs, and what their difference is made of; None without a scored
-    pair, of which the row then has the columns."""
-    scored = [(record, a, b) for record, a, b in pairs if a is not None and b is not None]
-    records = sorted({record for record, _, _ in scored})
-    row: Row = {"patients": len(records), "only_run": 0, "only_baseline": 0}
-    if not scored:
-        shares = dict.fromkeys(("baseline_share", "run_share"))
-        return row | shares | no_pair(len(pairs)), None
-    place = {record: i for i, record in enumerate(records)}
-    cells = np.zeros((len(records), 4))
-    for record, a, b in scored:
-        cells[place[record], 2 * (not b) + (not a)] += 1
-    both, only_run, only_base, _ = (int(total) for total in cells.sum(axis=0))
-    bounds = (*_unscored(pairs, False), *_unscored(pairs, True))
-    shares = {
-        "baseline_share": (both + only_base) / len(scored),
-        "run_share": (both + only_run) / len(scored),
+def _shares(pairs: Pairing | None) -> Row:
+    """Counts and shares of the pairs of two runs."""
+    if pairs is None:
+        row: Row = {"patients": 0, "only_run": 0, "only_baseline": 0}
+        return row | dict.fromkeys(("baseline_share", "run_share"))
+    both, only_run, only_base, neither = (int(total) for total in pairs.cells.sum(axis=0))
+    n = both + only_run + only_base + neither
+    return {
+        "patients": len(pairs.cells),
         "only_run": only_run,
         "only_baseline": only_base,
+        "baseline_share": (both + only_base) / n,
+        "run_share": (both + only_run) / n,
     }
-    return row | shares, Pairing(cells, len(pairs), bounds)
-
-
-def _unscored(pairs: Pairs, favoured: bool) -> tuple[int, int]:
-    """Pairs that only the run, and only the baseline, got right, were all unscored outcomes of the
-    run right (``favoured``) or wrong, and those of the baseline the opposite."""
-    filled = [(not favoured if a is None else a, favoured if b is None else b) for _, a, b in pairs]
-    return sum(b and not a for a, b in filled), sum(a and not b for a, b in filled)
 
 
 def _notes(base: Outcomes, run: Outcomes) -> Iterator[str]:

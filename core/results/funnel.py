@@ -13,7 +13,6 @@ from typing import Any
 
 from midchart.core.access import RunRef, needs
 from midchart.core.format import count, listed, percent
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
 from midchart.core.results.titles import title
 from midchart.core.runs.directory import find_run
@@ -48,7 +47,7 @@ def funnel(store: RowStore, plan: Plan, position: str = "") -> Table:
     if "verdicts" in store.schemas:
         outcome, judged = "v.outcome = 'correct'", "v.outcome IN ('correct', 'incorrect')"
         named = "a.label, a.reader, v.judge, a.evidence_quoted IS NOT NULL AS named"
-        verdicts = f" JOIN {verdict_source(store, plan.judges)} v ON v.answer_key = a.key"
+        verdicts = f" JOIN {store.source('verdicts')} v ON v.answer_key = a.key"
         quoted, judged = "coalesce(a.evidence_quoted, false)", f"{judged} AND {COUNTS}"
         main = "answers"
     else:
@@ -99,10 +98,8 @@ def evidence_funnel(run: RunRef) -> Table:
     UnknownName."""
     folder = find_run(run)
     plan = folder.plan()
-    store = counted_store(folder, plan)
-    judged = with_primary(plan, store) if plan.judges else plan
-    rows = funnel(store, judged)
-    return [row for row in rows if row["judge"] in ("", judged.primary_judge)]
+    rows = funnel(counted_store(folder, plan), plan)
+    return [row for row in rows if row["judge"] in ("", plan.primary_judge)]
 
 
 def _steps(names_sources: bool, main: str) -> Sequence[str]:

@@ -30,7 +30,7 @@ from midchart.core.results.export import MANIFEST, read_manifest
 from midchart.core.results.reviews import checked_lines, code_of_import, reviews_folder
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.plan import Plan, default_primary
+from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.runs.spec import LARGEST_SPEC
 from midchart.core.storage.archives import RATIO, UNPACKED, UntrustedZip
@@ -334,8 +334,6 @@ def _check_plan(run: str, plan: Plan) -> None:
     named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
     if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
         raise InputError("spec.json: names no cohort, or part of one")
-    if plan.named_primary not in ("", default_primary(plan.judges), *plan.judges):
-        raise InputError("spec.json: spec.primary_judge is none of the run's judges")
     if plan.protocol.resamples > MOST_RESAMPLES:
         raise InputError(f"spec.json: protocol.resamples is over {MOST_RESAMPLES:,}")
     if plan.raw["run"] != run:

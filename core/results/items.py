@@ -10,7 +10,6 @@ from midchart.core.errors import InputError, UnknownName
 from midchart.core.options import received_fields
 from midchart.core.results.comparison import detectable, paired
 from midchart.core.results.funnel import step_of
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store, withdraw
 from midchart.core.results.reviews import review_verdicts, reviews_of, with_reviews
 from midchart.core.results.tables import facts
@@ -20,7 +19,7 @@ from midchart.core.runs.plan import Plan
 from midchart.core.runs.planner import digest_of, open_source
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
-from midchart.core.storage.rows import RowStore, literal, query
+from midchart.core.storage.rows import RowStore, literal
 from midchart.core.types import Cohort
 
 Row = dict[str, Any]
@@ -50,9 +49,7 @@ not known."""
 def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
     """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
     plan, reviews = folder.plan(), reviews_of(folder)
-    store = folder.store(plan)
-    judged = with_reviews(plan, reviews, store) if "verdicts" in store.schemas else plan
-    return judged, review_verdicts(folder, reviews)
+    return with_reviews(plan, reviews), review_verdicts(folder, reviews)
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -102,8 +99,7 @@ def item(run: RunRef, instruction: str) -> dict[str, Any]:
         raise UnknownName("instruction of the run", instruction, [r["instruction"] for r in known])
     verdicts: dict[str, list[Row]] = {}
     if "verdicts" in store.schemas:
-        where = f"instruction = {literal(instruction)}"
-        judged = query(lambda: f"SELECT * FROM {verdict_source(store, plan.judges)} WHERE {where}")
+        judged = _rows_of(store, "verdicts", instruction)
         judged = _sorted(plan, judged + [v for v in people if v["instruction"] == instruction])
         again: dict[tuple[str, str], list[str]] = {}
         for verdict in judged:
@@ -176,9 +172,7 @@ def _step(row: Row, names_sources: bool) -> str | None:
 @needs("viewer")
 def primary_judge(run: RunRef) -> str:
     """The label of the judge by which a run's conclusions are drawn; raises UnknownName."""
-    folder = find_run(run)
-    plan = folder.plan()
-    return with_primary(plan, folder.store(plan)).primary_judge if plan.judges else ""
+    return find_run(run).plan().primary_judge
 
 
 @needs("viewer")

@@ -18,7 +18,6 @@ from midchart.core.format import write_sheet
 from midchart.core.loaders.check import position_in_words
 from midchart.core.parsing import read_document, read_json, user_path
 from midchart.core.results.agreement import agreement_rows, agreement_words
-from midchart.core.results.primary import WITHHELD, with_primary, withheld
 from midchart.core.results.reviews import reviewers_of, reviews_of
 from midchart.core.results.values import rows_of
 from midchart.core.runs.declared import Conclusion, View
@@ -138,7 +137,6 @@ def report(run: RunRef, part: str = "") -> dict[str, Any]:
     tables = _tables(folder, plan, counted)
     if now["status"] != "done":
         withdraw(tables)
-    judged = with_primary(plan, folder.store(plan)) if plan.judges else plan
     document: dict[str, Any] = {
         "run": run,
         "name": plan.name,
@@ -149,10 +147,10 @@ def report(run: RunRef, part: str = "") -> dict[str, Any]:
         if plan.position
         else None,
         "items": {name: now[name] for name in ("planned", "done", "failed")},
-        "primary_judge": judged.primary_judge,
+        "primary_judge": plan.primary_judge,
         "judge_agreement": {
-            "words": agreement_words(judged.primary_judge),
-            "short": agreement_words(judged.primary_judge, short=True),
+            "words": agreement_words(plan.primary_judge),
+            "short": agreement_words(plan.primary_judge, short=True),
         },
         "origin": origin(plan),
         "warnings": [
@@ -217,7 +215,7 @@ def _tables(folder: RunDirectory, plan: Plan, part: PatientPart) -> dict[str, Ta
     store.counted = part.where
     tables = kind.tables(store, plan)
     if plan.judges:
-        tables["judge_agreement"] = agreement_rows(with_primary(plan, folder.store(plan)))
+        tables["judge_agreement"] = agreement_rows(plan)
     if not kind.compares:
         return tables
     if part.name == TEST and part.seen:
@@ -248,8 +246,11 @@ def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += EXPERIMENTS.build(plan.kind).warnings(plan)
-    if plan.judges and withheld(plan, folder.store(plan)):
-        warnings.append(WITHHELD)
+    if plan.named_primary not in ("", plan.primary_judge):
+        warnings.append(
+            f"the primary judge {plan.named_primary} of this run is none of its judges: an earlier "
+            f"version derived its verdicts from two others; conclusions go by {plan.primary_judge}"
+        )
     people = reviewers_of(folder)
     if people and not reviews_of(folder).cards:
         warnings.append(

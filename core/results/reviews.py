@@ -29,7 +29,6 @@ from midchart.core.identity import ROLES, Person, account, person
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.options import Options
 from midchart.core.provenance import digest, now
-from midchart.core.results.primary import with_primary
 from midchart.core.results.tables import pick
 from midchart.core.runs.directory import RunDirectory, find_run, run_ids
 from midchart.core.runs.plan import ComponentSpec, Plan
@@ -37,7 +36,6 @@ from midchart.core.runs.schemas import VERDICTS, Moment, blank
 from midchart.core.storage.files import writing
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import RowStore
 from midchart.core.text import one_line
 from midchart.core.text.refusals import is_refusal
 
@@ -316,9 +314,8 @@ def reviews_of(folder: RunDirectory) -> Reviews:
     return Reviews(cards, outcomes, seen, reasons)
 
 
-def with_reviews(plan: Plan, reviews: Reviews, store: RowStore) -> Plan:
+def with_reviews(plan: Plan, reviews: Reviews) -> Plan:
     """The plan with all judges of its tables: the primary one, the others of its spec, people."""
-    plan = with_primary(plan, store)
     people = tuple(
         ComponentSpec("review", {"reviewer": label.removeprefix(LABEL)}, label)
         for label in reviews.judges

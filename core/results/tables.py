@@ -22,7 +22,6 @@ import numpy as np
 from midchart.core import config as settings
 from midchart.core.format import finite
 from midchart.core.judges.rules import FAILURE_KINDS
-from midchart.core.results.primary import verdict_source
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import ArmConfig, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, LOCATION
@@ -377,7 +376,7 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"FROM {store.source('answers')}",
             "CREATE OR REPLACE TEMP TABLE verdict_rows AS "
             f"SELECT {_columns(VERDICT_COLUMNS, verdicts)} "
-            f"FROM {verdict_source(store, plan.judges)}",
+            f"FROM {store.source('verdicts')}",
             *_reviews(store.source("answers"), reviews),
             "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
             f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
@@ -460,13 +459,9 @@ def share_ends(
 
     All three are SQL; a cell with fewer than 5 patients has None.
     """
-    return {cell: by_patient(count) for cell, count in shares_of(ask, of, where, stratum).items()}
-
-
-def shares_of(ask: Ask, of: str, where: str, stratum: str = "''") -> dict[Cell, Counts]:
-    """The counts of :func:`share_ends`: ``correct`` those that are ``of``, of ``n``."""
     counts = f"count(*) FILTER ({of}) AS correct, count(*) AS n"
-    return _clustered(ask, counts, ("n", "correct"), where, stratum)
+    cells = _clustered(ask, counts, ("n", "correct"), where, stratum)
+    return {cell: by_patient(count) for cell, count in cells.items()}
 
 
 def _clustered(

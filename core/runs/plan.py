@@ -19,26 +19,17 @@ RULE_JUDGES = frozenset({"exact", "token_overlap", "exact_else_overlap", "nli", 
 """Judges that have no prompt."""
 STATEMENTS = "statements"
 """The offline judge that decides by default."""
-COMPOSITE, EXACT, OVERLAP, OPTIONS = "exact_else_overlap", "exact", "token_overlap", "choice"
-"""The judge that decides by default where a run lacks "statements"; the two whose verdicts it is
-made of where a run has both; and the judge of questions with options."""
+EXACT = "exact"
+DECIDING = ("choice", STATEMENTS, "exact_else_overlap")
+"""The judges that decide by default where a run has them, the first before the others."""
 
 
 def default_primary(judges: Sequence[str]) -> str:
     """The primary judge of a run whose spec names none, by the labels of its judges.
 
-    That of questions with options where the run has it; else :mod:`midchart.core.judges.statements`
-    where the run has it; else exact values where the reference has one and token overlap elsewhere
-    (:mod:`midchart.core.judges.exact_else_overlap`), where the run has that judge or both that it
-    is made of; else the first of the spec. "" without judges.
+    The first of :data:`DECIDING` that the run has, else the first of the spec; "" without judges.
     """
-    if OPTIONS in judges:
-        return OPTIONS
-    if STATEMENTS in judges:
-        return STATEMENTS
-    if COMPOSITE in judges or {EXACT, OVERLAP} <= set(judges):
-        return COMPOSITE
-    return judges[0] if judges else ""
+    return next((name for name in (*DECIDING, *judges) if name in judges), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +115,8 @@ class Spec:
     @property
     def primary_judge(self) -> str:
         """The label of the judge by which every conclusion on the run is drawn; "" without one."""
-        return self.named_primary or default_primary(self.judges)
+        labels = [entry.label for entry in self.judge_entries]
+        return self.named_primary if self.named_primary in labels else default_primary(labels)
 
     @property
     def readers(self) -> tuple[str, ...]:
@@ -133,8 +125,9 @@ class Spec:
 
     @property
     def judges(self) -> tuple[str, ...]:
-        """The judges' labels."""
-        return tuple(entry.label for entry in self.judge_entries)
+        """The judges' labels, the primary one first."""
+        labels, primary = (entry.label for entry in self.judge_entries), self.primary_judge
+        return tuple(sorted(labels, key=lambda label: label != primary))
 
     @property
     def readers_of_arms(self) -> list[ComponentSpec]:

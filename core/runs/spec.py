@@ -209,7 +209,7 @@ def _model(kind: str) -> type[SpecFields]:
             Field(default, title=name.capitalize(), description=about, validate_default=True),
         )
     if "judges" in experiment.lists:
-        about = "Label of the judge that decides; default: exact values, else token overlap."
+        about = "Label of the judge that decides; default: choice, else statements, else the first."
         fields["primary_judge"] = (
             Words | SkipJsonSchema[None],
             Field(None, title="Primary judge", description=about),

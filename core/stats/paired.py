@@ -1,7 +1,6 @@
 """Paired 0/1 outcomes, several tests at once, and the intervals that tables report.
 
-McNemar's exact test with its power, Newcombe's interval, Cochran's Q; Holm's and Benjamini and
-Hochberg's adjustments.
+McNemar's exact test with its power, Newcombe's interval, and Holm's adjustment.
 
 For rows in clusters (patients, questions) tables report no interval for fewer than
 :data:`FEWEST_CLUSTERS` clusters; otherwise the cluster bootstrap with expanded percentiles, widened
@@ -12,7 +11,6 @@ to hold the score interval of the same counts, as a bootstrap of equal rows has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from math import comb, inf, sqrt
 from statistics import NormalDist
@@ -98,47 +96,6 @@ def newcombe_paired(
     return square_and_add(first, second, phi, difference)
 
 
-@dataclass(frozen=True, slots=True)
-class _CochranQ:
-    """Cochran's Q, its degrees of freedom and asymptotic p, the ``n`` questions, and ``telling``:
-    those that some arms and not all got right."""
-
-    statistic: float
-    df: int
-    p: float
-    n: int
-    telling: int
-
-
-def cochran_q(outcomes: ArrayLike, times: ArrayLike | None = None) -> _CochranQ:
-    """Whether k arms are all equally often right on the same questions.
-
-    ``outcomes`` 0/1 [rows, k], k ≥ 2; ``times`` [rows]: how often each row occurs (default once).
-    Without a telling question Q is 0 and p is 1. The χ² approximation wants about 24 cells of
-    telling questions × arms or more. Raises ValueError for wrong shapes. Source: Cochran,
-    Biometrika 37 (1950) 256–266; Tate and Brown, JASA 65 (1970) 155–160 on its small samples.
-    """
-    table = np.asarray(outcomes, dtype=np.float64)
-    if table.ndim != 2 or table.shape[0] < 1 or table.shape[1] < 2:
-        raise ValueError(f"outcomes are questions × two or more arms, not {table.shape}")
-    if not np.isin(table, (0.0, 1.0)).all():
-        raise ValueError("outcomes are 0 or 1")
-    weight = np.ones(len(table)) if times is None else np.asarray(times, dtype=np.float64)
-    if weight.shape != (len(table),) or not ((weight >= 0) & (weight < inf)).all():
-        raise ValueError(f"{len(table)} rows, but times of shape {weight.shape}")
-    k = table.shape[1]
-    columns, right = weight @ table, table.sum(axis=1)
-    n = int(weight.sum())
-    telling = int(weight[(right > 0) & (right < k)].sum())
-    spread = k * float(weight @ right) - float(weight @ right**2)
-    if spread == 0.0:
-        return _CochranQ(0.0, k - 1, 1.0, n, telling)
-    q = (k - 1) * (k * float(columns @ columns) - float(columns.sum()) ** 2) / spread
-    from scipy.special import chdtrc
-
-    return _CochranQ(q, k - 1, max(_SMALLEST, float(chdtrc(k - 1, q))), n, telling)
-
-
 def _checked_p(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=np.float64)
     if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
@@ -157,21 +114,6 @@ def holm_adjust(p_values: ArrayLike) -> Floats:
     steps = p[order] * np.arange(p.size, 0, -1)
     adjusted = np.empty_like(p)
     adjusted[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
-    return adjusted
-
-
-def benjamini_hochberg(p_values: ArrayLike) -> Floats:
-    """Benjamini and Hochberg's step-up adjusted p values, float64 [m], in the order given.
-
-    Rejecting those at most q keeps the expected share of false rejections at q, for independent
-    or positively dependent tests. Raises ValueError for a value outside [0, 1].
-    Source: Benjamini and Hochberg, J R Statist Soc B 57 (1995) 289–300.
-    """
-    p = _checked_p(p_values)
-    order = np.argsort(p, kind="stable")
-    steps = p[order] * p.size / np.arange(1, p.size + 1)
-    adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(np.minimum.accumulate(steps[::-1])[::-1], 1.0)
     return adjusted
 
 

@@ -150,8 +150,8 @@ def test_a_run_from_spec_to_report(place: Path, tmp_path: Path, inside, printed)
     assert report["items"] == {"planned": state["planned"], "done": state["done"], "failed": 0}
     accuracy = report["tables"]["accuracy"]
     overall = [r for r in accuracy if r["band"] == "overall"]
-    judges = ["exact_else_overlap", "token_overlap", "exact"]  # the primary one is derived
-    assert [r["judge"] for r in overall[:3]] == judges and len(overall) == 7 * 1 * 3
+    judges = ["token_overlap", "exact"]
+    assert [r["judge"] for r in overall[:2]] == judges and len(overall) == 7 * 1 * 2
     assert all(r["n"] == 3 for r in overall if r["unparsed"] == 0)
     bands = {"0-10", "10-30", "30-50", "50-70", "70-90", "90-100", "middle", "edge", "overall"}
     assert {r["band"] for r in accuracy} == bands

@@ -38,8 +38,8 @@ def test_a_run_s_answer_and_verdicts_are_shown_with_its_reader_and_name(page, ru
     reader = "Answers of Extractive baseline (non-generative) of run small comparison"
     assert reader in page_html(page) and "Extractive baseline quotes " in shown["BM25"]
     first = row["verdicts"][0]
-    assert first["judge"] == "exact_else_overlap", "the primary judge of the run"
-    words = f">{first['outcome']}</span><small>by Exact values, else token overlap (offline)"
+    assert first["judge"] == "token_overlap", "the primary judge of the run"
+    words = f">{first['outcome']}</span><small>by Token overlap (offline)"
     assert words in shown["BM25"]
     assert "the run has no answer of this arm" in shown["Oracle (evidence)"]
 

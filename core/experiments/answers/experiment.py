@@ -123,7 +123,7 @@ class AnswersRun(Experiment):
         reviews = reviews_of(folder)
         return {
             **stage1_tables(store, plan),
-            **stage2(store, plan, with_reviews(plan, reviews, store), reviews.rows()),
+            **stage2(store, plan, with_reviews(plan, reviews), reviews.rows()),
             **_chance(plan),
             **review_tables(folder, reviews),
         }

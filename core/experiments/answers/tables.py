@@ -17,9 +17,8 @@ from midchart.core.access import RunRef, needs
 from midchart.core.client.claude import CallBudget, call_log
 from midchart.core.format import finite
 from midchart.core.results.agreement import corrected_accuracy
-from midchart.core.results.comparison import detectable, multiplicity, omnibus, paired, readers
+from midchart.core.results.comparison import detectable, multiplicity, paired, readers
 from midchart.core.results.funnel import funnel
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import CONSENSUS, LABEL, Distinct, card_of_answer, reviews_of
 from midchart.core.results.tables import (
     ALL_BANDS,
@@ -31,7 +30,6 @@ from midchart.core.results.tables import (
     WIDE_BANDS,
     Cell,
     Counts,
-    by_patient,
     cells,
     counted,
     ends,
@@ -44,7 +42,6 @@ from midchart.core.results.tables import (
     pick,
     share,
     share_ends,
-    shares_of,
     swept_by_k,
     tally,
 )
@@ -53,9 +50,9 @@ from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import COUNTS
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of, repeat_agreement
-from midchart.core.stats.intervals import Interval, cluster_members, cluster_totals, square_and_add
+from midchart.core.stats.intervals import cluster_members, cluster_totals
 from midchart.core.stats.paired import agreement_floors, reported_interval, share_floor
-from midchart.core.storage.rows import Ask, RowStore, literal, query
+from midchart.core.storage.rows import Ask, RowStore, literal
 from midchart.core.types import UNLOCATED
 
 LOCATED = f"band <> '{UNLOCATED}'"
@@ -119,7 +116,7 @@ def k_sweep(plan: Plan, rows: Table) -> Table:
     return sorted(swept, key=lambda row: order[row["label"]])
 
 
-PRESENCE = ("present", "part", "absent")
+PRESENCE = ("present", "part", "absent", "unknown")
 IN_PROMPT = (
     "CASE WHEN NOT evidence_in_prompt THEN 'absent' WHEN evidence_all_in_prompt THEN 'present' "
     "WHEN NOT evidence_all_in_prompt THEN 'part' ELSE 'unknown' END"
@@ -148,7 +145,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     rows: Table = []
     for columns, cell in cells(plan):
         answered = counts.get((*cell, "answered"), NOTHING)
-        refused = {of: counts.get((*cell, of), NOTHING) for of in (*PRESENCE, "unknown")}
+        refused = {of: counts.get((*cell, of), NOTHING) for of in PRESENCE}
         refusals = sum(count["n"] for count in refused.values())
         n = answered["n"] + refusals
         rows.append(
@@ -169,34 +166,6 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
             }
         )
-    return rows
-
-
-def abstention(ask: Ask, plan: Plan) -> Table:
-    """How often a reader abstains and how often it answers wrongly, by whether the evidence was in
-    its prompt.
-
-    One row each arm entry × reader × judge × ``evidence`` ("present": all pieces, "part": some,
-    "absent": none), of judged answers.
-    ``abstained``: it declined, or was silent; ``wrong``: it answered, judged incorrect.
-    Both as counts and shares, with intervals by patient, null for fewer than 5.
-    """
-    where = "correct IS NOT NULL AND evidence_in_prompt IS NOT NULL"
-    silent = "(refusal OR coalesce(failure_kind = 'empty', false))"
-    of = {"abstained": silent, "wrong": f"NOT {silent} AND NOT correct"}
-    counts = {name: shares_of(ask, sql, where, IN_PROMPT) for name, sql in of.items()}
-    rows: Table = []
-    for (columns, cell), evidence in product(cells(plan), PRESENCE):
-        key = (*cell, evidence)
-        known = {name: by_cell[key] for name, by_cell in counts.items() if key in by_cell}
-        if len(known) < len(counts):
-            continue
-        row = {**columns, "evidence": evidence}
-        for name, count in known.items():
-            row |= {"n": int(count["n"]), "patients": int(count["patients"])}
-            row |= {name: int(count["correct"]), f"{name}_share": count["correct"] / count["n"]}
-            row |= ends(f"{name}_", by_patient(count))
-        rows.append(row)
     return rows
 
 
@@ -239,40 +208,6 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
             if counts
         ]
     return rows
-
-
-def hit_effect(rows: Table) -> Table:
-    """Accuracy given hit minus given miss, with an interval by patient.
-
-    Of the rows of :func:`hit_miss`; the interval is
-    :func:`midchart.core.stats.intervals.square_and_add` of theirs, null where one side has fewer
-    than 5 patients. Questions with a hit are other questions than those without, so the difference
-    is no effect of the hit alone.
-    """
-    table: Table = []
-    for hit, miss in zip(rows[::2], rows[1::2], strict=True):
-        both = bool(hit["n"] and miss["n"])
-        interval = None
-        if None not in (hit["patient_low"], miss["patient_low"]):
-            interval = square_and_add(_interval(hit), _interval(miss))
-        table.append(
-            {
-                **pick(hit, ("arm", "k", "label", "reader", "judge", "criterion")),
-                "n_hit": hit["n"],
-                "accuracy_hit": hit["accuracy"],
-                "unparsed_hit": hit["unparsed"],
-                "n_miss": miss["n"],
-                "accuracy_miss": miss["accuracy"],
-                "unparsed_miss": miss["unparsed"],
-                "difference": hit["accuracy"] - miss["accuracy"] if both else None,
-                **ends("difference_", interval),
-            }
-        )
-    return table
-
-
-def _interval(row: Mapping[str, Any]) -> Interval:
-    return Interval(row["accuracy"], row["patient_low"], row["patient_high"], 0.95)
 
 
 FAULTS = {
@@ -590,11 +525,9 @@ def _majorities(
     """Judge → its verdict on each card: that on most rows with the words, none where they tie."""
     card = card_of_answer(cards)
     store = folder.store(plan)
-    judges = with_primary(plan, store).judges
-    votes: dict[str, Counter[str]] = {judge: Counter() for judge in judges}
+    votes: dict[str, Counter[str]] = {judge: Counter() for judge in plan.judges}
     where = f"{COUNTS} AND status = 'ok' AND outcome IN ('correct', 'incorrect')"
-    columns = "SELECT answer_key, judge, outcome"
-    for row in query(lambda: f"{columns} FROM {verdict_source(store, judges)} WHERE {where}"):
+    for row in store.select("verdicts", "answer_key, judge, outcome", where):
         if row["answer_key"] in card:
             votes[row["judge"]][card[row["answer_key"]]] += 1 if row["outcome"] == "correct" else -1
     return {
@@ -630,7 +563,6 @@ def stage2(
             "hit_miss": hit_miss(ask, plan),
             "paired": paired(ask, plan),
             "readers": readers(ask, plan),
-            "omnibus": omnibus(ask, plan),
             "agreement": overall,
             "judges": by_arm,
             "self_agreement": _self_agreement(ask, run),
@@ -640,11 +572,8 @@ def stage2(
             "costs": costs(ask, run),
             "spent": spent(ask, run, store.folder.parent),
         }
-        if any(entry.options.get("evidence") is False for entry in plan.arms):
-            tables["abstention"] = abstention(ask, plan)
     tables["funnel"] = funnel(store, plan)
     tables["k_sweep"] = k_sweep(plan, tables["accuracy"])
-    tables["hit_effect"] = hit_effect(tables["hit_miss"])
     tables["detectable"] = detectable(tables["paired"])
     tables["multiplicity"] = multiplicity(tables)
     tables["failures"] = failures(store, plan)

@@ -115,7 +115,7 @@ class NeedleRun(Experiment):
         folder = RunDirectory(store.folder.parent)
         reviews = reviews_of(folder)
         return {
-            **needle_tables(store, with_reviews(plan, reviews, store), reviews.rows()),
+            **needle_tables(store, with_reviews(plan, reviews), reviews.rows()),
             **review_tables(folder, reviews),
         }
 

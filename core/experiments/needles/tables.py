@@ -24,7 +24,6 @@ from midchart.core.format import count, finite, interval, p_value, percent, sign
 from midchart.core.protocol import Protocol
 from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
 from midchart.core.results.funnel import funnel
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.reviews import reviews_of
 from midchart.core.results.tables import cells, ends, failures, generator, human_verdicts
 from midchart.core.runs.directory import find_run
@@ -73,19 +72,15 @@ FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_t
 
 
 def needle_rows(
-    store: RowStore,
-    judges: Sequence[str],
-    reviews: Sequence[Mapping[str, Any]] = (),
-    where: str = "true",
+    store: RowStore, reviews: Sequence[Mapping[str, Any]] = (), where: str = "true"
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``judges``: their labels (:func:`midchart.core.results.primary.with_primary`); ``reviews``:
-    verdicts of people, as in :func:`midchart.core.results.tables.facts`. ``correct`` is null where
-    nothing was judged (unparsed or failed).
+    ``reviews``: verdicts of people, as in :func:`midchart.core.results.tables.facts`. ``correct``
+    is null where nothing was judged (unparsed or failed).
     """
     answers = store.source("answers")
-    verdicts = verdict_source(store, judges)
+    verdicts = store.source("verdicts")
     columns = ", ".join(f"v.{name}" for name in FROM_VERDICTS)
     more = ", ".join(f"a.{name}" for name in FROM_ANSWERS)
     more += f", {ALL_IN_PROMPT} AS evidence_all_in_prompt"
@@ -138,9 +133,7 @@ def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
             valid = ", ".join((*names, *numbers))
             raise InputError(f"a cell has no {name} {value!r}. Valid: {valid} (whole numbers last)")
     reviews = reviews_of(folder).rows()
-    store = folder.store(plan)
-    judges = with_primary(plan, store).judges
-    return needle_rows(store, judges, reviews, " AND ".join(where))
+    return needle_rows(folder.store(plan), reviews, " AND ".join(where))
 
 
 def needle_tables(
@@ -148,7 +141,7 @@ def needle_tables(
 ) -> dict[str, Table]:
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
-    rows = _with_correlation(needle_rows(store, plan.judges, reviews))
+    rows = _with_correlation(needle_rows(store, reviews))
     pairs = contrasts(rows, plan)
     contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options

@@ -18,7 +18,6 @@ from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.report import counted_store
 from midchart.core.results.reviews import reviews_of, with_reviews
 from midchart.core.results.tables import counted, facts, pick, read_published
@@ -27,7 +26,7 @@ from midchart.core.runs.plan import RULE_JUDGES
 from midchart.core.runs.planner import digest_of
 from midchart.core.runs.schemas import COUNTS
 from midchart.core.runs.status import status
-from midchart.core.storage.rows import literal, query
+from midchart.core.storage.rows import literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +306,7 @@ def _overall(run: str, label: str, judge: str) -> Row:
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
     store = counted_store(folder, plan)
-    judged = with_reviews(plan, reviews, store)
+    judged = with_reviews(plan, reviews)
     with facts(store, judged, reviews.rows()) as ask:
         rows = accuracy(judged, counted(ask, "'overall'"), ("overall",))
     return next((row for row in rows if (row["label"], row["judge"]) == (label, judge)), {})
@@ -369,12 +368,7 @@ def _texts(run: str, label: str, judge: str) -> Texts:
         f"label = {literal(label)} AND status = 'ok' AND ({store.counted})",
     )
     where = f"{COUNTS} AND judge = {literal(judge)} AND label = {literal(label)}"
-    verdicts = query(
-        lambda: (
-            "SELECT answer_key, prompt_hash "
-            f"FROM {verdict_source(store, with_primary(plan, store).judges)} WHERE {where}"
-        )
-    )
+    verdicts = store.select("verdicts", "answer_key, prompt_hash", where)
     judged = {row["answer_key"]: row["prompt_hash"] for row in verdicts}
     return {
         row["instruction"]: (
@@ -390,6 +384,5 @@ def _texts(run: str, label: str, judge: str) -> Texts:
 def arms_and_judges(run: RunRef) -> tuple[list[str], list[str]]:
     """Labels of a run's arms and judges, the primary judge first, people last."""
     folder = find_run(run)
-    store = folder.store(folder.plan())
-    plan = with_reviews(folder.plan(), reviews_of(folder), store)
+    plan = with_reviews(folder.plan(), reviews_of(folder))
     return [entry.label for entry in plan.arms], list(plan.judges)

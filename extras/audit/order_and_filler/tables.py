@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.results.primary import verdict_source, with_primary
 from midchart.core.results.tables import cells, ends, entry_columns, failures, generator
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
@@ -35,12 +34,11 @@ SITE_COLUMNS = "own_question, condition, factor, level, words, filler_tokens, dr
 def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """All tables of a run, by name."""
     compared = _compared(store)
-    judged = with_primary(plan, store) if plan.judges else plan
     return {
         "changes": _adjusted(_changes(compared, plan)),
         "factors": _adjusted(_factors(compared, plan)),
         "levels": _adjusted(_levels(compared, plan)),
-        "correct": _adjusted(_correct(store, judged)) if plan.judges else [],
+        "correct": _adjusted(_correct(store, plan)) if plan.judges else [],
         "questions": _questions(compared, plan),
         "failures": failures(store, plan),
     }
@@ -276,7 +274,7 @@ def _correct(store: RowStore, plan: Plan) -> Table:
     ``to_wrong``: answers judged incorrect where the base answer is correct; ``to_right`` the other
     way round.
     """
-    verdicts, rows = verdict_source(store, plan.judges), store.source("comparisons")
+    verdicts, rows = store.source("verdicts"), store.source("comparisons")
     judged = query(
         lambda: (
             f"SELECT v.label, v.reader, v.judge, v.record, {_of('v')}, c.same_prompt, "

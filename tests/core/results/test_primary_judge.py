@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
 from midchart.core.errors import UnknownName
 from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
-from midchart.core.results.primary import with_primary
 from midchart.core.results.report import report
-from midchart.core.results.tables import facts
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import default_primary
 from midchart.core.runs.spec import parse_spec
 from midchart.core.types import Answer, Gold, Instruction
 from tests.support.run_helpers import (
     finished_run,
-    read_questions,
     spec,
     workspace_at,
     write_cohort,
-    write_questions,
 )
 
 COMPOSITE = "exact_else_overlap"
@@ -52,8 +47,8 @@ def test_the_reference_alone_chooses_the_rule(reference, answer, outcome, why):
 @pytest.mark.parametrize(
     "judges, primary",
     [
-        (["token_overlap", "exact"], COMPOSITE),
-        (["exact", "claude", "token_overlap"], COMPOSITE),
+        (["token_overlap", "exact"], "token_overlap"),
+        (["exact", COMPOSITE, "statements"], "statements"),
         (["claude", COMPOSITE], COMPOSITE),
         (["token_overlap", "claude"], "token_overlap"),
         (["claude", "exact"], "claude"),
@@ -70,40 +65,26 @@ def test_a_spec_names_another_and_no_unknown_one():
         "kind": "answers", "data": "demo", "arms": ["bm25"], "readers": ["extractive"],
         "judges": ["exact", "token_overlap"],
     }  # fmt: skip
-    assert parse_spec(table).primary_judge == COMPOSITE
-    assert parse_spec(table | {"primary_judge": "exact"}).primary_judge == "exact"
+    assert parse_spec(table).primary_judge == "exact"
+    assert parse_spec(table | {"primary_judge": "token_overlap"}).primary_judge == "token_overlap"
     with pytest.raises(UnknownName, match="primary judge of the spec"):
         parse_spec(table | {"primary_judge": "nli"})
 
 
-@pytest.fixture
-def cohort(tmp_path):
-    """Half of the references state a dose, half name the drug in words alone."""
+def test_tables_begin_with_the_primary_judge_and_an_older_derived_one_is_told(tmp_path):
     with workspace_at(tmp_path):
         place = write_cohort(tmp_path / "data" / "cohorts" / "tiny")
-        questions = read_questions(place)
-        for at, row in enumerate(questions):
-            if at % 2:
-                row["clinician_response"] = "the patient takes a drug as prescribed"
-        write_questions(place, questions)
-        yield place
-
-
-def test_a_run_writes_its_primary_judge_and_derives_what_that_judge_says(cohort):
-    judges = ["token_overlap", "exact", COMPOSITE]
-    run = finished_run(spec(cohort, readers=["extractive"], judges=judges))
-    folder = find_run(run)
-    assert json.loads(folder.spec.read_text())["spec"]["primary_judge"] == COMPOSITE
-    store, written = folder.store(folder.plan()), {}
-    for row in store.select("verdicts", "answer_key, outcome", f"judge = '{COMPOSITE}'"):
-        written[row["answer_key"]] = row["outcome"]
-    without = tuple(e for e in folder.plan().judge_entries if e.label != COMPOSITE)
-    older = with_primary(replace(folder.plan(), judge_entries=without, named_primary=""), store)
-    with facts(store, older) as ask:
-        derived = ask(f"SELECT answer_key, outcome FROM judged WHERE judge = '{COMPOSITE}'")
-    assert {row["answer_key"]: row["outcome"] for row in derived} == written
-    assert {"correct", "incorrect"} <= set(written.values())
-    document = report(run)
-    assert document["primary_judge"] == COMPOSITE
-    assert document["tables"]["accuracy"][0]["judge"] == COMPOSITE
-    assert document["tables"]["paired"][0]["judge"] == COMPOSITE
+        judges = ["token_overlap", "exact", COMPOSITE]
+        run = finished_run(spec(place, readers=["extractive"], judges=judges))
+        folder = find_run(run)
+        document = report(run)
+        assert document["primary_judge"] == COMPOSITE
+        assert document["tables"]["accuracy"][0]["judge"] == COMPOSITE
+        assert document["tables"]["paired"][0]["judge"] == COMPOSITE
+        written = json.loads(folder.spec.read_text())
+        assert written["spec"]["primary_judge"] == COMPOSITE
+        written["spec"]["primary_judge"] = "derived"
+        folder.spec.write_text(json.dumps(written))
+        older = report(run)
+        assert older["primary_judge"] == COMPOSITE
+        assert [w for w in older["warnings"] if "the primary judge derived of this run" in w]

@@ -275,12 +275,7 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
     "intervals.draw_clusters": (lambda d: intervals.draw_clusters(len(d.sizes), d.rng), ANY),
     "paired.mcnemar_exact": (lambda d: paired.mcnemar_exact(*table(d).ravel()[1:3].astype(int)), P),
     "paired.newcombe_paired": (lambda d: paired.newcombe_paired(*table(d).ravel()), ANY),
-    "paired.cochran_q": (
-        lambda d: paired.cochran_q(np.column_stack([d.labels, d.second, d.first])),
-        ANY,
-    ),
     "paired.holm_adjust": (lambda d: paired.holm_adjust(d.second * 0.5 + 0.1), P),
-    "paired.benjamini_hochberg": (lambda d: paired.benjamini_hochberg(d.second * 0.5 + 0.1), P),
     "paired.mcnemar_power": (
         lambda d: paired.mcnemar_power(d.n, d.labels.sum() / max(1, d.n), 0),
         ANY,

@@ -13,8 +13,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import false_discovery_control
-from statsmodels.stats.contingency_tables import cochrans_q
 from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep
 
@@ -48,10 +46,7 @@ from midchart.core.stats.intervals import (
 from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
     agreement_floors,
-    benjamini_hochberg,
-    cochran_q,
     expanded_level,
-    holm_adjust,
     mcnemar_exact,
     mcnemar_power,
     newcombe_paired,
@@ -105,31 +100,6 @@ def test_mcnemar_of_many_pairs_equals_exact_integers_and_is_never_zero():
     assert mcnemar_exact(460, 541) == pytest.approx(exact, rel=1e-9)
     assert mcnemar_exact(500, 501) == pytest.approx(1.0)
     assert 0 < mcnemar_exact(0, 5000) < 1e-300
-
-
-@given(st.lists(st.floats(0, 1), max_size=20))
-def test_benjamini_hochberg_equals_scipy_and_is_at_most_holm(p):
-    ours = benjamini_hochberg(p)
-    assert ours == pytest.approx(false_discovery_control(p) if p else np.empty(0), abs=1e-12)
-    assert (ours <= holm_adjust(p) + 1e-12).all()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.booleans(), min_size=4, max_size=4), min_size=1, max_size=30))
-def test_cochran_q_equals_statsmodels(rows):
-    ours = cochran_q(rows)
-    table = np.array(rows, dtype=int)
-    patterns, times = np.unique(table, axis=0, return_counts=True)
-    assert cochran_q(patterns, times) == ours
-    if ours.telling == 0:
-        assert (ours.statistic, ours.p) == (0.0, 1.0)
-        return
-    expected = cochrans_q(table)
-    assert (ours.statistic, ours.p) == pytest.approx(
-        (expected.statistic, expected.pvalue), abs=1e-9
-    )
-    assert ours.df == 3
-    assert ours.n == len(rows)
 
 
 def test_power_equals_the_rejection_rate_of_simulated_tests():
