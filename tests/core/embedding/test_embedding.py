@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from midchart.core.embedding.embedder import Embedder, shared
-from midchart.core.storage.vectors import Vectors
+from midchart.core.storage.vectors import Once
 
 ROOT = Path(__file__).parents[3]
 TEXTS = ["Hemoglobin: 9.5 g/dL", "no fever", "Hemoglobin: 9.5 g/dL", "", "two  words", "two words"]
@@ -20,10 +20,6 @@ TEXTS = ["Hemoglobin: 9.5 g/dL", "no fever", "Hemoglobin: 9.5 g/dL", "", "two  w
 @pytest.fixture(scope="module")
 def embedder(tmp_path_factory):
     return Embedder(cache=tmp_path_factory.mktemp("cache"))
-
-
-def key(i: int) -> bytes:
-    return i.to_bytes(8, "little") * 2
 
 
 def rows(n: int, dim: int = 8, seed: int = 0) -> np.ndarray:
@@ -79,33 +75,37 @@ def test_a_second_process_encodes_nothing_loads_no_model_and_asks_no_network(tmp
 
 WRITER = """
 import sys; from pathlib import Path
-from midchart.core.storage import vectors
-from midchart.core.storage.vectors import Vectors
-from tests.core.embedding.test_embedding import key, rows
-data, store = rows(400), Vectors(Path(sys.argv[1]), 8)
-for start in range(int(sys.argv[2]), 400, 7):
-    chosen = list(range(start, min(start + 20, 400)))
-    store.add([key(i) for i in chosen], data[chosen])
+from tests.core.embedding.test_embedding import stored
+stored(Path(sys.argv[1]), list(range(int(sys.argv[2]), 400, 2)))
 """
+
+
+def stored(folder: Path, numbers: list[int]) -> tuple[np.ndarray, int]:
+    """The rows of these numbers, and how many of them were made."""
+    data = rows(400)
+    once = Once(folder, "weights", 8, chunk=20)
+    contents = [str(number).encode() for number in numbers]
+    return once.rows(contents, lambda index, _: data[[numbers[i] for i in index]]), once.made
 
 
 @pytest.mark.slow
 def test_processes_and_threads_write_concurrently(tmp_path):
-    data = rows(400)
     writers = [
         subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path), str(n)], cwd=ROOT)
         for n in range(3)
     ]
-    store = Vectors(tmp_path, 8)
-    threads = [
-        Thread(target=store.add, args=([key(i) for i in range(n, 400, 4)], data[n::4]))
-        for n in range(4)
-    ]
+    threads = [Thread(target=stored, args=(tmp_path, list(range(n, 400, 4)))) for n in range(4)]
     for thread in threads:
         thread.start()
-    for worker in [*threads]:
-        worker.join()
+    for thread in threads:
+        thread.join()
     assert [w.wait() for w in writers] == [0, 0, 0]
-    present, read_vectors = Vectors(tmp_path, 8).read([key(i) for i in range(400)])
-    assert present.all() and (read_vectors == data).all()
-    assert (tmp_path / "keys.bin").stat().st_size == 24 * 400
+    kept, made = stored(tmp_path, list(range(400)))
+    assert (kept == rows(400)).all() and made == 0
+
+
+def test_a_damaged_file_costs_time_alone(tmp_path, caplog):
+    (tmp_path / "rows.sqlite").write_bytes(b"no database" * 1000)
+    kept, made = stored(tmp_path, [3, 1, 3])
+    assert (kept == rows(400)[[3, 1, 3]]).all() and made == 2
+    assert "rows.sqlite: cannot be used" in caplog.text
