@@ -11,14 +11,14 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from midchart.core.cohorts.files import LARGEST_TABLE, data_error
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import clean
 from midchart.core.fhir.xml import read_xml_document
-from midchart.core.parsing import LONGEST_LINE, read_json
+from midchart.core.parsing import read_json
 from midchart.core.types import Skip
 
 _MARK = b'"resourceType"'
@@ -145,10 +145,10 @@ class ResourceFile:
             yield from ((member, number) for number, member in enumerate(self._document(), 1))
             return
         with _errors(self.name), opened(self.path) as file:
-            for line, content in _lines(file):
-                if not content:
-                    reason = f"is a line of more than {LONGEST_LINE >> 20} MB — split the resource"
-                    reasons.add(self.name, line, reason)
+            encoding = _utf_16(cast(io.BufferedReader, file).peek(2))
+            lines = file.read().decode(encoding).encode().splitlines() if encoding else file
+            for line, content in enumerate(lines, 1):
+                if content.isspace() or not content:
                     continue
                 try:
                     document = read_json(content, self.name, line, _PER_LINE, as_written=True)
@@ -161,10 +161,10 @@ class ResourceFile:
         """The resources of a JSON or XML file."""
         with _errors(self.name), opened(self.path) as file:
             data = file.read()
-        if ending(self.path) == XML:
+            is_xml = ending(self.path) == XML
+            text = data.decode(encoding) if (encoding := not is_xml and _utf_16(data)) else data
+        if is_xml:
             return members(read_xml_document(data, self.name))
-        with _errors(self.name):
-            text = data.decode(encoding) if (encoding := _utf_16(data)) else data
         return members(read_json(text, self.name, as_written=True))
 
 
@@ -228,24 +228,3 @@ def names_type(path: Path, limit: int = LARGEST_TABLE, unread: bool = True) -> b
     except OSError:
         return unread
     return False
-
-
-def _lines(opened: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, with their numbers; b"" for one that is too long."""
-    file = cast(io.BufferedReader, opened)
-    encoding = _utf_16(file.peek(2))
-    if encoding:
-        file = io.BufferedReader(io.BytesIO(file.read().decode(encoding).encode()))  # pyright: ignore
-    line = 0
-    while content := file.readline(LONGEST_LINE):
-        line += 1
-        if content.isspace():  # blank lines are passed over a buffer at a time
-            ahead = file.peek()
-            blank = ahead[: len(ahead) - len(ahead.lstrip())]
-            line += file.read(blank.rfind(b"\n") + 1).count(b"\n")
-            continue
-        if len(content) >= LONGEST_LINE and not content.endswith(b"\n"):
-            while content and not content.endswith(b"\n"):
-                content = file.readline(LONGEST_LINE)
-            content = b""
-        yield line, content
