@@ -12,7 +12,7 @@ probable token that continues an allowed text. Where only one text remains, its 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,22 +128,6 @@ def tree(texts: Iterable[Sequence[int]]) -> Tree:
         for token in text:
             at = at.setdefault(token, {})
     return root
-
-
-def most_probable(logits: Any, trees: Mapping[int, Tree | None]) -> Any:
-    """The token of largest logit of each row of ``logits`` [rows, vocabulary], of those that
-    continue a text in the rows that have a tree; int64 [rows], where the logits are."""
-    chosen = logits.argmax(-1)
-    lists = {row: sorted(tree) for row, tree in trees.items() if tree}
-    if not lists:
-        return chosen
-    longest = max(map(len, lists.values()))
-    # Shorter lists are filled with their last token, which then ties with itself alone.
-    padded = [tokens + tokens[-1:] * (longest - len(tokens)) for tokens in lists.values()]
-    rows, tokens = chosen.new_tensor(list(lists)), chosen.new_tensor(padded)
-    best = logits[rows].gather(1, tokens).argmax(-1, keepdim=True)
-    chosen[rows] = tokens.gather(1, best)[:, 0]
-    return chosen
 
 
 def rest(at: Tree) -> list[int]:

@@ -14,7 +14,6 @@ from midchart.core import api
 from midchart.core.errors import MidchartError, MissingModel, UnknownName, WorkFailed
 from midchart.core.protocol import parse
 from midchart.core.readers import local_batches, local_engine
-from midchart.core.readers.local_batches import most_probable
 from midchart.core.readers.qwen import Qwen
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL, build_prompt
 from midchart.core.types import Kept, Prompt, Selection, Sentence, Span
@@ -151,13 +150,6 @@ def test_out_of_memory_halves_batches_without_changing_answers(monkeypatch):
 )
 def test_places_of_layers(device_map, places):
     assert local_engine.layer_places(device_map, 3) == places
-
-
-def test_constrained_rows_choose_among_their_texts_in_one_step():
-    logits = torch.tensor([[9.0, 1, 2, 3], [0, 5, 7, 1], [4, 4, 4, 4.5]])
-    chosen = most_probable(logits, {0: {1: {}, 2: {}, 3: {}}, 1: None, 2: {2: {}}})
-    assert chosen.tolist() == [3, 2, 2]
-    assert most_probable(logits, {0: None}).tolist() == [0, 2, 3]
 
 
 def test_a_model_that_does_not_fit_on_the_cards_is_refused_unless_offloading_is_allowed(
