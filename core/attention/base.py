@@ -5,16 +5,12 @@ query on every key; and ``mix``, fast, the weighted values without them.
 
 A sequence that is all padding gives 0.
 
-Sparsemax and 1.5-entmax of rows have their exact gradients. Each row's threshold τ is found to the
-last bits of its type. On a processor by Newton's steps from below, which take about eight passes
-where a sort takes thirty; elsewhere by the sort, which asks nothing of the host, so that a GPU is
-not waited for. The package entmax solves the same by the sort; its functions refuse ``torch.func``
-(several seeds as one batch).
+Sparsemax and 1.5-entmax of rows have their exact gradients. Each row's threshold τ is found by a
+sort, which asks nothing of the host, so that a GPU is not waited for.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -47,18 +43,6 @@ class Keys:
     mask: Tensor
     gate: Tensor | None = None
     norms: Tensor | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class KeptPositions:
-    """Positions that are kept.
-
-    index: int64 [batch, kept], in time order; mask: bool [batch, kept], False where a sequence
-    keeps fewer than the longest may.
-    """
-
-    index: Tensor
-    mask: Tensor
 
 
 class AttentionModule(nn.Module):
@@ -131,13 +115,6 @@ class AttentionModule(nn.Module):
         """Transforms the mixed values [batch, heads, queries, dim]; the identity by default."""
         return out
 
-    def prune(self, keys: Keys) -> KeptPositions | None:
-        """Positions that alone can reach any output, where an encoder may drop the others first.
-
-        None means that all can.
-        """
-        return None
-
 
 def scores(q: Tensor, k: Tensor) -> Tensor:
     """Scaled dot products QKᵀ/√dim [batch, heads, queries, time] (Vaswani et al. 2017, eq. 1)."""
@@ -187,38 +164,13 @@ _OUT_OF_REACH = -4.0
 """Further below a row's maximum than any key with weight is: that is 2 for entmax (whose threshold
 is on half the score) and 1 for sparsemax. Lower scores are raised to it to keep squares small.
 """
-MOST_STEPS = 50
-"""Newton's steps converge in about eight; rows of nan never do, and must not hang."""
-
 LEAST = 1e-30
 """In place of 0 under a mean over no keys at all."""
 
 
-def threshold_by_steps(rows: Tensor, power: int) -> Tensor:
-    """τ [..., 1] such that Σ[z − τ]₊^power is 1, by Newton's steps; rows have maximum 0.
-
-    The sum is convex and falls with τ, so from below, τ = max − 1, no step goes too far.
-    """
-    tau = rows.new_full((*rows.shape[:-1], 1), -1.0)
-    close = 4 * torch.finfo(rows.dtype).eps
-    for _ in range(MOST_STEPS):
-        above = (rows - tau).clamp_min_(0)
-        if power == 1:
-            missing = above.sum(-1, keepdim=True) - 1
-            # Signs add up several times as fast as truths do.
-            step = missing / above.sign_().sum(-1, keepdim=True)
-        else:
-            slope = 2 * above.sum(-1, keepdim=True)
-            step = (above.square_().sum(-1, keepdim=True) - 1) / slope
-        tau += step
-        if float(step.abs().max()) <= close:
-            break
-    return tau
-
-
-def threshold_by_sort(rows: Tensor, power: int) -> Tensor:
-    """The same from the sorted row: Martins and Astudillo 2016, algorithm 1 (power 1), Peters et
-    al. 2019, algorithm 2 (power 2)."""
+def threshold(rows: Tensor, power: int) -> Tensor:
+    """τ [..., 1] such that Σ[z − τ]₊^power is 1, by the sorted row: Martins and Astudillo 2016,
+    algorithm 1 (power 1), Peters et al. 2019, algorithm 2 (power 2)."""
     largest = rows.sort(dim=-1, descending=True).values
     counts = torch.arange(1, rows.shape[-1] + 1, dtype=rows.dtype, device=rows.device)
     mean = largest.cumsum(-1) / counts
@@ -232,130 +184,44 @@ def threshold_by_sort(rows: Tensor, power: int) -> Tensor:
     return taus.gather(-1, inside.sum(-1, keepdim=True) - 1)
 
 
-def _threshold(rows: Tensor, power: int) -> Tensor:
-    on_host = rows.device.type == "cpu"
-    return (threshold_by_steps if on_host else threshold_by_sort)(rows, power)
-
-
-def _rows(scores: Tensor, mask: Tensor) -> Tensor:
-    """A copy of the scores with maximum 0 in each row and padding out of reach."""
-    rows = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    return rows.sub_(rows.amax(-1, keepdim=True)).clamp_min_(_OUT_OF_REACH)
-
-
-def _more_rows(in_dims: tuple[int | None, ...], inputs: tuple[Tensor, ...]) -> list[Tensor]:
-    """Rows are independent, so a batch of them is more rows: the batch goes in front."""
-    pairs = zip(inputs, in_dims, strict=True)
-    return [x if at is None else x.movedim(at, 0) for x, at in pairs]
-
-
 class _RowWeights(torch.autograd.Function):
-    """Scores [..., n] and a mask that broadcasts to them → weights ≥ 0 with sum 1 in each row.
-
-    A row of padding gets none. Only the weights are saved for the gradient.
-    """
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(output)
-
-
-def _centred(gradient: Tensor, scale: Tensor) -> Tensor:
-    """scale ⊙ (∂ − its mean weighted by scale), with ∂ the ``gradient``."""
-    pulled = gradient * scale
-    mean = pulled.sum(-1, keepdim=True) / scale.sum(-1, keepdim=True).clamp_min(LEAST)
-    return pulled - scale * mean
-
-
-class Entmax15Rows(_RowWeights):
-    """1.5-entmax of each row: [z/2 − τ]₊² (Peters et al. 2019, equation 14)."""
+    """Scores [..., n], a mask that broadcasts to them, a power → weights [z/power − τ]₊^power ≥ 0
+    with sum 1 in each row: sparsemax (1; Martins and Astudillo 2016, equation 14) or 1.5-entmax (2;
+    Peters et al. 2019, equation 14). A row of padding gets none."""
 
     @staticmethod
-    def forward(scores: Tensor, mask: Tensor) -> Tensor:
-        """Weights from scores."""
-        half = _rows(scores, mask).div_(2)
-        return half.sub_(_threshold(half, 2)).clamp_min_(0).square_().mul_(mask)
+    def forward(ctx: Any, scores: Tensor, mask: Tensor, power: int) -> Tensor:
+        """Weights from scores; they alone are saved for the gradient."""
+        rows = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+        rows = rows.sub_(rows.amax(-1, keepdim=True)).clamp_min_(_OUT_OF_REACH).div_(power)
+        weights = rows.sub_(threshold(rows, power)).clamp_min_(0).pow_(power).mul_(mask)
+        ctx.save_for_backward(weights)
+        ctx.power = power
+        return weights
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """√p ⊙ (∂ − its mean weighted by √p)."""
-        return _centred(gradients[0], ctx.saved_tensors[0].sqrt()), None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, int]:
-        """Several seeds as one batch."""
-        return Entmax15Rows.apply(*_more_rows(in_dims, inputs)), 0
-
-
-class SparsemaxRows(_RowWeights):
-    """Sparsemax of each row: [z − τ]₊ (Martins and Astudillo 2016, equation 14)."""
-
-    @staticmethod
-    def forward(scores: Tensor, mask: Tensor) -> Tensor:
-        """Weights from scores."""
-        rows = _rows(scores, mask)
-        return rows.sub_(_threshold(rows, 1)).clamp_min_(0).mul_(mask)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
-        """The gradient less its mean, within the support."""
-        return _centred(gradients[0], ctx.saved_tensors[0].sign()), None
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Tensor) -> tuple[Any, int]:
-        """Several seeds as one batch."""
-        return SparsemaxRows.apply(*_more_rows(in_dims, inputs)), 0
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        """s ⊙ (∂ − its mean weighted by s): s is 1 within the support, or the weight's root."""
+        (weights,) = ctx.saved_tensors
+        scale = weights.sign() if ctx.power == 1 else weights.sqrt()
+        pulled = gradients[0] * scale
+        mean = pulled.sum(-1, keepdim=True) / scale.sum(-1, keepdim=True).clamp_min(LEAST)
+        return pulled - scale * mean, None, None
 
 
 class SparseMap(AttentionModule):
-    """Attention by a map onto the simplex that gives exact zeros."""
+    """Attention by a map onto the simplex that gives exact zeros; ``power`` is α's 1/(α − 1)."""
 
-    @abstractmethod
-    def simplex(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """Map each row of scores to weights ≥ 0 with sum 1, over the keys that are there."""
+    power: ClassVar[int]
 
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:
         """Exact weights; keys out of reach and padding get 0, and so do their gradients."""
         logits = scores(q, k)
         # Sums over hundreds of keys need more digits than a half-precision number has.
         exact = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return self.simplex(exact, per_query(keys.mask)).to(logits.dtype)
+        weights: Tensor = _RowWeights.apply(exact, per_query(keys.mask), self.power)
+        return weights.to(logits.dtype)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, keys: Keys) -> Tensor:
         """The threshold takes all of a row's scores, so the map is made here too."""
         return self.maps(q, k, keys) @ v
-
-
-_ROUNDING = 1e-9
-"""Taken off before rounding up: .1 of 30 is 3, though the product is a little more."""
-
-
-def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool) -> KeptPositions:
-    """The share of positions with the largest norms, ties to the earlier, in time order.
-
-    ``norms`` [batch, time] and ``mask`` as in :class:`midchart.core.attention.base.Keys`. The first
-    ``lead`` positions (CLS) are kept where they are there, and not counted. Of the n others that
-    are there ⌈share·n⌉ are kept. With ``padding`` (published) it is max(1, ⌊share·time⌋) of all
-    of them, there or not: padding has norm 0, and is kept and attended to as an event is wherever
-    there are not events enough. How many columns come back depends on ``time`` alone.
-    """
-    rest = mask.shape[-1] - lead
-    ranked = norms.detach()[:, lead:].masked_fill(~mask[:, lead:], 0.0 if padding else -math.inf)
-    heaviest_first = ranked.argsort(dim=-1, descending=True, stable=True)
-    if padding:
-        most = max(1, int(share * rest))
-        counts = mask.new_full((len(mask), 1), most, dtype=torch.int64)
-    else:
-        most = math.ceil(share * rest - _ROUNDING)
-        there = mask[:, lead:].sum(-1, keepdim=True)
-        counts = (share * there.double() - _ROUNDING).ceil().long()
-    places = torch.arange(rest, device=mask.device).expand(len(mask), rest)
-    rank = torch.zeros_like(heaviest_first).scatter(1, heaviest_first, places)
-    chosen = rank < counts
-    # Stable, so the chosen come first and in time order.
-    index = (~chosen).long().argsort(dim=-1, stable=True)[:, :most]
-    filled = torch.arange(most, device=mask.device) < counts
-    leading = torch.arange(lead, device=mask.device).expand(len(mask), lead)
-    return KeptPositions(
-        torch.cat([leading, index + lead], 1), torch.cat([mask[:, :lead], filled], 1)
-    )

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import Entmax15Rows, SparseMap
+from midchart.core.attention.base import SparseMap
 
 
 @ATTENTIONS.register("entmax15")
@@ -17,7 +15,4 @@ class Entmax15(SparseMap):
 
     name = "entmax15"
     title = "Entmax 1.5"
-
-    def simplex(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """The exact solution."""
-        return Entmax15Rows.apply(scores, mask)
+    power = 2

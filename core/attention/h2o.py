@@ -7,19 +7,13 @@ adaptation).
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import (
-    AttentionModule,
-    KeptPositions,
-    Keys,
-    Shape,
-    heaviest,
-    softmax_map,
-    softmax_mix,
-)
+from midchart.core.attention.base import AttentionModule, Keys, Shape, softmax_map, softmax_mix
 
 
 @ATTENTIONS.register("h2o")
@@ -30,9 +24,8 @@ class HeavyHitters(AttentionModule):
     off by default) keeps half of *all* positions, so that padding is attended to in every
     sequence that fills less than half the window.
 
-    The choice is made on the embeddings, once for all layers, so what is dropped reaches no
-    output: an encoder drops it before its first layer (``prune``) and calls without ``norms``,
-    which means that nothing more is to be dropped.
+    The choice is made on the embeddings and is the same in all layers, so what is dropped reaches
+    no output. Without ``norms`` nothing is dropped.
     """
 
     name = "h2o"
@@ -46,29 +39,43 @@ class HeavyHitters(AttentionModule):
             raise ValueError(f"{self.name}: share is {share}; it takes more than 0, at most 1")
         self.share, self.lead, self.padding = share, lead, padding
 
-    def prune(self, keys: Keys) -> KeptPositions | None:
-        """The positions that are kept; None where ``norms`` are not given.
-
-        Raises ValueError for a mask by query: positions are dropped for all queries.
-        """
+    def attended(self, keys: Keys) -> Tensor:
+        """The mask of the positions that are kept; raises ValueError for a mask by query:
+        positions are dropped for all queries."""
         if keys.norms is None:
-            return None
+            return keys.mask
         if keys.mask.dim() != 2:
             raise ValueError(f"{self.name}: keeps positions for all queries; the mask is by query")
         return heaviest(keys.norms, keys.mask, self.share, self.lead, self.padding)
 
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:
-        """Every score is computed, then what is not pruned is masked."""
-        pruned = self.prune(keys)
-        if pruned is None:
-            return softmax_map(q, k, keys.mask)
-        mask = torch.zeros_like(keys.mask).scatter(1, pruned.index, pruned.mask)
-        return softmax_map(q, k, mask)
+        """Every score is computed, then what is not kept is masked."""
+        return softmax_map(q, k, self.attended(keys))
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, keys: Keys) -> Tensor:
-        """Only the keys and values that are kept are gathered and attended to."""
-        pruned = self.prune(keys)
-        if pruned is None:
-            return softmax_mix(q, k, v, keys.mask)
-        index = pruned.index[:, None, :, None].expand(-1, k.shape[1], -1, k.shape[3])
-        return softmax_mix(q, k.gather(2, index), v.gather(2, index), pruned.mask)
+        """PyTorch's fused kernel."""
+        return softmax_mix(q, k, v, self.attended(keys))
+
+
+_ROUNDING = 1e-9
+"""Taken off before rounding up: .1 of 30 is 3, though the product is a little more."""
+
+
+def heaviest(norms: Tensor, mask: Tensor, share: float, lead: int, padding: bool) -> Tensor:
+    """Which positions are among the share with the largest norms, ties to the earlier, bool
+    [batch, time].
+
+    ``norms`` [batch, time] and ``mask`` as in :class:`midchart.core.attention.base.Keys`. The first
+    ``lead`` positions (CLS) are kept where they are there, and not counted. Of the n others that
+    are there ⌈share·n⌉ are kept. With ``padding`` (published) it is max(1, ⌊share·time⌋) of all
+    of them, there or not: padding has norm 0, and is kept and attended to as an event is wherever
+    there are not events enough.
+    """
+    rest = mask.shape[-1] - lead
+    ranked = norms.detach()[:, lead:].masked_fill(~mask[:, lead:], 0.0 if padding else -math.inf)
+    rank = ranked.argsort(dim=-1, descending=True, stable=True).argsort(dim=-1)
+    if padding:
+        return torch.cat([mask[:, :lead], rank < max(1, int(share * rest))], 1)
+    there = mask[:, lead:].sum(-1, keepdim=True)
+    counts = (share * there.double() - _ROUNDING).ceil()
+    return torch.cat([mask[:, :lead], rank < counts], 1)

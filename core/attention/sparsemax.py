@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import SparseMap, SparsemaxRows
+from midchart.core.attention.base import SparseMap
 
 
 @ATTENTIONS.register("sparsemax")
@@ -17,7 +15,4 @@ class Sparsemax(SparseMap):
 
     name = "sparsemax"
     title = "Sparsemax"
-
-    def simplex(self, scores: Tensor, mask: Tensor) -> Tensor:
-        """The exact solution."""
-        return SparsemaxRows.apply(scores, mask)
+    power = 1

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import Shape, heaviest, threshold_by_sort, threshold_by_steps
+from midchart.core.attention.base import Shape, threshold
 from midchart.core.attention.differential import start_of
+from midchart.core.attention.h2o import heaviest
 from tests.reference import attention as plain
 from tests.support.attentions import VARIANTS, build_module, call, gradients, inputs
 
@@ -121,18 +122,19 @@ norms = st.lists(st.tuples(st.integers(0, 4).map(float), st.booleans()), min_siz
 @given(norms, st.sampled_from([0.1, 0.3, 0.5, 0.9, 1.0]), st.integers(0, 1))
 def test_h2o_selects_the_positions_of_a_plain_sort(rows, share, lead):
     sizes, there = [n for n, _ in rows], [t for _, t in rows]
-    selection = heaviest(torch.tensor([sizes]), torch.tensor([there]), share, lead, padding=False)
-    expected = [i for i, k in enumerate(plain.h2o_mask(sizes, there, share, lead)) if k]
-    assert selection.index[selection.mask].tolist() == expected
+    kept = heaviest(torch.tensor([sizes]), torch.tensor([there]), share, lead, padding=False)
+    assert kept[0].tolist() == plain.h2o_mask(sizes, there, share, lead)
 
 
 def test_h2o_rounds_up_keeps_cls_and_breaks_ties_to_the_earlier():
     sizes = torch.tensor([[0.0, 2, 5, 2, 2, 9, 9, 9]])
     there = torch.tensor([[True, True, True, True, True, True, False, False]])
-    selection = heaviest(sizes, there, 0.5, 1, padding=False)
-    # Five events: ⌈2.5⌉ = 3, of norms 9, 5 and the earliest 2; seven places have room for 4.
-    assert selection.index[selection.mask].tolist() == [0, 1, 2, 5]
-    assert selection.mask.tolist() == [[True, True, True, True, False]]
+    # Five events: ⌈2.5⌉ = 3, of norms 9, 5 and the earliest 2.
+    kept = heaviest(sizes, there, 0.5, 1, padding=False)
+    assert kept[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
+    # Published: max(1, ⌊3.5⌋) of all seven places, padding (of norm 0 whatever it is) last.
+    kept = heaviest(sizes, there, 0.5, 1, padding=True)
+    assert kept[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
 
 
 @pytest.mark.parametrize("tensors", [inputs(), inputs(queries=1)])
@@ -187,24 +189,8 @@ rows_of = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(rows_of, st.sampled_from([1, 2]))
-def test_newton_and_sort_give_the_same_threshold_and_a_sum_of_1(row, power):
+def test_the_threshold_leaves_a_sum_of_1(row, power):
     rows = torch.tensor([[*row, 0.0]], dtype=torch.float64)
-    steps, sort = threshold_by_steps(rows, power), threshold_by_sort(rows, power)
-    assert float((rows - steps).clamp_min(0).pow(power).sum()) == pytest.approx(1, abs=1e-12)
+    left = (rows - threshold(rows, power)).clamp_min(0).pow(power)
     # The sort takes the root of a difference: half of the digits where the root is near 0.
-    torch.testing.assert_close(steps, sort, rtol=0, atol=1e-12 if power == 1 else 1e-7)
-    single = rows.float()
-    assert float((threshold_by_steps(single, power) - steps).abs()) < 1e-6
-
-
-@pytest.mark.parametrize("power", [1, 2])
-def test_the_threshold_converges_within_15_steps_for_any_row(power, monkeypatch):
-    """Rows of one height, of every scale at once, and of noise: within 15 steps of Newton."""
-    from midchart.core.attention import base
-
-    scales = torch.arange(257.0).neg().div(16).exp2().neg()
-    rows = torch.stack([torch.zeros(257), scales, torch.linspace(0, -4, 257)]).double()
-    rows = rows - rows.amax(-1, keepdim=True)
-    converged = threshold_by_steps(rows, power)
-    monkeypatch.setattr(base, "MOST_STEPS", 15)
-    torch.testing.assert_close(threshold_by_steps(rows, power), converged, rtol=0, atol=1e-14)
+    assert float(left.sum()) == pytest.approx(1, abs=1e-12 if power == 1 else 1e-7)

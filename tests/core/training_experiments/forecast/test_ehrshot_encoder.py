@@ -79,22 +79,3 @@ def test_a_patient_without_events_has_a_forecast(name):
     out, _ = model(codes, mask, gate if model.attention.gated else None)
     assert torch.isfinite(out).all()
     assert all(torch.isfinite(x).all() for x in gradients(model, out).values())
-
-
-@pytest.mark.filterwarnings("ignore:There is a performance drop")  # the fused kernel, seed by seed
-@pytest.mark.parametrize("name", NAMES)
-def test_seeds_in_a_batch_dimension_equal_single_seeds(name):
-    models = [encoder(name, dropout=0.0) for _ in range(2)]
-    with torch.no_grad():
-        for p in models[1].parameters():
-            p.mul_(1.1)
-    codes, mask, gate = batch()
-    gate = gate if models[0].attention.gated else None
-    stacked = torch.func.stack_module_state(models)
-
-    def one(parameters, buffers):
-        return torch.func.functional_call(models[0], (parameters, buffers), (codes, mask, gate))[0]
-
-    batched = torch.vmap(one)(*stacked)
-    expected = torch.stack([model(codes, mask, gate)[0] for model in models])
-    torch.testing.assert_close(batched, expected)
