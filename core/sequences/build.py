@@ -1,10 +1,10 @@
-"""Builds an event store from a source's rows: read once by DuckDB, ordered by groups of patients.
+"""Builds an event store from a source's rows: read once and ordered by DuckDB.
 
-First all rows go into a DuckDB table on disk, in the source's order. Then groups of patients of
-about :data:`GROUP` rows are read back in order and written into memory-mapped columns. Both steps
-keep to ``memory`` (plus one group), whatever the size of the source; what does not fit is spilled
-next to the store. The store is built in a temporary folder, which is renamed when it is complete; a
-build that was killed leaves that folder, and the next build clears it and starts again.
+First all rows go into a DuckDB table on disk, in the source's order. Then they are read back in
+order and written into memory-mapped columns. Both steps keep to ``memory``, whatever the size of
+the source; what does not fit is spilled next to the store. The store is built in a temporary
+folder, which is renamed when it is complete; a build that was killed leaves that folder, and the
+next build clears it and starts again.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ EARLIEST, LATEST = (
 """Microseconds since 1970 of the first and last moment of a record: the years 1 to 9999."""
 OUTSIDE = "outside of the years 1 to 9999"
 """How reasons name a time before or after them."""
-GROUP = 2_000_000
-"""Rows ordered at a time; a patient with more is a group."""
+GROUP = 1_000_000
+"""Rows written at a time."""
 _HEAD = 1 << 16
 _STEPS = 1000
 """Progress is reported in thousandths."""
@@ -284,20 +284,8 @@ def _words(base: duckdb.DuckDBPyConnection, fresh: Path) -> None:
         base.execute(f"COPY (SELECT * FROM words_{name} ORDER BY id) TO {target} (FORMAT parquet)")
 
 
-def _groups(sizes: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """Patients from a to b (not b) whose rows are about GROUP together."""
-    groups: list[tuple[int, int]] = []
-    begin = total = 0
-    for i, size in enumerate(sizes.tolist()):
-        if total and total + size > GROUP:
-            groups.append((begin, i))
-            begin, total = i, 0
-        total += size
-    return [*groups, (begin, len(sizes))] if len(sizes) else groups
-
-
 def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> None:
-    """Patient groups in order into the columns; the other half of the progress."""
+    """All rows in order into the columns; the other half of the progress."""
     counts = base.execute("SELECT p, count(*) AS n FROM raw GROUP BY p ORDER BY p").fetchnumpy()
     patients = np.asarray(counts["p"], np.int64)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(counts["n"], np.int64))])
@@ -310,16 +298,16 @@ def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> 
     ids = ", ".join(
         f"coalesce(words_{name}.id, 0) AS {name}" for name in ("code", "text", "unit", "kind")
     )
-    for begin, end in _groups(np.diff(offsets)):
-        rows = base.execute(
-            f"SELECT coalesce(t, {NO_TIME}) AS time, coalesce(v, 'nan'::FLOAT) AS value, {ids} "
-            f"FROM raw {joins} WHERE p BETWEEN ? AND ? ORDER BY p, raw.t NULLS FIRST, raw.rowid",
-            [int(patients[begin]), int(patients[end - 1])],
-        ).fetchnumpy()
-        low, high = int(offsets[begin]), int(offsets[end])
+    ordered = base.sql(
+        f"SELECT coalesce(t, {NO_TIME}) AS time, coalesce(v, 'nan'::FLOAT) AS value, {ids} "
+        f"FROM raw {joins} ORDER BY p, raw.t NULLS FIRST, raw.rowid"
+    ).to_arrow_reader(GROUP)
+    done = 0
+    for rows in ordered:
         for name, array in arrays.items():
-            array[low:high] = rows[name]
-        progress(_STEPS // 2 + _STEPS // 2 * high // total, _STEPS)
+            array[done : done + len(rows)] = rows[name].to_numpy()
+        done += len(rows)
+        progress(_STEPS // 2 + _STEPS // 2 * done // total, _STEPS)
     for array in arrays.values():
         if isinstance(array, np.memmap):
             array.flush()
