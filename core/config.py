@@ -243,13 +243,6 @@ def gpus() -> tuple[str, ...]:
     return tuple(sorted(numbers, key=int))
 
 
-def be_member(rank: int, size: int) -> None:
-    """Set the environment variables of a process of a distributed process group."""
-    places = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": size, "LOCAL_WORLD_SIZE": size}
-    os.environ.update({name: str(value) for name, value in places.items()})
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
 def worker_environment(gpu: str | None = None) -> dict[str, str]:
     """Environment for a worker process: this one's, with the folders pinned.
 

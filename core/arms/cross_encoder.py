@@ -14,9 +14,10 @@ import numpy as np
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, Mask, ScoredArm, Scores, Trace
 from midchart.core.arms.bm25 import BM25
-from midchart.core.embedding.pairs import RELEVANCE, relevance, shared
+from midchart.core.embedding.pairs import relevance, shared
 from midchart.core.protocol import Protocol
 from midchart.core.types import Instruction
+from midchart.core.weights import RELEVANCE
 
 SHORTLIST = 50
 """Sentences of BM25 that are re-ranked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from midchart.core import config as settings
 from midchart.core.cohorts.demo import install
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.embedding.embedder import cosines, shared
-from midchart.core.errors import DataError, InputError
+from midchart.core.errors import InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import (
     CARD,
@@ -54,29 +54,7 @@ from midchart.core.storage.lock import exclusive
 from midchart.core.text import allowed, sentences, words
 from midchart.core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
 from midchart.core.training import Progress, history_rows
-from midchart.core.types import Cohort, Record, Sentence
-
-# Records that a gate is trained or evaluated on, without those that cannot be read.
-
-
-def record_of(cohort: Cohort, id: str, unread: set[str]) -> Record | None:
-    """A record; None for one that cannot be read, whose id is added to ``unread``."""
-    if id in unread:
-        return None
-    try:
-        return cohort.records[id]
-    except DataError:
-        unread.add(id)
-        return None
-
-
-def unread_note(unread: int) -> str:
-    """What an error adds where records were left out; empty where none was."""
-    if not unread:
-        return ""
-    what = "record" if unread == 1 else "records"
-    return f" ({unread:,} {what} could not be read; midchart check names them)"
-
+from midchart.core.types import Cohort, Gold, Instruction, Sentence
 
 PROTOCOL_FIELDS = (
     "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
@@ -93,52 +71,71 @@ PLUS_FIELDS = (*_UNIT_FIELDS, "seed", "k")
 """What of a protocol the card of a gate trained on a cohort depends on."""
 
 
-def _questions_with_answers(
+def _questions(
     cohort: Cohort,
     record_ids: Iterable[str],
     protocol: Protocol,
-    unread: set[str],
     digests: dict[str, str],
+    useful: Callable[[Instruction, Gold], object],
 ) -> list[QuestionSentences]:
-    """The questions with a reference answer of some patients, with their records' sentences up to
-    the question's cutoff.
+    """The useful questions of some patients, with their records' sentences up to the cutoff.
 
-    Records that cannot be read are left out and added to ``unread``; the hash of each of the
-    others is added to ``digests``.
+    The hash of each record is added to ``digests``.
     """
     cohort = gold_under(cohort, protocol)
-    wanted = set(record_ids)
-    questions: list[QuestionSentences] = []
-    units: dict[tuple[str, datetime | None], tuple[list[Sentence], list[str]]] = {}
+    wanted, questions = set(record_ids), list[QuestionSentences]()
+    units: dict[tuple[str, datetime | None], tuple[list[Sentence], tuple[str, ...]]] = {}
     for instruction in cohort.instructions:
-        gold = cohort.gold.get(instruction.id)
-        if instruction.record_id not in wanted or gold is None or not gold.answer:
-            continue
         id, cutoff = instruction.record_id, instruction.cutoff
+        gold = cohort.gold.get(instruction.id) if id in wanted else None
+        if gold is None or not useful(instruction, gold):
+            continue
+        record = cohort.records[id]
+        digests[id] = record.digest
         if (id, cutoff) not in units:
-            record = record_of(cohort, id, unread)
-            if record is None:
-                continue
             before = allowed(sentences(record, protocol), cutoff)
-            units[id, cutoff] = before, [s.text for s in before]
-            digests[id] = record.digest
+            units[id, cutoff] = before, tuple(s.text for s in before)
         before, texts = units[id, cutoff]
         ids = gold_sentence_ids(before, gold.spans)
-        evidence = [i for i, unit in enumerate(before) if unit.id in ids]
+        evidence = tuple(i for i, unit in enumerate(before) if unit.id in ids)
         questions.append(QuestionSentences(id, instruction.question, gold.answer, texts, evidence))
     return questions
 
 
+def _questions_with_answers(
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    digests: dict[str, str],
+) -> list[QuestionSentences]:
+    """The questions of some patients that have a reference answer; as :func:`_questions`."""
+    return _questions(cohort, record_ids, protocol, digests, lambda _, gold: gold.answer)
+
+
+def questions_with_evidence(
+    cohort: Cohort,
+    record_ids: Iterable[str],
+    protocol: Protocol,
+    digests: dict[str, str],
+) -> list[QuestionSentences]:
+    """The questions of some patients that have a word, and evidence up to their cutoff; as
+    :func:`_questions`."""
+    asked = _questions(
+        cohort, record_ids, protocol, digests,
+        lambda instruction, gold: gold.spans and words(instruction.question),
+    )  # fmt: skip
+    return [one for one in asked if one.evidence]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SplitPairs:
-    """A cohort made ready for training: the split, the pairs of each of its parts, the records that
-    could not be read and have none, and the hash of each record that was."""
+    """A cohort made ready for training: the split, the pairs of each of its parts, and the hash of
+    each record."""
 
     split: Split
     train: Pairs
     validation: Pairs
     test: Pairs
-    unread: frozenset[str]
     digests: Mapping[str, str]
 
 
@@ -185,14 +182,13 @@ def _asked_patients(cohort: Cohort) -> set[str]:
 def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) -> SplitPairs:
     """Draw the pairs of each part of a split of a cohort's patients (default: :func:`split_of`).
 
-    A record that cannot be read is left out (the cohort's ``skipped`` says why). Raises
-    DataUseError where its tag forbids training, InputError where it has too few patients or no
-    pairs.
+    Raises DataUseError where its tag forbids training, InputError where it has too few patients or
+    no pairs.
     """
-    split, unread, digests = split or split_of(cohort, protocol), set[str](), dict[str, str]()
+    split, digests = split or split_of(cohort, protocol), dict[str, str]()
     drawn = [
         pairs(
-            _questions_with_answers(cohort, ids, protocol, unread, digests),
+            _questions_with_answers(cohort, ids, protocol, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )
@@ -202,9 +198,9 @@ def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) 
     if not len(drawn[0]):
         raise InputError(
             f"{cohort.path}: no sentence {_POSITIVE[protocol.gate_positives]}; "
-            f"there is nothing to train a gate on{unread_note(len(unread))}"
+            "there is nothing to train a gate on"
         )
-    return SplitPairs(split, *drawn, unread=frozenset(unread), digests=digests)
+    return SplitPairs(split, *drawn, digests=digests)
 
 
 def train_gate(
@@ -235,16 +231,15 @@ def train_gate(
     recipe = recipe or GateRecipe(seed=protocol.seed)
     trainer = GateTrainer(config, drawn.train, drawn.validation, recipe)
     identity = digest(repr(trainer.identity()))
-    trainer.run(progress, folder / f"training-{identity[:12]}.safetensors")
+    trainer.run(progress, folder / f"training-{identity[:12]}.pt")
     # What the checkpoint states about its training.
     facts: Mapping[str, Any] = {
-        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        **_facts(cohort, recipe),
         "records": {
             id: drawn.digests[id]
             for id in (*drawn.split.train, *drawn.split.validation)
             if id in drawn.digests
         },
-        "recipe": dataclasses.asdict(recipe),
         "protocol": {name: getattr(protocol, name) for name in PROTOCOL_FIELDS},
         "pairs": {
             part: {"n": len(p), "positives": int(p.label.sum())}
@@ -253,79 +248,45 @@ def train_gate(
             )
         },
         "curve": history_rows(trainer.history),
-        "unread_records": len(drawn.unread),
         "test_auroc": finite(auroc(trainer.logits(drawn.test), drawn.test.label)),
-        "versions": versions(),
     }  # fmt: skip
     # Temperature from validation patients; then the checkpoint.
     validated = trainer.logits(drawn.validation)
     temperature = fit_temperature(validated, drawn.validation.label) if len(validated) else 1.0
     gate = Gate(config, trainer.weights(), drawn.split, temperature, facts)
     save_gate(folder, gate)
-    for left in folder.glob("training-*.safetensors"):  # those of other pairs as well
+    for left in folder.glob("training-*.pt"):  # those of other pairs as well
         left.unlink(missing_ok=True)
     return gate
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _EvidenceQuestion:
-    """A question with evidence: its record's sentences up to its cutoff and which of them hold
-    it."""
-
-    record_id: str
-    question: str
-    texts: tuple[str, ...]
-    gold: tuple[int, ...]
+def _facts(cohort: Cohort, recipe: GateRecipe | PlusRecipe) -> dict[str, Any]:
+    """What the card of every gate states about its training."""
+    return {
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "recipe": dataclasses.asdict(recipe),
+        "versions": versions(),
+    }
 
 
-def questions_with_evidence(
-    cohort: Cohort,
-    record_ids: Iterable[str],
-    protocol: Protocol,
-    unread: set[str],
-    digests: dict[str, str],
-) -> list[_EvidenceQuestion]:
-    """The questions of some patients whose evidence was located, and that have a word.
-
-    Records that cannot be read are left out and added to ``unread``; the hash of each of the
-    others is added to ``digests``.
-    """
-    cohort = gold_under(cohort, protocol)
-    wanted, questions = set(record_ids), list[_EvidenceQuestion]()
-    texts: dict[tuple[str, datetime | None], tuple[str, ...]] = {}
-    for instruction in cohort.instructions:
-        id, gold = instruction.record_id, cohort.gold.get(instruction.id)
-        record = record_of(cohort, id, unread) if id in wanted and gold is not None else None
-        if record is None or gold is None or not gold.spans or not words(instruction.question):
-            continue
-        cut = allowed(sentences(record, protocol), instruction.cutoff)
-        ids = gold_sentence_ids(cut, gold.spans)
-        before = texts.setdefault((id, instruction.cutoff), tuple(s.text for s in cut))
-        digests[id] = record.digest
-        places = tuple(i for i, s in enumerate(cut) if s.id in ids)
-        if places:
-            questions.append(_EvidenceQuestion(id, instruction.question, before, places))
-    return questions
-
-
-def _cosine_of(one: _EvidenceQuestion) -> NDArray[np.float64]:
+def _cosine_of(one: QuestionSentences) -> NDArray[np.float64]:
     """Cosine of each sentence with the question by MiniLM, float64 [n], rounded."""
     embedder = shared()
-    rows, question = embedder.embed(one.texts), embedder.embed([one.question])[0]
+    rows, question = embedder.embed(one.sentences), embedder.embed([one.question])[0]
     return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
 
 
-def recall(weights: PlusWeights, asked: Iterable[_EvidenceQuestion], k: int) -> dict[str, Any]:
+def recall(weights: PlusWeights, asked: Iterable[QuestionSentences], k: int) -> dict[str, Any]:
     """How many of ``n`` questions have all pieces of the evidence (``all_pieces``), and any
     (``any_piece``), among the k best sentences, and the chance of each by as many random ones."""
     all_pieces = any_piece = 0
     chances: list[tuple[float, float]] = []
     for one in asked:
-        ranking = scores(weights, ready(weights, one.texts), one.question, _cosine_of(one))
+        ranking = scores(weights, ready(weights, one.sentences), one.question, _cosine_of(one))
         best = set(np.argsort(-ranking, kind="stable")[:k].tolist())
-        all_pieces += best.issuperset(one.gold)
-        any_piece += not best.isdisjoint(one.gold)
-        n, hits = len(one.texts), len(one.gold)
+        all_pieces += best.issuperset(one.evidence)
+        any_piece += not best.isdisjoint(one.evidence)
+        n, hits = len(one.sentences), len(one.evidence)
         chances.append((chance_of_all(n, hits, k), chance_of_hit(n, hits, k)))
     of_all, of_any = np.mean(chances, axis=0).tolist() if chances else (None, None)
     return {
@@ -361,25 +322,22 @@ def train_plus_gate(
     recipe = recipe or PlusRecipe(seed=protocol.seed)
     shared()  # raises before anything is made
     patients = {*split.train, *split.validation}
-    unread, digests = set[str](), dict[str, str]()
+    digests = dict[str, str]()
     make_folder(folder)
-    asked = questions_with_evidence(cohort, patients, protocol, unread, digests)
+    asked = questions_with_evidence(cohort, patients, protocol, digests)
     refuse_untrainable(cohort)  # its tag or its files may have changed meanwhile
     if not asked:
-        raise InputError(
-            f"{cohort.path}: no evidence was located; there is nothing to train on"
-            + unread_note(len(unread))
-        )
+        raise InputError(f"{cohort.path}: no evidence was located; there is nothing to train on")
     # Features of each record once, of each question; then the training.
-    prepared: dict[tuple[str, ...], RecordWords] = {}
+    prepared: dict[Sequence[str], RecordWords] = {}
     for one in asked:
-        if one.texts not in prepared:
-            prepared[one.texts] = record_words(one.texts)
+        if one.sentences not in prepared:
+            prepared[one.sentences] = record_words(one.sentences)
     examples = [
         Example(
-            prepared[one.texts],
-            question_words(one.question, prepared[one.texts], _cosine_of(one)),
-            np.array(one.gold, dtype=np.int64),
+            prepared[one.sentences],
+            question_words(one.question, prepared[one.sentences], _cosine_of(one)),
+            np.array(one.evidence, dtype=np.int64),
         )
         for one in asked
     ]
@@ -388,24 +346,21 @@ def train_plus_gate(
     weights = trainer.weights()
     train_records = dict(digests)
     # Evaluation on test patients, and the checkpoint.
-    held = questions_with_evidence(cohort, split.test, protocol, unread, digests)
+    held = questions_with_evidence(cohort, split.test, protocol, digests)
     facts = {
-        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        **_facts(cohort, recipe),
         "records": train_records,
-        "recipe": dataclasses.asdict(recipe),
         "questions": len(asked),
         "losses": trainer.epoch_losses(),
-        "versions": versions(),
         "split": dataclasses.asdict(split),
         "test": recall(weights, held, protocol.k),
-        "unread_records": len(unread),
     }
     plus = Plus(weights, frozenset(patients), facts)
     save_plus(folder, plus)
     return plus
 
 
-_GATE_VERSION = "gate-3"
+_GATE_VERSION = "gate-4"
 """Changed whenever the default gate of ``qccs`` would be trained to other weights."""
 _PLUS_SHIPPED = Path(__file__).parent / "shipped"
 """The default gate of ``qccs_plus``, under every protocol; docs/log.md says how it was trained."""

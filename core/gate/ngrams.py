@@ -6,13 +6,13 @@ An n-gram of the lower-cased text has an id from 1 to ``buckets - 1`` by a named
 
 from __future__ import annotations
 
-import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Literal
+from itertools import chain
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,12 @@ class Bags:
     ids: _Ids
     offsets: _Ids
 
+    @classmethod
+    def of(cls, each: Sequence[Sequence[int]]) -> Bags:
+        """The bags with these ids."""
+        ids = np.fromiter(chain.from_iterable(each), np.int64)
+        return cls(ids, np.concatenate([[0], np.cumsum([len(one) for one in each])]).astype(int))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
@@ -71,98 +77,40 @@ def lowered(text: str) -> str:
     return "".join(c if len(c.lower()) > 1 else c.lower() for c in text)
 
 
-def _blake(hashing: Hashing) -> blake2b:
-    key = f"salt {hashing.salt}".encode() if hashing.name == "salted" else b""
-    return blake2b(digest_size=8, key=key)
-
-
 @lru_cache(maxsize=32)
 def hasher(hashing: Hashing) -> Callable[[bytes], int]:
+    """The function from an n-gram to its id."""
     span = hashing.buckets - 1
     if hashing.name == "crc32":
         return lambda gram: 1 + zlib.crc32(gram) % span
-    initial = _blake(hashing)
+    key = f"salt {hashing.salt}".encode() if hashing.name == "salted" else b""
 
     def blake(gram: bytes) -> int:
-        state = initial.copy()
-        state.update(gram)
-        return 1 + int.from_bytes(state.digest(), "little") % span
+        digest = blake2b(gram, digest_size=8, key=key).digest()
+        return 1 + int.from_bytes(digest, "little") % span
 
     return blake
 
 
-def _hashed(hashing: Hashing, grams: Sequence[bytes]) -> _Ids:
-    """:func:`hasher` of many n-grams."""
-    if hashing.name == "crc32":
-        numbers = np.array([zlib.crc32(gram) for gram in grams], dtype=np.uint64)
-    else:
-        initial, digests = _blake(hashing), list[bytes]()
-        for gram in grams:
-            state = initial.copy()  # cheaper than a new hash
-            state.update(gram)
-            digests.append(state.digest())
-        numbers = np.frombuffer(b"".join(digests), dtype="<u8")
-    return 1 + (numbers % np.uint64(hashing.buckets - 1)).astype(np.int64)
+def gram_ids(hashing: Hashing, text: str, known: dict[str, int] | None = None) -> list[int]:
+    """Ids of one text's n-grams, in reading order; a text shorter than ``n`` has none.
 
-
-def gram_ids(hashing: Hashing, text: str) -> list[int]:
-    """Ids of one text's n-grams, in reading order; a text shorter than ``n`` has none."""
+    ``known``: ids of n-grams hashed before, which is added to.
+    """
+    known = {} if known is None else known
     if hashing.characters:
         text = text[: hashing.characters]
     text, n, bucket = lowered(text), hashing.n, hasher(hashing)
     grams = [text[i : i + n] for i in range(len(text) - n + 1)]
     if hashing.ngrams:
         grams = grams[: hashing.ngrams]
-    return [bucket(gram.encode("utf-8", "surrogatepass")) for gram in grams]
+    for gram in grams:
+        if gram not in known:
+            known[gram] = bucket(gram.encode("utf-8", "surrogatepass"))
+    return [known[gram] for gram in grams]
 
 
 def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
     """The n-gram bags of many texts: :func:`gram_ids` of each, each distinct n-gram hashed once."""
-    n = hashing.n
-    read = [lowered(t[: hashing.characters] if hashing.characters else t) for t in texts]
-    counts = np.array([max(len(t) - n + 1, 0) for t in read], dtype=np.int64)
-    if hashing.ngrams:
-        counts = np.minimum(counts, hashing.ngrams)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    # Texts are in one array of code points with n - 1 blanks between them; the n-grams that
-    # would span two texts are never gathered.
-    joined = "".join(t + " " * (n - 1) for t in read)
-    points = np.frombuffer(joined.encode("utf-32-le", "surrogatepass"), dtype="<u4")
-    begins = np.concatenate([[0], np.cumsum([len(t) + n - 1 for t in read])])[:-1]
-    starts = np.repeat(begins - offsets[:-1], counts) + np.arange(offsets[-1])
-    if not len(starts):
-        return Bags(np.zeros(0, dtype=np.int64), offsets)
-    # Each character becomes its rank among those that occur, so an n-gram is one small number.
-    alphabet, _, ranks = _distinct(points, sys.maxunicode + 1)
-    size = len(alphabet)
-    if size**n >= 2**63:
-        flat = [i for t in texts for i in gram_ids(hashing, t)]
-        return Bags(np.array(flat, dtype=np.int64), offsets)
-    keys = np.zeros(len(points) - n + 1, dtype=np.int64)
-    for i in range(n):
-        keys *= size
-        keys += ranks[i : len(points) - n + 1 + i]
-    _, seen, inverse = _distinct(keys[starts], size**n)
-    grams = [joined[at : at + n].encode("utf-8", "surrogatepass") for at in starts[seen].tolist()]
-    return Bags(_hashed(hashing, grams)[inverse], offsets)
-
-
-_DENSE_KEYS, _DENSE_TIMES = 1 << 24, 64
-"""Up to this many possible keys, and this multiple of the keys present, a table finds the distinct
-ones; beyond it they are sorted."""
-
-
-def _distinct(keys: NDArray[Any], possible: int) -> tuple[NDArray[Any], _Ids, _Ids]:
-    """Distinct keys, sorted, an index of each, and the inverse, as by ``np.unique``, but without
-    sorting where the keys are numbers below ``possible``."""
-    if possible > min(_DENSE_KEYS, _DENSE_TIMES * len(keys)):
-        return np.unique(keys, return_index=True, return_inverse=True)
-    present = np.zeros(possible, dtype=bool)
-    present[keys] = True
-    distinct = np.flatnonzero(present)
-    number = np.empty(possible, dtype=np.int64)
-    number[distinct] = np.arange(len(distinct))
-    inverse = number[keys]
-    places = np.empty(len(distinct), dtype=np.int64)
-    places[inverse] = np.arange(len(keys))
-    return distinct, places, inverse
+    known: dict[str, int] = {}
+    return Bags.of([gram_ids(hashing, text, known) for text in texts])

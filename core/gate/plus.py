@@ -46,21 +46,19 @@ _Ints = NDArray[np.int64]
 _Floats = NDArray[np.float32]
 
 
-def _word_bags(vocabulary: Sequence[str], hashing: Hashing) -> Bags:
+def _word_bags(vocabulary: Sequence[str]) -> Bags:
     """The n-gram ids of each word, each distinct n-gram hashed once."""
-    bucket, n = hasher(hashing), hashing.n
+    bucket, n = hasher(HASHING), HASHING.n
     known: dict[str, int] = {}
-    ids: list[int] = []
-    counts: list[int] = []
+    each: list[list[int]] = []
     for word in vocabulary:
         marked = f"^{word}$"
         grams = [f"={word}", *(marked[i : i + n] for i in range(len(marked) - n + 1))]
         for gram in grams:
             if gram not in known:
                 known[gram] = bucket(gram.encode("utf-8", "surrogatepass"))
-            ids.append(known[gram])
-        counts.append(len(grams))
-    return Bags(np.array(ids, dtype=np.int64), np.concatenate([[0], np.cumsum(counts)]).astype(int))
+        each.append([known[gram] for gram in grams])
+    return Bags.of(each)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -102,7 +100,7 @@ def _idf(frequency: NDArray[np.float64], sentences: int) -> _Floats:
     return np.log1p((sentences - frequency + 0.5) / (frequency + 0.5)).astype(np.float32)
 
 
-def record_words(texts: Sequence[str], hashing: Hashing = HASHING) -> RecordWords:
+def record_words(texts: Sequence[str]) -> RecordWords:
     """A record's sentences, by their texts [n], as words."""
     corpus = [words(text) for text in texts]
     index = BM25Index(corpus)
@@ -110,11 +108,11 @@ def record_words(texts: Sequence[str], hashing: Hashing = HASHING) -> RecordWord
     offsets = np.concatenate([[0], np.cumsum([len(line) for line in corpus])]).astype(np.int64)
     idf = _idf(np.diff(index.starts).astype(float), len(texts))
     vocabulary = tuple(index.terms)
-    return RecordWords(vocabulary, tokens, offsets, idf, _word_bags(vocabulary, hashing), index)
+    return RecordWords(vocabulary, tokens, offsets, idf, _word_bags(vocabulary), index)
 
 
 def question_words(
-    question: str, record: RecordWords, cosine: NDArray[np.float64], hashing: Hashing = HASHING
+    question: str, record: RecordWords, cosine: NDArray[np.float64]
 ) -> QuestionWords:
     """A question's words as asked of a record; ``cosine`` [n]: of its sentences, by MiniLM."""
     asked = tuple(words(question))
@@ -132,7 +130,7 @@ def question_words(
         cosine,
     ]
     fixed = np.stack(columns, axis=1).astype(np.float32)
-    return QuestionWords(asked, idf, _word_bags(asked, hashing), bm25, fixed)
+    return QuestionWords(asked, idf, _word_bags(asked), bm25, fixed)
 
 
 FEATURES = ("bm25_share", "bm25_log", "rank_bm25", "rank_minilm", "cosine", "nearest_4")

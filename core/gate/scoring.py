@@ -43,29 +43,6 @@ def pooled(bag: Bags, table: NDArray[Float]) -> NDArray[Float]:
     return np.asarray(csr_matrix((shares, bag.ids, bag.offsets), (len(bag), len(table))) @ table)
 
 
-_ALONE = 1 << 18
-"""Multiplications up to which a BLAS works in the calling thread (OpenBLAS's own rule)."""
-
-
-def product(rows: Floats, matrix: Floats) -> Floats:
-    """``rows`` [m, k] @ ``matrix`` [k, n], a few rows at a time.
-
-    In pieces so small no BLAS wakes its threads: where other work keeps the cores busy, waiting
-    for them costs many times the arithmetic.
-    """
-    (m, k), n = rows.shape, matrix.shape[1]
-    block = max(1, _ALONE // (k * n))
-    full_blocks = m // block * block
-    out = np.empty((m, n))
-    np.matmul(
-        rows[:full_blocks].reshape(-1, block, k),
-        matrix,
-        out=out[:full_blocks].reshape(-1, block, n),
-    )
-    np.matmul(rows[full_blocks:], matrix, out=out[full_blocks:])
-    return out
-
-
 class Scorer:
     """A gate ready to score. ``hashing``: the one to read text with where it is not the gate's
     own (the published fault of a salt that is another in each process)."""
@@ -82,18 +59,13 @@ class Scorer:
         dim, first = gate.config.dim, self.layers[0][0]
         self.of_question = first[:, :dim] if gate.config.query else None
         self.of_sentence = first[:, dim:] if gate.config.query else first
-        through = [self.of_sentence, *(weight for weight, _ in self.layers[1:])]
-        self._through = [np.ascontiguousarray(weight.T) for weight in through]
 
     def parts(self, texts: Sequence[str]) -> Parts:
         """What of the sentences' scores no question changes."""
         place: dict[str, int] = {}
         row_of = np.array([place.setdefault(t, len(place)) for t in texts], dtype=np.intp)
-        rows = product(
-            pooled(bags(self.hashing, list(place)), self.embedding),
-            self._through[0],
-        )
-        return Parts(rows, row_of)
+        rows = pooled(bags(self.hashing, list(place)), self.embedding)
+        return Parts(rows @ self.of_sentence.T, row_of)
 
     def question(self, text: str) -> Floats:
         """The question's part of the first layer with its bias, float64 [width]."""
@@ -105,10 +77,8 @@ class Scorer:
     def scores(self, parts: Parts, question: str) -> NDArray[np.float64]:
         """Logit of each sentence, float64 [n]."""
         hidden = parts.rows + self.question(question)
-        for (_, bias), through in zip(self.layers[1:], self._through[1:], strict=True):
-            np.maximum(hidden, 0.0, out=hidden)
-            hidden = product(hidden, through)
-            hidden += bias
+        for weight, bias in self.layers[1:]:
+            hidden = np.maximum(hidden, 0.0) @ weight.T + bias
         return np.round(hidden[:, 0], DECIMALS)[parts.row_of]
 
 

@@ -376,7 +376,7 @@ class TrainingJobs(ABC, Generic[M]):
         """
 
     def _checkpoint(self, item: str) -> Path:
-        return self.job.folder / "training" / f"{item}.safetensors"
+        return self.job.folder / "training" / f"{item}.pt"
 
     def _row(self, one: M, later: Sequence[M]) -> Row:
         row: Row = {

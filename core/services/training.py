@@ -26,8 +26,8 @@ from midchart.core.storage.files import writing
 from midchart.core.types import Cohort
 
 _REPORTED = (
-    ("pairs", "unread_records", "curve", "test_auroc", "recipe"),
-    ("questions", "unread_records", "losses", "test", "recipe"),
+    ("pairs", "curve", "test_auroc", "recipe"),
+    ("questions", "losses", "test", "recipe"),
 )
 """Facts of a gate, and of QCCS plus, in the result of a training."""
 

@@ -147,7 +147,7 @@ def sequences() -> dict[str, Any]:
             f"{len(labels):,} labels × 256 of {store.events:,} events, per 1,000 labels",
             lambda: plain.last_events(*walked),
             lambda: last_events(store, labels),
-            ask=100,
+            ask=10,
             rounds=3,
             scale=(1000 / _WALKED, 1000 / len(labels)),
         )

@@ -12,25 +12,16 @@ ones. Both sides work in one thread.
 
 from __future__ import annotations
 
-import importlib
 import tempfile
-from contextlib import redirect_stderr
 from functools import cache
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from midchart.core.attention import ATTENTIONS
-from midchart.core.errors import WorkFailed
-from midchart.core.gate.checkpoint import Gate, GateConfig, GateRecipe, Split
-from midchart.core.gate.examples import Pairs
+from midchart.core.gate.checkpoint import Gate, GateConfig, Split
 from midchart.core.gate.scoring import Scorer
 from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.local_batches import Ids
 from midchart.core.text import sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
 from midchart.core.types import Prompt
@@ -45,8 +36,6 @@ if TYPE_CHECKING:
 
 
 _BATCH, _WINDOW, _CODES = 64, 256, 2000
-_MAP_BATCH = 16
-"""Sequences of the map benches: bisection takes seconds even for these."""
 
 
 def _batch() -> tuple[Tensor, Tensor, Tensor]:
@@ -101,54 +90,7 @@ def gated() -> dict[str, Any]:
     return _step("gated_differential", "attention_gated")
 
 
-@BENCHES.register("attention_h2o")
-def h2o() -> dict[str, Any]:
-    """What is dropped is gone before the first layer, and is masked after computing."""
-    return _step("h2o", "attention_h2o")
-
-
-def _map(name: str) -> dict[str, Any]:
-    """One attention, forward and backward, by the exact solution and by bisection."""
-    import torch
-
-    from midchart.core.attention.base import Shape
-    from midchart.core.training.trainer import one_thread
-
-    plain = getattr(reference("attention"), name)
-    module = ATTENTIONS.build(name, Shape())
-    draw = torch.Generator().manual_seed(0)
-    q, k, v = (
-        torch.randn(_MAP_BATCH, 4, 1 + _WINDOW, 16, generator=draw).requires_grad_()
-        for _ in range(3)
-    )
-    mask = torch.arange(1 + _WINDOW) < torch.arange(_WINDOW, 0, -_WINDOW // _MAP_BATCH)[:, None]
-    with one_thread():
-        return compare(
-            f"attention_{name}",
-            f"{_MAP_BATCH} × 4 maps of {1 + _WINDOW}², forward and backward; bisection of 50",
-            lambda: plain(q, k, v, mask).square().sum().backward(),
-            lambda: module(q, k, v, mask)[0].square().sum().backward(),
-            ask=4,
-            rounds=3,
-        )
-
-
-@BENCHES.register("attention_entmax15")
-def entmax15() -> dict[str, Any]:
-    """1.5-entmax to the last bits by Newton's steps, and by bisection."""
-    return _map("entmax15")
-
-
-@BENCHES.register("attention_sparsemax")
-def sparsemax() -> dict[str, Any]:
-    """Sparsemax the same way, and by bisection."""
-    return _map("sparsemax")
-
-
-_EVENTS, _VOCABULARY, _EPOCHS = 256, 20_000, 40
-
-
-_SENTENCES, _GATE_STEPS = 2000, 100
+_SENTENCES = 2000
 _QUESTION = "What dose of metformin did the patient take in 2014?"
 
 
@@ -219,42 +161,8 @@ def cold() -> dict[str, Any]:
         )
 
 
-@BENCHES.register("gate_training")
-def training() -> dict[str, Any]:
-    """A hundred steps of training on texts that are hashed already, and a DataLoader loop."""
-    from midchart.core.gate.training import GateModel, GateTrainer
-    from midchart.core.training.trainer import epoch_order, one_thread
-
-    plain = reference("gate")
-    texts = tuple(dict.fromkeys(_texts()))
-    rng = np.random.default_rng(0)
-    rows = 32 * _GATE_STEPS
-    pairs = Pairs(
-        tuple(f"{_QUESTION} {i}" for i in range(60)),
-        texts,
-        rng.integers(0, 60, rows),
-        rng.integers(0, len(texts), rows),
-        (rng.random(rows) < 0.25).astype(np.float32),
-    )
-    with one_thread():
-        trainer = GateTrainer(GateConfig(), pairs, pairs, GateRecipe())
-        model = GateModel(GateConfig())
-        hashed = plain.Rows(pairs, model.config.hashing)
-        order = epoch_order(trainer.recipe.seed, 1, rows)
-        return compare(
-            "gate_training",
-            f"{_GATE_STEPS} steps of 32 pairs",
-            lambda: plain.train(model, hashed, [order]),
-            lambda: trainer.epoch(1),
-            ask=5,
-            fast_calls=3,
-        )
-
-
 _DELAY_S = 0.05
 _PROMPTS = 32
-_NEW = 40
-_ARMS, _QUESTIONS, _RECORD_LINES, _RECORD = 7, 4, 20, 100
 
 
 @BENCHES.register("served")
@@ -284,59 +192,3 @@ def served() -> dict[str, Any]:
             ask=4,
             rounds=3,
         )
-
-
-def _prompts() -> list[str]:
-    """The prompts of seven arms and four questions about one record."""
-    lines = [f"[2019-{i % 12 + 1:02d}-04] Glucose: {80 + 7 * i % 90} mg" for i in range(_RECORD)]
-    prompts: list[str] = []
-    for q in range(_QUESTIONS):
-        question = f"What was the glucose on day {q}?"
-        for arm in range(_ARMS):
-            shown = lines if arm == 0 else lines[(arm * 7 + q * 3) :: 2][: _RECORD_LINES + arm]
-            prompts.append(HEAD + "\n".join(shown) + MIDDLE + question + TAIL)
-    return prompts
-
-
-@BENCHES.register("qwen")
-def qwen() -> dict[str, Any]:
-    """transformers' generation prompt by prompt, and the reader's batches, with equal answers.
-
-    Seven arms ask four questions about one record: six with some twenty lines each, and ``full``
-    with all of it, so that its four prompts share their opening. Weights are random.
-    """
-    plain = reference("qwen")
-    tiny = importlib.import_module("tests.support.tiny_models")
-    import torch
-
-    from midchart.core.readers.local_engine import Engine, GenerationConfig
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # small matrices: more threads wait for one another, on either side
-    with tempfile.TemporaryDirectory() as place, redirect_stderr(StringIO()):
-        folder = Path(place)
-        tiny.make_qwen(folder, hidden=256, layers=4, talkative=0.0)
-        model, tokenizer = plain.load(folder)
-        engine = Engine(folder, "float32")
-    texts = _prompts()
-    ids: list[Ids] = [tokenizer(text, return_tensors="np").input_ids[0] for text in texts]
-    options = GenerationConfig(
-        _NEW, frozenset(tokenizer.convert_tokens_to_ids(list(tiny.CHAT_TOKENS)))
-    )
-
-    def fast() -> list[str]:
-        responses = dict(engine.read(ids, options))
-        outputs = (list(responses[i].ids) for i in range(len(ids)))
-        return [tokenizer.decode(output, skip_special_tokens=True).strip() for output in outputs]
-
-    def slow() -> list[str]:
-        return plain.answers(model, tokenizer, texts, _NEW)
-
-    try:
-        if fast() != slow():
-            raise WorkFailed("the reader's answers are not those of one prompt after another")
-        tokens = sum(len(one) for one in ids)
-        size = f"{len(ids)} prompts, {tokens:,} tokens, {_NEW} new each"
-        return compare("qwen", size, slow, fast, ask=3, rounds=3)
-    finally:
-        torch.set_num_threads(threads)

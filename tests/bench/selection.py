@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
-from collections.abc import Generator
-from contextlib import contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from midchart.core.arms import ARMS
 from midchart.core.arms.mmr import greedy
 from midchart.core.arms.semantic import SentenceVectors
 from midchart.core.bm25 import BM25Index
 from midchart.core.embedding.embedder import Embedder
-from midchart.core.embedding.pairs import NLI, Entailment, PairScorer
 from midchart.core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
 from midchart.core.protocol import Protocol
 from midchart.core.text import words
 from midchart.core.text.evidence import locate
-from midchart.core.types import Budget, Event, Instruction, Record
+from midchart.core.types import Event, Record
 from tests.bench import BENCHES, compare, reference
 
 SENTENCES = 2000
-ANSWER = "patient takes metformin at a dose of 500 milligram"
-DRUGS = ("metformin", "warfarin", "lisinopril", "glucose", "hemoglobin", "chest pain", "fever")
-STATES = ("started on day", "dose of milligram", "denied", "stable", "no plan", "is at")
-NAMES = ("bm25", "bm25_filtered", "bm25_ranked", "recency", "random", "shortest")
-DEPTHS = (1, 3, 5, 10)
 
 
 def _texts(count: int = SENTENCES) -> list[str]:
@@ -153,59 +143,3 @@ def qccs_plus() -> dict[str, Any]:
         fast_calls=20,
         scale=(SENTENCES / part, 1),
     )
-
-
-def _kept_by_arms() -> list[list[str]]:
-    """What ten arm entries keep of a record of 600 lines for one question: their texts."""
-    rng = np.random.default_rng(0)
-    texts = [
-        f"{rng.choice(DRUGS)} {rng.choice(STATES)} {i} {' '.join(rng.choice(DRUGS, i % 5))}"
-        for i in range(600)
-    ]
-    record = _record(texts, "pairs", "x")
-    asked = Instruction("i", "bench", "what dose of metformin is the patient started on")
-    entries = [(name, Budget(20, 5)) for name in NAMES] + [("bm25", Budget(k, 5)) for k in DEPTHS]
-    return [
-        [k.sentence.text for k in ARMS.build(name, Protocol()).select(record, asked, budget).kept]
-        for name, budget in entries
-    ]
-
-
-@contextmanager
-def _models(folder: Path) -> Generator[tuple[Any, Entailment]]:
-    """The plain model and the fast one; small ones, so that only their ratio carries over."""
-    plain = reference("pairs")
-    with tempfile.TemporaryDirectory() as temporary:
-        model = plain.make(Path(temporary))
-        fast = Entailment(PairScorer(NLI, folder, model))
-        fast.either_way([(ANSWER, "fever")])
-        yield plain.load(model), fast
-
-
-def _entailment(name: str, size: str, ask: float, again: bool) -> dict[str, Any]:
-    arms = _kept_by_arms()
-    pairs = [(ANSWER, text) for texts in arms for text in texts]
-    distinct = len(set(pairs))
-    with tempfile.TemporaryDirectory() as folder, _models(Path(folder)) as (model, fast):
-        plain = reference("pairs").every_arm_anew
-
-        def once() -> None:
-            if not again:
-                shutil.rmtree(Path(folder) / "pairs")
-            fast.either_way(pairs)
-
-        return compare(
-            name,
-            size.format(entries=len(arms), pairs=len(pairs), distinct=distinct),
-            lambda: plain(model, ANSWER, arms, fast.index),
-            once,
-            ask=ask,
-            rounds=3,
-            fast_calls=20 if again else 1,
-        )
-
-
-@BENCHES.register("pairs")
-def pairs() -> dict[str, Any]:
-    """Every arm's pairs in batches of 32 as they come, and distinct pairs, sorted, none on disk."""
-    return _entailment("pairs", "{entries} arms, {pairs} pairs, {distinct} distinct", 2, False)

@@ -17,7 +17,6 @@ from packaging.requirements import Requirement
 
 from midchart.core.embedding import pairs as pairs_module
 from midchart.core.errors import MissingModel
-from midchart.core.training import trainer
 
 pytestmark = pytest.mark.slow
 
@@ -181,7 +180,6 @@ def test_each_promise_of_security_md_has_a_test_that_exists() -> None:
             "sentence_transformers",
             lambda folder: pairs_module.PairModel(folder, "cpu", "float32"),
         ),
-        ("accelerate", "accelerate", lambda _: trainer.single_process(None)),
     ],
 )
 def test_a_package_of_an_extra_is_asked_for_in_one_line(

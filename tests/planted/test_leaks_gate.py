@@ -174,7 +174,7 @@ def evidence_swapped(patch: pytest.MonkeyPatch) -> None:
 
     def located(*arguments):
         return [
-            replace(one, gold=tuple((i + 1) % len(one.texts) for i in one.gold))
+            replace(one, evidence=tuple((i + 1) % len(one.sentences) for i in one.evidence))
             for one in locate(*arguments)
         ]
 

@@ -10,7 +10,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -178,7 +177,6 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
         checkpoint: Path,
         later: Sequence[ForecastItem],
     ) -> Row:
-        from midchart.core.training.trainer import train_distributed
         from midchart.core.training_experiments.forecast.training import (
             EncoderConfig,
             ForecastTrainer,
@@ -221,12 +219,7 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
             )
             return True
 
-        # Train, on several devices where the spec says so.
-        devices = options.get("devices", 1)
-        make = partial(ForecastTrainer, data, config, recipe, question, texts, device)
-        if devices > 1:  # the checkpoint then has all epochs, from which the trainer below resumes
-            train_distributed(make, devices, checkpoint, report, device == "cpu")
-        trainer = make()
+        trainer = ForecastTrainer(data, config, recipe, question, texts, device)
         trainer.run(report, checkpoint)
         # Evaluate on held-out patients.
         logits = trainer.logits(data.held_out)

@@ -134,8 +134,6 @@ class ForecastOptions(Options):
     """Defaults of all variants."""
     device: str = ""
     """Where to train, such as "cpu" or "cuda:1"; empty means the fastest there is."""
-    devices: Count = 1
-    """GPUs that share each training."""
 
     def plan(self) -> dict[str, Any]:
         return super().plan() | {

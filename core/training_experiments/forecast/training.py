@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from midchart.core.attention import ATTENTIONS
-from midchart.core.attention.base import AttentionModule, KeptPositions, Keys, Shape
+from midchart.core.attention.base import AttentionModule, Keys, Shape
 from midchart.core.attention.code_gate import CodeGate, gate_loss
 from midchart.core.errors import DataError
 from midchart.core.regular_files import read_regular
@@ -34,15 +34,11 @@ from midchart.core.text import one_line
 from midchart.core.training import Progress, require_finite
 from midchart.core.training.recorded import RecordedStep
 from midchart.core.training.trainer import (
-    ProcessGroup,
     Trainer,
     epoch_order,
     forked_rng,
     one_thread,
-    prefixed,
     seed_of,
-    single_process,
-    under,
 )
 from midchart.core.training_experiments.forecast.examples import Examples, SplitExamples, Vocabulary
 from midchart.core.training_experiments.forecast.spec import EncoderRecipe, Epoch, GateLoss
@@ -52,8 +48,7 @@ LOG = logging.getLogger(__name__)
 # The network: one encoder, and a gate of its tokens where gated. Paper, Experiment 2: 2 layers, dim
 # 64, 4 heads, feed-forward 256, a CLS token, head 64 → 32 → 1. Norm, residual and dropout are the
 # same for all variants, unlike in the published run. Only CLS's row of the last layer is computed,
-# since nothing else is read, and positions that an attention drops for all layers are dropped
-# before the first.
+# since nothing else is read.
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +148,7 @@ class Encoder(nn.Module):
 
     @property
     def attention(self) -> AttentionModule:
-        """The first layer's attention; gates and dropped positions are the same for all."""
+        """The first layer's attention; gates are the same for all."""
         return cast("AttentionModule", self.layers[0].attention)
 
     def _keys(self, embedded: Tensor, mask: Tensor, gate: Tensor | None) -> Keys:
@@ -181,10 +176,6 @@ class Encoder(nn.Module):
         keys = self._keys(embedded, mask, gate)
         x = embedded + self.places[self.config.positions - codes.shape[1] :]
         x = torch.cat([self.cls.expand(len(x), 1, -1), x], 1)
-        # Maps cover all positions, also those that could be dropped beforehand.
-        pruned = None if need_weights else self.attention.prune(keys)
-        if pruned is not None:
-            x, keys = _taken(x, keys, pruned)
         maps: list[Tensor] = []
         last = len(self.layers) - 1
         for depth, layer in enumerate(self.layers):
@@ -193,13 +184,6 @@ class Encoder(nn.Module):
             if weights is not None:
                 maps.append(weights)
         return self.head(self.last_norm(x[:, 0])).squeeze(-1), tuple(maps)
-
-
-def _taken(x: Tensor, keys: Keys, pruned: KeptPositions) -> tuple[Tensor, Keys]:
-    """Only the kept positions; without norms, since nothing more is dropped."""
-    gate = None if keys.gate is None else keys.gate.gather(1, pruned.index)
-    index = pruned.index[:, :, None].expand(-1, -1, x.shape[-1])
-    return x.gather(1, index), Keys(pruned.mask, gate)
 
 
 DRAWN_EVENTS = 8
@@ -286,9 +270,8 @@ class _OnDevice:
 class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
     """Trains ``config`` on a task's training part and chooses the epoch on its tuning part.
 
-    ``device``: "cpu", "cuda", …; None lets accelerate choose. ``question`` and ``texts``: the
-    task's question and the text of each token, for a gate. ``group``: the processes that share the
-    training, each with such a trainer; by default this one alone.
+    ``device``: "cpu", "cuda", …; None is a GPU where there is one. ``question`` and ``texts``: the
+    task's question and the text of each token, for a gate.
     """
 
     entry = Epoch
@@ -302,14 +285,13 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         question: str = "",
         texts: tuple[str, ...] = (),
         device: str | None = None,
-        group: ProcessGroup | None = None,
     ) -> None:
         self.examples, self.config, self.recipe = examples, config, recipe
         self.question, self.texts = question, texts
-        self.group = group or single_process(device)
         with forked_rng(seed=seed_of(recipe.seed, 0)):
             network = EncoderNetwork(config, question, texts)
-        super().__init__(network.to(self.group.device), recipe.epochs, device=self.group.device)
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        super().__init__(network.to(place), recipe.epochs, device=place)
         self.train = _OnDevice(examples.train, self.device)
         self.tuning = _OnDevice(examples.tuning, self.device)
         self.weight = (len(examples.train) - examples.train.positive) / examples.train.positive
@@ -354,21 +336,18 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         start = time.perf_counter()
         self.network.train()
         recorded = self._recorded
-        rank = (self.group.rank,) if self.group.rank else ()
-        torch.manual_seed(seed_of(self.recipe.seed, epoch, *rank))
+        torch.manual_seed(seed_of(self.recipe.seed, epoch))
         rows = epoch_order(self.recipe.seed, epoch, len(self.train.counts))
         index = torch.from_numpy(rows).to(self.device)
         sums = torch.zeros(4, device=self.device)
         begins = range(0, len(rows), self.recipe.batch)
         for begin in begins:
-            end = min(begin + self.recipe.batch, len(rows))
-            share = slice(begin + self.group.rank, end, self.group.size)
-            if recorded is not None and end - begin == self.recipe.batch:
-                sums += recorded(index[share])
+            batch = slice(begin, begin + self.recipe.batch)
+            if recorded is not None and len(index[batch]) == self.recipe.batch:
+                sums += recorded(index[batch])
             else:
-                tokens = self.train.tokens_of(rows[share], index[share])
-                sums += self._step(index[share], tokens, end - begin)
-        loss, gate_loss, gate_norm, head_norm = self.group.mean(sums / len(begins)).tolist()
+                sums += self._step(index[batch], self.train.tokens_of(rows[batch], index[batch]))
+        loss, gate_loss, gate_norm, head_norm = (sums / len(begins)).tolist()
         require_finite(loss + gate_loss + head_norm, f"epoch {epoch}")
         logits = self.logits(self.tuning)
         label = self.examples.tuning.label
@@ -388,16 +367,16 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
 
     @cached_property
     def _recorded(self) -> RecordedStep | None:
-        """A step on complete batches as one call of a GPU; None on a processor, for processes that
-        train together, and where a component's step cannot be recorded, which is logged."""
+        """A step on complete batches as one call of a GPU; None on a processor, and where a
+        component's step cannot be recorded, which is logged."""
         batch = self.recipe.batch
-        if self.device.type != "cuda" or self.group.size > 1 or len(self.train.counts) < batch:
+        if self.device.type != "cuda" or len(self.train.counts) < batch:
             return None
         rows = torch.arange(batch, device=self.device)
         gate = self.network.gate
 
         def step(index: Tensor) -> Tensor:
-            return self._step(index, self.train.tokens[index], batch)
+            return self._step(index, self.train.tokens[index])
 
         if gate is not None:
             gate.every = True
@@ -413,27 +392,22 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
             if gate is not None:
                 gate.every = False
 
-    def _step(self, index: Tensor, tokens: Tensor, batch: int) -> Tensor:
+    def _step(self, index: Tensor, tokens: Tensor) -> Tensor:
         """One step; loss, gate's loss, norms of the gate's and the head's gradients [4].
 
-        ``index``: this process's share of ``batch`` rows; ``tokens`` of them, int [n, t].
+        ``index``: the batch's rows [n]; ``tokens`` of them, int [n, t].
         """
         gate = self.network.gate
         if gate is not None and not gate.joint:
             gate = None
         self.optimizer.zero_grad(set_to_none=True)
-        loss = gate_term = torch.zeros((), device=self.device)
-        if len(index):
-            label = self.train.label[index]
-            with self._autocast():
-                logits, _ = self.network(tokens)
-            # Scaled so that the mean over processes is the mean over the batch.
-            part = len(index) * self.group.size / batch
-            loss = self._loss(logits.float(), label) * part
-            if gate is not None:
-                gate_term = self._gate_loss(tokens, index, label) * part
-            (loss + gate_term).backward()
-        self.group.average_gradients(self.network.parameters())
+        label, gate_term = self.train.label[index], torch.zeros((), device=self.device)
+        with self._autocast():
+            logits, _ = self.network(tokens)
+        loss = self._loss(logits.float(), label)
+        if gate is not None:
+            gate_term = self._gate_loss(tokens, index, label)
+        (loss + gate_term).backward()
         norms = [_norm(module, loss) for module in (gate, self.network.encoder.head)]
         if self.recipe.clip:
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), self.recipe.clip)
@@ -458,13 +432,11 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
             torch.manual_seed(seed_of(self.recipe.seed, 10_000 + epoch))
             order = torch.randperm(len(self.train.counts))
             for rows in order.split(self.recipe.batch):
-                # The gate is small: every process trains it on all rows with the same draws.
                 index = rows.to(self.device)
                 tokens = self.train.tokens_of(rows.numpy(), index)
                 loss = self._gate_loss(tokens, index, self.train.label[index])
                 optimizer.zero_grad(set_to_none=True)
                 loss.backward()
-                self.group.average_gradients(gate.parameters())
                 optimizer.step()
         self._freeze_gate(gate)
 
@@ -484,13 +456,12 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
         self.network.eval()
         out = torch.zeros(len(data.counts), device=self.device)
         most = GPU_SCORED if self.device.type == "cuda" else SCORED
-        begins = np.arange(0, len(data.counts), most)
-        for begin in self.group.share(begins).tolist():
+        for begin in range(0, len(data.counts), most):
             rows = np.arange(begin, min(begin + most, len(data.counts)))
             tokens = data.tokens_of(rows, torch.from_numpy(rows).to(self.device))
             with one_thread(self.device), self._autocast():
                 out[begin : begin + len(rows)] = self.network(tokens)[0].float()
-        return self.group.total(out).cpu().numpy()
+        return out.cpu().numpy()
 
     @torch.no_grad()
     def last_maps(self, tokens: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -527,15 +498,11 @@ class ForecastTrainer(Trainer[EncoderNetwork, Epoch]):
             data.update(part.label.tobytes())
         return [asdict(self.config), recipe, data.hexdigest()]
 
-    def save(self, path: Path) -> None:
-        if self.group.rank == 0:
-            super().save(path)
-
     def state(self) -> dict[str, Tensor]:
-        return prefixed("best.", self.best)
+        return self.best
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        self.best = {k: v.to(self.device) for k, v in under("best.", state).items()}
+        self.best = {k: v.to(self.device) for k, v in state.items()}
         if self._gate_frozen and self.network.gate is not None:
             self._freeze_gate(self.network.gate)
 
@@ -552,7 +519,7 @@ def save_model(folder: Path, name: str, trainer: ForecastTrainer, vocabulary: Vo
     from safetensors.torch import save_file
 
     network = trainer.network
-    tensors = prefixed("network.", network.state_dict())
+    tensors = {f"network.{name}": tensor for name, tensor in network.state_dict().items()}
     tensors["vocabulary.first"] = torch.from_numpy(vocabulary.first)
     codes = sorted(vocabulary.edges)
     tensors["vocabulary.codes"] = torch.tensor(codes, dtype=torch.int64)
@@ -591,7 +558,8 @@ def load_model(folder: Path, name: str) -> tuple[EncoderNetwork, Vocabulary]:
         tensors = load(read_regular(path))
         config = EncoderConfig(**card["encoder"])
         network = EncoderNetwork(config, card["question"], tuple(card["texts"]))
-        network.load_state_dict(under("network.", tensors))
+        weights = {k: v for k, v in tensors.items() if k.startswith("network.")}
+        network.load_state_dict({k.removeprefix("network."): v for k, v in weights.items()})
         # The table of a frozen gate is among the weights.
         if network.gate is not None and card["recipe"]["gate_training"] == "frozen":
             network.gate.requires_grad_(False)

@@ -23,7 +23,6 @@ from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import GateConfig, GateRecipe, Head, Split
-from midchart.core.gate.cohort_training import record_of, unread_note
 from midchart.core.gate.examples import QuestionSentences, hashing_of, pairs, positives
 from midchart.core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
 from midchart.core.gate.scoring import Parts, Scorer
@@ -186,8 +185,7 @@ class GateScores:
 class Evaluation:
     """The questions of a split's test patients under a protocol.
 
-    Records that cannot be read are left out (``unread``). Raises InputError where no sentence is
-    positive.
+    Raises InputError where no sentence is positive.
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
@@ -197,7 +195,6 @@ class Evaluation:
         self.k = protocol.k
         self.texts: dict[str, list[str]] = {}
         self.questions: list[GateQuestion] = []
-        self.unread = set[str]()
         rules = dataclasses.replace(protocol, **CORRECTED)
         rng = np.random.default_rng([protocol.seed, TEST_DRAW])
         wanted = set(split.test)
@@ -205,10 +202,7 @@ class Evaluation:
             gold, id = cohort.gold.get(instruction.id), instruction.record_id
             if id not in wanted or gold is None or not gold.answer:
                 continue
-            record = record_of(cohort, id, self.unread)
-            if record is None:
-                continue
-            units = sentences(record, protocol)
+            units = sentences(cohort.records[id], protocol)
             texts = self.texts.setdefault(id, [s.text for s in units])
             asked = QuestionSentences(id, instruction.question, gold.answer, texts)
             drawn = pairs([asked], rules, rng)
@@ -235,7 +229,7 @@ class Evaluation:
         if not any(len(question.rows) for question in self.questions):
             raise InputError(
                 f"{cohort.path}: no sentence of a test patient shares a content word with a "
-                "reference answer; a gate cannot be evaluated" + unread_note(len(self.unread))
+                "reference answer; a gate cannot be evaluated"
             )
 
     def evaluate(self, scorer: Scorer) -> GateScores:
@@ -510,7 +504,7 @@ def _faults(rows: Table) -> Table:
 
 
 def _split(rows: Table) -> Table:
-    """Patients (with a readable record), labelled pairs and positives, each part of the split.
+    """Patients, labelled pairs and positives, each part of the split.
 
     Pairs are those of a gate without a published fault in its examples, where there is one; the
     patients are the same for all.

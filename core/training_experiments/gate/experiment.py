@@ -17,7 +17,7 @@ import numpy as np
 
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.gate.checkpoint import Gate, GateEpoch, Split
-from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs, unread_note
+from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.measures import fit_temperature
 from midchart.core.gate.scoring import Scorer
@@ -124,7 +124,7 @@ class GateJobs(TrainingJobs[Variant]):
             "split": [
                 {
                     "part": name,
-                    "patients": len(set(getattr(self.split, name)) - data.unread),
+                    "patients": len(getattr(self.split, name)),
                     "sentences": len(pairs),
                     "positives": int(pairs.label.sum()),
                 }
@@ -137,8 +137,6 @@ class GateJobs(TrainingJobs[Variant]):
         rules = protocol.gate_positives, protocol.gate_negatives
         if rules not in self._pairs:
             self._pairs[rules] = split_pairs(self.job.cohort, protocol)
-            if self._pairs[rules].unread:
-                self.job.watch(f"gates are trained{unread_note(len(self._pairs[rules].unread))}")
         return self._pairs[rules]
 
 

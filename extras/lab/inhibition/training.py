@@ -26,7 +26,7 @@ from midchart.core.attention.code_gate import gate_loss
 from midchart.core.attention.differential import Differential
 from midchart.core.gate.checkpoint import GateConfig
 from midchart.core.gate.ngrams import Hashing
-from midchart.core.gate.training import GateModel, linear_layers
+from midchart.core.gate.training import GateModel
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training import require_finite
 from midchart.core.training.trainer import Trainer, forked_rng, one_thread
@@ -283,7 +283,7 @@ class LineGate(nn.Module):
         table = self.model.embedding.weight
         lines = table[tokens[:, 1:].unflatten(1, (-1, LINE))[..., :LINE_INPUT]].mean(2)
         questions = table[question[..., :QUESTION_INPUT]].mean(2)
-        first, *rest = linear_layers(self.model)
+        first, *rest = self.model.layers
         of_question, of_line = first.weight.chunk(2, dim=1)
         x = (questions @ of_question.T + first.bias)[:, :, None] + (lines @ of_line.T)[:, None]
         for layer in rest:

@@ -105,7 +105,6 @@ def _show(card: dict[str, Any]) -> None:
         **{name.capitalize(): recipe.get(name) for name in ("loss", "epochs", "seed")},
         "Cohort": cohort.get("name"),
         "Digest of the cohort": str(cohort.get("digest", ""))[:16],
-        "Records excluded, unreadable": facts.get("unread_records"),
         "Made": card["made"],
         **{
             f"Protocol: {name.replace('_', ' ')}": value

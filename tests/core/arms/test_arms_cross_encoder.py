@@ -8,12 +8,12 @@ import torch
 
 from midchart.core.arms import ARMS
 from midchart.core.bm25 import BM25Index
-from midchart.core.embedding.pairs import RELEVANCE
 from midchart.core.errors import MissingModel
 from midchart.core.protocol import Protocol
 from midchart.core.runs.spec import parse_spec
 from midchart.core.text import words
 from midchart.core.types import Budget, Instruction
+from midchart.core.weights import RELEVANCE
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.charts import chart

@@ -19,12 +19,12 @@ from midchart.core import config as core_settings
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, candidates
 from midchart.core.embedding.embedder import shared
-from midchart.core.embedding.pairs import RELEVANCE
 from midchart.core.errors import InputError
 from midchart.core.protocol import Protocol, parse
 from midchart.core.text import count_tokens, event_text, sentences, words
 from midchart.core.text.prompt import body, context_lines
 from midchart.core.types import Budget, Event, Instruction, Record, Selection, Span
+from midchart.core.weights import RELEVANCE
 from midchart.extras.lab.llmlingua2 import MODEL as COMPRESSOR
 from tests.support import pair_models
 from tests.support.calibrations import calibration_file

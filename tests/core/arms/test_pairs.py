@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from midchart.core.embedding.pairs import (
-    NLI,
-    RELEVANCE,
+    ENTAILMENT,
     Entailment,
     PairModel,
     PairScorer,
@@ -23,6 +22,7 @@ from midchart.core.embedding.pairs import (
     shared,
 )
 from midchart.core.errors import MissingModel
+from midchart.core.weights import NLI, RELEVANCE
 from tests.reference import pairs as plain
 from tests.support import pair_models
 from tests.support.rounding import bound
@@ -98,7 +98,7 @@ def test_entailment_is_found_by_its_label_in_any_order(tiny_models, tmp_path, mo
     logits = plain.outputs(tiny_models / NLI, PAIRS, 64).astype(np.float64)
     share = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     column = order.index("entailment")
-    assert Entailment().probabilities(PAIRS) == pytest.approx(share[:, column], abs=1e-5)
+    assert Entailment().classes(PAIRS, ENTAILMENT)[0] == pytest.approx(share[:, column], abs=1e-5)
 
 
 @pytest.mark.parametrize(

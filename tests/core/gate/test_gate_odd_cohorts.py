@@ -10,13 +10,12 @@ import pytest
 
 from midchart.core import api
 from midchart.core import config as settings
-from midchart.core.gate.checkpoint import GateEpoch, GateRecipe, PlusRecipe, Split
-from midchart.core.gate.cohort_training import split_of, split_pairs, train_gate, train_plus_gate
+from midchart.core.gate.checkpoint import GateEpoch, GateRecipe, Split
+from midchart.core.gate.cohort_training import train_gate
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.services import training as services
 from midchart.core.training import Aborted
-from midchart.core.training_experiments.gate.evaluation import Evaluation
 from tests.support import gate_cohort
 from tests.support.run_helpers import allow
 
@@ -26,35 +25,6 @@ def folder(workspace: Path) -> Path:
     path = workspace / "data" / "cohorts" / "odd"
     gate_cohort.make(path)
     return path
-
-
-def broken(folder: Path, *ids: str) -> None:
-    """Cut the records of some patients off in the middle of their files."""
-    for id in ids:
-        file = folder / "ehrs" / f"{id}.xml"
-        file.write_bytes(file.read_bytes()[:2000])
-    allow(folder, "training_allowed")
-
-
-@pytest.mark.slow
-def test_records_that_cannot_be_read_are_left_out_and_counted(folder: Path, tmp_path: Path):
-    split = split_of(open_cohort(str(folder)), Protocol())
-    complete = split_pairs(open_cohort(str(folder)), Protocol())
-    assert not complete.unread
-    broken(folder, split.train[0], split.test[0])
-    cohort = open_cohort(str(folder))
-    gate = train_gate(cohort, Protocol(), tmp_path / "g", recipe=GateRecipe(epochs=1))
-    assert gate.split == split
-    assert gate.facts["unread_records"] == 2
-    assert 0 < gate.facts["pairs"]["train"]["n"] < len(complete.train)
-    assert sorted(skip.file for skip in cohort.skipped) == sorted(
-        f"ehrs/{id}.xml" for id in (split.train[0], split.test[0])
-    )
-    plus = train_plus_gate(cohort, Protocol(), tmp_path / "p", recipe=PlusRecipe(epochs=1, dim=8))
-    assert plus.facts["unread_records"] == 2
-    evaluation = Evaluation(cohort, split, Protocol())
-    assert {q.record_id for q in evaluation.questions} == set(split.test[1:])
-    assert evaluation.unread == {split.test[0]}
 
 
 def reworded(folder: Path) -> None:
@@ -92,8 +62,8 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
 @pytest.mark.parametrize(
     ("plus", "fields"),
     [
-        (False, ("pairs", "unread_records", "curve", "test_auroc", "recipe")),
-        (True, ("questions", "unread_records", "losses", "test", "recipe")),
+        (False, ("pairs", "curve", "test_auroc", "recipe")),
+        (True, ("questions", "losses", "test", "recipe")),
     ],
 )
 def test_each_protocol_has_its_own_cache_folder(

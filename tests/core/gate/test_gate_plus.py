@@ -118,7 +118,7 @@ def test_training_ranks_the_evidence_of_patients_it_never_saw_above_chance(cohor
     assert plus.patients.isdisjoint(split.test)
     assert plus.facts["losses"][-1] < 0.5 * plus.facts["losses"][0]
     digests: dict[str, str] = {}
-    test = questions_with_evidence(cohort, split.test, protocol, set(), digests)
+    test = questions_with_evidence(cohort, split.test, protocol, digests)
     assert set(digests) <= set(split.test) and digests
     trained = recall(load_plus(tmp_path).weights, test, 20)
     blank = {name: np.zeros_like(getattr(plus.weights, name)) for name in PlusWeights.__slots__}

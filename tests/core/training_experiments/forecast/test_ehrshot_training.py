@@ -242,7 +242,7 @@ def test_a_step_of_fixed_sizes_is_the_step_of_the_batch_s_sizes(attention: str, 
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(1)
             before = {k: v.clone() for k, v in one.network.state_dict().items()}
-            values = one._step(index, tokens, len(rows))
+            values = one._step(index, tokens)
             grads = [None if p.grad is None else p.grad.clone() for p in one.network.parameters()]
             one.network.load_state_dict(before)
         computed.append((values, grads))

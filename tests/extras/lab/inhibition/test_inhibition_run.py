@@ -66,7 +66,7 @@ def test_a_run_needs_no_cohort_and_holds_every_decoder(run: str) -> None:
     assert [r["variant"] for r in tables["gate"]] == [gated] * 4
     assert "Fewer than 3 seeds" in tables["verdict"][0]["text"]
     assert any("2 seeds" in warning for warning in run_report["warnings"])
-    assert not list((find_run(run).path / "training").glob("*.safetensors"))
+    assert not list((find_run(run).path / "training").glob("*.pt"))
 
 
 def test_an_export_opens_elsewhere_with_the_same_tables(run, tmp_path, monkeypatch) -> None:
@@ -96,19 +96,19 @@ def test_a_run_interrupted_in_a_training_resumes_to_the_same_rows(place: Path) -
         assert do_run(cut) == "cancelled"
     assert steps == [100], "in the middle of the training"
     assert status(cut.id)["status"] == "cancelled"
-    checkpoints = list((cut.path / "training").glob("*.safetensors"))
+    checkpoints = list((cut.path / "training").glob("*.pt"))
     assert len(checkpoints) == 1
     assert continue_run(cut) == continue_run(uninterrupted) == "done"
     for name in ("depth", "contrasts", "attention"):
         assert report(cut.id)["tables"][name] == report(uninterrupted.id)["tables"][name]
-    assert not list((cut.path / "training").glob("*.safetensors"))
+    assert not list((cut.path / "training").glob("*.pt"))
 
 
 def test_a_checkpoint_that_outlived_its_row_goes_with_the_next_pass(run: str) -> None:
     """A worker may end between the two."""
     folder = find_run(run)
     name = items(folder.plan().options)[0].name
-    left = folder.path / "training" / f"{name}.safetensors"
+    left = folder.path / "training" / f"{name}.pt"
     left.touch()
     folder.done.unlink()
     assert do_run(folder) == "done"
