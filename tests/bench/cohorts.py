@@ -1,7 +1,4 @@
-"""Reading a cohort: its record, label sequences and positions; counting a run's verdicts; curves.
-
-The position curves are of the paper's 2,196 answers and of a million.
-"""
+"""Reading a bulk export, label sequences, counting a run's verdicts, intervals of clusters."""
 
 from __future__ import annotations
 
@@ -14,10 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.experiments.curve.tables import (
-    study,
-)
-from midchart.core.loaders.medalign import read_record
 from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import facts, tally
@@ -26,11 +19,8 @@ from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.sequences.build import RawTable, build_store, columns
 from midchart.core.sequences.store import EventStore, LabelRows, last_events, match_labels
 from midchart.core.stats.intervals import clustered_bootstrap
-from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.storage.rows import RowStore, literal, query
 from midchart.core.types import BANDS
-from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
-from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
 
 _PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
@@ -39,22 +29,6 @@ _LABELS = 8000
 _WALKED = 200
 """Labels that the plain version walks; it takes the same for each."""
 _ARMS, _READERS, _JUDGES, _QUESTIONS = 13, 2, 2, 19_231
-
-
-@BENCHES.register("record_xml")
-def record_xml() -> dict[str, Any]:
-    """One synthetic record of about 1,500 events."""
-    plain = reference("xml").read_record
-    with TemporaryDirectory() as folder:
-        make_clinical(Path(folder), 2, 1500, 1)
-        file = next(iter(sorted((Path(folder) / "ehrs").glob("*.xml"))))
-        return compare(
-            "record_xml",
-            f"{file.stat().st_size // 1024} KiB",
-            lambda: plain(file, file.name),
-            lambda: read_record(file, file.name),
-            ask=2,
-        )
 
 
 def _write_fhir(folder: Path, megabytes: int) -> int:
@@ -218,8 +192,7 @@ def result_rows() -> dict[str, Any]:
             )
 
 
-_RESAMPLES, _MODELS, _MILLION = 5000, 6, 166_667
-_ASK_MS = 500
+_RESAMPLES = 5000
 
 
 @BENCHES.register("clustered_bootstrap")
@@ -239,30 +212,4 @@ def clustered() -> dict[str, Any]:
         ask=70,
         rounds=2,
         fast_calls=3,
-    )
-
-
-@BENCHES.register("curve")
-def curve() -> dict[str, Any]:
-    """Answers in the paper's deciles: intervals, null, contrasts and fit, against plain loops."""
-    rng = np.random.default_rng(0)
-    position = (np.repeat(np.arange(10), [n // _MODELS for n in PUBLISHED_N]) + 0.5) / 10
-    count = len(position)
-    values = rng.integers(0, 2, count * _MODELS).astype(float)
-    clusters, at = np.repeat(np.arange(count), _MODELS), np.repeat(position, _MODELS)
-    answered_by = np.full(count, hashed(np.arange(_MODELS)).sum())
-
-    def responses() -> Responses:
-        right = values.reshape(count, _MODELS).sum(axis=1)
-        return assemble(np.arange(count), right, np.full(count, _MODELS), position, answered_by)
-
-    plain = reference("curve").curve
-    return compare(
-        "curve",
-        f"{len(values):,} answers × 10 deciles × {_RESAMPLES:,} resamples and as many permutations",
-        lambda: plain(values, clusters, at, 10, _RESAMPLES, 42),
-        lambda: study(responses(), 10, _RESAMPLES, 42),
-        rounds=1,
-        fast_calls=5,
-        within_ms=_ASK_MS,
     )

@@ -1,13 +1,8 @@
-"""Networks: attentions, the QCCS gate, and readers.
+"""Networks: the QCCS gate and the served reader.
 
-Attentions of the EHRSHOT encoder: a training step compared with the plain one, on a CPU. A step is
-forward and backward of 64 sequences of 256 events, three quarters of them filled on average, on one
-thread. The plain side makes every n×n map and every row of the last layer; both have the same
-weights and no dropout.
-
-The QCCS gate: a record of 2,000 sentences scored for a question, and steps of its training, on a
-synthetic record of notes and readings, in which many short sentences come again, as they do in real
-ones. Both sides work in one thread.
+The gate scores a record of 2,000 sentences for a question, on a synthetic record of notes and
+readings, in which many short sentences come again, as they do in real ones. Both sides work in one
+thread.
 """
 
 from __future__ import annotations
@@ -29,65 +24,7 @@ from midchart.extras.lab.synthetic.cohort import make_clinical
 from tests.bench import BENCHES, compare, reference
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from midchart.core.gate.training import GateModel
-    from midchart.core.training_experiments.forecast.training import Encoder
-
-
-_BATCH, _WINDOW, _CODES = 64, 256, 2000
-
-
-def _batch() -> tuple[Tensor, Tensor, Tensor]:
-    """Codes, mask and gate [batch, events]; half of the sequences fill the window."""
-    import torch
-
-    draw = torch.Generator().manual_seed(0)
-    lengths = torch.randint(1, 2 * _WINDOW, (_BATCH, 1), generator=draw).clamp_max(_WINDOW)
-    mask = torch.arange(_WINDOW) >= _WINDOW - lengths
-    codes = torch.randint(1, _CODES, mask.shape, generator=draw) * mask
-    return codes, mask, torch.rand(mask.shape, generator=draw)
-
-
-def _encoder(name: str) -> Encoder:
-    import torch
-
-    from midchart.core.training_experiments.forecast.training import Encoder, EncoderConfig
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        return Encoder(EncoderConfig(_CODES, name, dropout=0.0))
-
-
-def _step(name: str, title: str) -> dict[str, Any]:
-    """An encoder's step and the plain encoder's with the same weights."""
-    from midchart.core.training.trainer import one_thread
-
-    plain, model = reference("encoder"), _encoder(name)
-    codes, mask, gate = _batch()
-    gates = (gate,) if model.attention.gated else ()
-
-    def fast() -> None:
-        model(codes, mask, *gates)[0].square().sum().backward()
-
-    def slow() -> None:
-        plain.logits(model, codes, mask, *gates).square().sum().backward()
-
-    size = f"a step of {_BATCH} × {_WINDOW} events, 2 layers"
-    with one_thread():
-        return compare(title, size, slow, fast, ask=2, rounds=3)
-
-
-@BENCHES.register("attention_differential")
-def differential() -> dict[str, Any]:
-    """Two fused calls and CLS's row alone in the last layer, and explicit maps throughout."""
-    return _step("differential", "attention_differential")
-
-
-@BENCHES.register("attention_gated")
-def gated() -> dict[str, Any]:
-    """The same with the values scaled by the gate in the place of a map's columns."""
-    return _step("gated_differential", "attention_gated")
 
 
 _SENTENCES = 2000
