@@ -10,7 +10,7 @@ import io
 import json
 import traceback
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -28,6 +28,8 @@ from tests.support.exports import sealed, zipped
 from tests.support.run_helpers import finished_run, write_cohort
 
 Files = seeds.Files
+HIDDEN: set[str] = {CANARY}
+"""Texts of the case's records, which no message may contain."""
 LONGEST_MESSAGE = 2_000
 """Characters of one message: a line on a screen, not a page."""
 
@@ -40,7 +42,12 @@ def check_message(message: str) -> None:
     """Raise Fault unless a message is one short line without record text that can be printed."""
     hidden = any(ord(c) < 32 or 0x7F <= ord(c) < 0xA0 or c in "\u2028\u2029" for c in message)
     surrogates = any(0xD800 <= ord(c) < 0xE000 for c in message)
-    if hidden or surrogates or len(message) > LONGEST_MESSAGE or CANARY in message:
+    if (
+        hidden
+        or surrogates
+        or len(message) > LONGEST_MESSAGE
+        or any(map(message.__contains__, HIDDEN))
+    ):
         raise Fault(f"message of {len(message)} characters: {message[:200]!a}")
 
 
@@ -106,13 +113,16 @@ def import_cohort(rng: Rng, files: Files) -> None:
 
 @dataclass(frozen=True)
 class Cohorts:
-    """A format of cohorts: its seeds, each a function that gives files."""
+    """Formats of cohorts, by the folders of their cases."""
 
-    forms: Sequence[Callable[[], Files]]
+    formats: tuple[str, ...]
 
     def __call__(self, rng: Rng, folder: Path) -> None:
         """One case."""
-        files = change_files(rng, pick(rng, self.forms)())
+        seed, phrases = pick(rng, seeds.cases(*self.formats))
+        HIDDEN.clear()
+        HIDDEN.update((CANARY, *phrases))
+        files = change_files(rng, seed)
         if rng.random() < 0.25:
             import_cohort(rng, files)
         else:
@@ -235,14 +245,13 @@ def typed(rng: Rng, folder: Path) -> None:
 
 
 TARGETS: dict[str, Callable[[Rng, Path], None]] = {
-    "fhir": Cohorts((seeds.fhir_lines, seeds.fhir_bundle, seeds.fhir_xml)),
-    "questions of notes": Cohorts(
-        (seeds.squad, seeds.longhealth, seeds.archehr_qa, seeds.ehrnoteqa, seeds.medcalc)
-    ),
-    "xml": Cohorts((seeds.medalign, seeds.medalign_sample, seeds.ccda)),
-    "tables": Cohorts((seeds.omop_csv, seeds.omop_parquet, seeds.synthea_csv)),
-    "coded events": Cohorts((seeds.meds, seeds.ehrshot)),
-    "notes": Cohorts((seeds.notes, seeds.note_lines, seeds.note_files, seeds.hl7v2)),
+    "fhir": Cohorts(("fhir",)),
+    "questions of notes": Cohorts(("squad", "longhealth", "archehr_qa", "ehrnoteqa", "medcalc")),
+    "xml": Cohorts(("medalign", "ccda")),
+    "tables": Cohorts(("omop", "synthea_csv")),
+    "coded events": Cohorts(("meds", "ehrshot")),
+    "notes": Cohorts(("plain_notes", "hl7v2")),
+    "refused": Cohorts(("refused", "reported")),
     "tags and questions": tags_and_questions,
     "run imports": run_imports,
     "specs and settings": specs,
