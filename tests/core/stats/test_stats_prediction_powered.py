@@ -15,7 +15,7 @@ import pytest
 
 from midchart.core.stats.paired import share_interval
 from midchart.core.stats.prediction_powered import drawn_with, prediction_powered, priority_order
-from midchart.extras.lab.simulations.prediction_powered import SETTINGS, Setting, simulate
+from midchart.extras.lab.simulations import SETTINGS, Setting, simulate
 
 
 def ppi_plus_plus(

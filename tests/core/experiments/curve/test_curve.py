@@ -21,7 +21,7 @@ from midchart.core.stats.positions import (
     is_middle_of,
     permutation_totals,
 )
-from midchart.extras.lab.simulations.curve_power import PUBLISHED_N
+from midchart.extras.lab.simulations import PUBLISHED_N
 from tests.reference.curve import curve as plain
 from tests.reference.curve import place
 

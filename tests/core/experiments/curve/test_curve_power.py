@@ -1,7 +1,7 @@
 """The curve's tests put to the test: false alarms at their level, planted effects found.
 
 Small simulations from fixed seeds, held against exact binomial bounds; docs/power.md has the
-large ones (``python -m midchart.extras.lab.simulations.curve_power``).
+large ones (``python -m midchart.extras.lab.simulations power``).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from midchart.extras.lab.simulations.curve_power import (
+from midchart.extras.lab.simulations import (
     LIKENESS,
     TESTS,
     even_design,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.experiments.curve.tables import Curve, study, verdict
-from midchart.extras.lab.simulations.curve_power import answers, even_design, stepped
+from midchart.extras.lab.simulations import answers, even_design, stepped
 from tests.reference.curve import place
 
 
