@@ -1,21 +1,19 @@
 """MedAlign cohorts: a folder of record XML with its two tables, or one record's file.
 
-Ids come from the head of each file, so opening a cohort does not parse its records. A record is
-read by one streaming pass, in either dialect: (a) the release: ``<eventstream
+Ids come from the head of each file. A record is in either dialect: (a) the release: ``<eventstream
 person_id><encounter>…<events><entry timestamp><event …>``; (b) the public sample:
 ``<record><visit><day>`` with one element a table, each holding ``<code>`` lines. The root element
-decides. The plain version is ``tests/reference/xml.py``.
+decides.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache, partial
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import IO, Any
 from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
@@ -44,14 +42,54 @@ from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Record
 
-_CHUNK = 1 << 20
+
+class _Element:
+    """An element of XML: ``line`` in the file, ``parts`` in order, its texts and elements."""
+
+    __slots__ = ("attributes", "line", "parts", "tag")
+
+    def __init__(self, tag: str, attributes: dict[str, str], line: int) -> None:
+        self.tag, self.attributes, self.line = tag, attributes, line
+        self.parts: list[str | _Element] = []
+
+    def inner(self) -> list[_Element]:
+        """The elements in it."""
+        return [part for part in self.parts if not isinstance(part, str)]
+
+    def text(self) -> str:
+        """All text in it and in its elements."""
+        return "".join(part if isinstance(part, str) else part.text() for part in self.parts)
+
+    def get(self, name: str) -> str:
+        """An attribute; "" where it is missing or NULL."""
+        return _value(self.attributes.get(name, ""))
 
 
-def _new_parser(name: str) -> expat.XMLParserType:
-    """An expat parser that joins adjacent text and refuses a DOCTYPE."""
+def _value(text: str) -> str:
+    return "" if text == "NULL" else text
+
+
+class _HeadReadError(Exception):
+    """The root element was read."""
+
+
+def _root(path: Path, name: str, head: bool = False) -> _Element:
+    """The root element of a record's file; of its ``head`` alone, without what is in it.
+
+    Raises DataError where it is not well-formed, is not in its declared encoding, has a DOCTYPE, or
+    is no record of MedAlign.
+    """
     parser = expat.ParserCreate()
     parser.buffer_text = True
     parser.buffer_size = 1 << 16
+    stack = [_Element("", {}, 0)]
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        one = _Element(tag, attributes, parser.CurrentLineNumber)
+        stack[-1].parts.append(one)
+        stack.append(one)
+        if head:
+            raise _HeadReadError
 
     def refuse(*_: object) -> None:
         raise DataError(
@@ -61,50 +99,25 @@ def _new_parser(name: str) -> expat.XMLParserType:
             "remove the DOCTYPE",
         )
 
+    parser.StartElementHandler, parser.EndElementHandler = start, lambda tag: stack.pop()
+    parser.CharacterDataHandler = lambda text: stack[-1].parts.append(text)
     parser.StartDoctypeDeclHandler = refuse
-    return parser
-
-
-def feed(
-    parser: expat.XMLParserType, file: IO[bytes], name: str, stop: Callable[[], bool] | None = None
-) -> None:
-    """Parse a file to its end, or until ``stop()`` is true.
-
-    Raises DataError with the line where it is not well-formed, is not in its declared encoding,
-    or has a DOCTYPE.
-    """
     try:
-        while chunk := file.read(_CHUNK if stop is None else 1 << 12):
-            parser.Parse(chunk, False)
-            if stop is not None and stop():
-                return
-        parser.Parse(b"", True)
+        with open_file(path) as file:
+            parser.ParseFile(file)
+    except _HeadReadError:
+        pass
     except expat.ExpatError as error:
         reason = f"is not well-formed XML ({expat.ErrorString(error.code)})"
         raise DataError(name, error.lineno, reason, "export the file again") from None
     except (LookupError, UnicodeError, ValueError):
-        line = parser.CurrentLineNumber
         reason = "is in an encoding that cannot be read"
-        raise DataError(name, line, reason, "save it as UTF-8") from None
-
-
-def _read_root(path: Path, name: str) -> tuple[str, dict[str, str]]:
-    """The root element's tag and attributes; reads no more than necessary."""
-    root: list[tuple[str, dict[str, str]]] = []
-    parser = _new_parser(name)
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        root.append((tag, attributes))
-        parser.StartElementHandler = None
-
-    parser.StartElementHandler = start
-    with open_file(path) as file:
-        try:
-            feed(parser, file, name, stop=lambda: bool(root))
-        except DataError:
-            if not root:
-                raise
-    return root[0]
+        raise DataError(name, parser.CurrentLineNumber, reason, "save it as UTF-8") from None
+    (root,) = stack[0].inner()
+    if root.tag not in _ROOTS:
+        reason = "is not a MedAlign record: its root is neither <eventstream> nor <record>"
+        raise DataError(name, None if head else root.line, reason, "move it out of the cohort")
+    return root
 
 
 # ``[VOCAB/code] name value unit``: the one-line entries of MedAlign's public sample.
@@ -149,192 +162,76 @@ _CONTEXT = frozenset(
 
 @dataclass(slots=True)
 class Parsed:
-    """The content of one file. ``undated``: lines of entries without a time; ``unknown``: first
-    line of each unknown element."""
+    """The content of one file. ``unknown``: first line of each unknown element."""
 
     entries: list[Entry] = field(default_factory=list[Entry])
     facts: dict[str, str] = field(default_factory=dict[str, str])
-    person_id: str = ""
-    undated: list[int] = field(default_factory=list[int])
+    specialties: dict[str, str] = field(default_factory=dict[str, str])
     unknown: dict[str, int] = field(default_factory=dict[str, int])
 
-
-_NULL = {"NULL": ""}
-
-
-def _release(parser: expat.XMLParserType, parsed: Parsed) -> None:
-    """Set the handlers for dialect (a)."""
-    read_time, entries = cache(parse_time), parsed.entries
-    texts: list[str] = []
-    facts = parsed.facts
-    specialties: dict[str, str] = {}
-    time: datetime | None = None
-    event: dict[str, str] | None = None
-    line = nested = 0
-    in_person = False
-    tag_of_fact = ""
-
-    # A tag opens: an event, its entry's time, a fact of the person, a provider.
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal time, event, line, nested, in_person, tag_of_fact
-        if event is not None:
-            nested += tag == "event"
-        elif tag == "event":
-            event = attributes
-            line = parser.CurrentLineNumber
-            texts.clear()
-            parser.CharacterDataHandler = texts.append
-        elif tag == "entry":
-            time = read_time(attributes.get("timestamp"))
-        elif in_person:
-            tag_of_fact = tag
-            texts.clear()
-            parser.CharacterDataHandler = texts.append
-        elif tag == "person":
-            in_person = True
-        elif tag == "provider":
-            specialties[attributes.get("provider_id", "")] = attributes.get("speciality", "")
-        elif tag not in _CONTEXT:
-            parsed.unknown.setdefault(tag, parser.CurrentLineNumber)
-
-    # An event closes: it becomes an entry with the time of its tag "entry".
-    def end(tag: str) -> None:
-        nonlocal time, event, nested, in_person, tag_of_fact
-        if event is not None:
-            if tag != "event":
-                return
-            if nested:
-                nested -= 1
-                return
-            text = "".join(texts)
-            if "NULL" in event.values():
-                event = {key: value for key, value in event.items() if value != "NULL"}
-            if time is None:
-                parsed.undated.append(line)
-            get = event.get
-            entries.append(
-                (
-                    time,
-                    get("type") or "unknown",
-                    get("code", ""),
-                    get("name", ""),
-                    "" if text == "NULL" else text,
-                    get("unit", ""),
-                    get("note_id", ""),
-                    get("visit_id", ""),
-                    line,
-                    _NULL.get(author := specialties.get(get("provider_id", ""), ""), author),
+    def release(self, element: _Element, time: datetime | None = None) -> None:
+        """Enter what is in an element of dialect (a); ``time``: of the entry that it is in."""
+        for one in element.inner():
+            if one.tag == "event":
+                author = self.specialties.get(one.attributes.get("provider_id", ""), "")
+                code, name, unit, note, visit = map(
+                    one.get, ("code", "name", "unit", "note_id", "visit_id")
                 )
-            )
-            event = None
-            parser.CharacterDataHandler = None
-        elif tag == "entry":
-            time = None
-        elif tag == "person":
-            in_person = False
-        elif tag_of_fact:
-            value = "".join(texts).strip()
-            if value and value != "NULL":
-                facts.setdefault(tag_of_fact, value)
-            tag_of_fact = ""
-            parser.CharacterDataHandler = None
+                kind, text = one.get("type") or "unknown", _value(one.text())
+                entry = (time, kind, code, name, text, unit, note, visit, one.line, author)
+                self.entries.append(entry)
+                continue
+            if one.tag == "person":
+                self._add_facts(one)
+                continue
+            if one.tag == "provider":
+                self.specialties[one.attributes.get("provider_id", "")] = one.get("speciality")
+            elif one.tag != "entry" and one.tag not in _CONTEXT:
+                self.unknown.setdefault(one.tag, one.line)
+            is_entry = one.tag == "entry"
+            self.release(one, _read_time(one.attributes.get("timestamp")) if is_entry else time)
 
-    parser.StartElementHandler, parser.EndElementHandler = start, end
+    def _add_facts(self, element: _Element) -> None:
+        for one in element.inner():
+            value = _value(one.text().strip())
+            if one.inner():
+                self._add_facts(one)
+            elif value:
+                self.facts.setdefault(one.tag, value)
 
+    def sample(self, element: _Element, visit: str = "") -> None:
+        """Enter what is in an element of dialect (b); ``visit``: that it is in."""
+        for one in element.inner():
+            attributes = one.attributes
+            if one.tag == "visit":
+                named = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
+                self.sample(one, named)
+            elif one.tag == "day":
+                self.sample(one, visit)
+            elif one.tag == "person":
+                for row in one.text().splitlines():
+                    key, colon, value = row.partition(":")
+                    if colon and _value(value.strip()):
+                        self.facts.setdefault(key.strip(), value.strip())
+            else:
+                self._add_table(one, visit)
 
-def _sample(parser: expat.XMLParserType, parsed: Parsed) -> None:
-    """Set the handlers for dialect (b)."""
-    read_time = cache(parse_time)
-    texts: list[str] = []
-    table, time, visit, note_name = "", None, "", ""
-    line, coded = 0, False
-
-    # A tag opens: a visit, a row of a table, or a code in it.
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal table, time, visit, note_name, line, coded
-        if tag == "visit":
-            visit = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
-        elif tag == "day":
-            return
-        elif table == "note":
-            return  # markup inside a note: only its text is used
-        elif tag == "code" or tag == "person":
-            line = parser.CurrentLineNumber
-            coded = True
-            texts.clear()
-            parser.CharacterDataHandler = texts.append
+    def _add_table(self, table: _Element, visit: str) -> None:
+        """Enter a note, or the codes of an element that is named after its table."""
+        time = _read_time(table.attributes.get("start"))
+        kind = table.tag.removesuffix("_occurrence")  # the name of the release
+        if kind == "note":
+            text = _value(table.text().strip())
+            rows = [(table.line, ("", table.get("type"), text, ""))]
         else:
-            table, time, coded = tag, read_time(attributes.get("start")), False
-            line = parser.CurrentLineNumber
-            texts.clear()
-            parser.CharacterDataHandler = texts.append
-            if tag == "note":
-                note_name = attributes.get("type", "")
-                note_name = _NULL.get(note_name, note_name)
-
-    def add(kind: str, code: str, name: str, text: str, unit: str) -> None:
-        if time is None:
-            parsed.undated.append(line)
-        parsed.entries.append((time, kind, code, name, text, unit, "", visit, line, ""))
-
-    # A code or a note closes: it becomes an entry.
-    def end(tag: str) -> None:
-        nonlocal table, time, visit
-        if tag == "person" and table != "note":
-            for row in "".join(texts).splitlines():
-                key, colon, value = row.partition(":")
-                if colon and value.strip() not in ("", "NULL"):
-                    parsed.facts.setdefault(key.strip(), value.strip())
-            parser.CharacterDataHandler = None
-        elif tag == "note" and table == "note":
-            text = "".join(texts).strip()
-            add("note", "", note_name, _NULL.get(text, text), "")
-            table, time, parser.CharacterDataHandler = "", None, None
-        elif table == "note":
-            return
-        elif tag == "code" or (tag == table and not coded):  # or a table's own line
-            kind = table.removesuffix("_occurrence")  # the name of the release
-            code, name, text, unit = parse_code("".join(texts), kind)
-            if code or name:
-                add(kind, code, name, text, unit)
-            parser.CharacterDataHandler = None
-        if tag == table:
-            table, time = "", None
-        elif tag == "visit":
-            visit = ""
-
-    parser.StartElementHandler, parser.EndElementHandler = start, end
+            coded = [one for one in table.inner() if one.tag == "code"] or [table]
+            rows = [(one.line, parse_code(one.text(), kind)) for one in coded]
+        for line, (code, name, text, unit) in rows:
+            if kind == "note" or code or name:
+                self.entries.append((time, kind, code, name, text, unit, "", visit, line, ""))
 
 
-def _parse_xml(path: Path, name: str) -> Parsed:
-    """One pass over a record's file, in the dialect of its root element.
-
-    Raises DataError where it is in neither dialect, is malformed, has a DOCTYPE or changes
-    meanwhile.
-    """
-
-    def read() -> Parsed:
-        parsed = Parsed()
-        parser = _new_parser(name)
-
-        def root(tag: str, attributes: dict[str, Any]) -> None:
-            _check_root(tag, name, parser.CurrentLineNumber)
-            parsed.person_id = attributes.get("person_id", "").strip()
-            (_release if tag == "eventstream" else _sample)(parser, parsed)
-
-        parser.StartElementHandler = root
-        with open_file(path) as file:
-            feed(parser, file, name)
-        return parsed
-
-    return read_unchanged(path, name, read)
-
-
-def _check_root(tag: str, name: str, line: int | None = None) -> None:
-    """Raise DataError unless the root element is one of a MedAlign record's."""
-    if tag not in _ROOTS:
-        reason = "is not a MedAlign record: its root is neither <eventstream> nor <record>"
-        raise DataError(name, line, reason, "move it out of the cohort")
+_read_time = lru_cache(maxsize=1 << 16)(parse_time)
 
 
 def _warnings_of(parsed: Parsed, name: str) -> list[str]:
@@ -342,9 +239,10 @@ def _warnings_of(parsed: Parsed, name: str) -> list[str]:
     lines: list[str] = []
     if not parsed.entries:
         lines.append(f"{name}: holds no event — check the export; the record stays, empty")
-    if parsed.undated:
+    undated = [one[8] for one in parsed.entries if one[0] is None]
+    if undated:
         lines.append(
-            f"{name}:{parsed.undated[0]}: {len(parsed.undated)} events have no readable time "
+            f"{name}:{undated[0]}: {len(undated)} events have no readable time "
             "— they stay where the file has them and have no time position"
         )
     for tag, line in parsed.unknown.items():
@@ -354,8 +252,9 @@ def _warnings_of(parsed: Parsed, name: str) -> list[str]:
 
 def read_record(path: Path, name: str, id: str | None = None) -> tuple[Record, list[str]]:
     """The record of one file and its warnings; ``id`` defaults to person_id, else the stem."""
-    parsed = _parse_xml(path, name)
-    chosen = id or parsed.person_id or path.stem
+    root, parsed = read_unchanged(path, name, partial(_root, path, name)), Parsed()
+    (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
+    chosen = id or root.attributes.get("person_id", "").strip() or path.stem
     return build_record(chosen, parsed.entries, parsed.facts, name), _warnings_of(parsed, name)
 
 
@@ -453,12 +352,11 @@ def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:
     for file in files:
         name = shown(file, root)
         try:
-            tag, attributes = read_unchanged(file, name, partial(_read_root, file, name))
-            _check_root(tag, name)
+            record = read_unchanged(file, name, partial(_root, file, name, head=True))
         except DataError as error:
             people.append(error)
         else:
-            people.append(attributes.get("person_id", "").strip())
+            people.append(record.attributes.get("person_id", "").strip())
     return people
 
 
