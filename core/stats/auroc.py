@@ -18,8 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from midchart.core.stats.intervals import (
     BLOCK,
     Interval,
-    checked_level,
-    checked_resamples,
     cluster_members,
     clustered_intervals,
     draw_clusters,
@@ -99,6 +97,8 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     Source: DeLong, DeLong and Clarke-Pearson, Biometrics 44 (1988) 837–845, section 3; ranks as
     in Sun and Xu, IEEE Signal Process Lett 21 (2014) 1389–1393.
     """
+    from scipy.stats import rankdata
+
     data = np.atleast_2d(np.asarray(scores, dtype=np.float64))
     positive = _positive(labels)
     if data.ndim != 2 or positive.ndim != 1 or data.shape[1] != positive.size:
@@ -110,17 +110,11 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
         raise ValueError("AUROC takes labels of both classes")
     value = np.empty_like(data)
     for row, scoring in zip(value, data, strict=True):
-        overall = _ranks(scoring)
-        row[positive] = (overall[positive] - _ranks(scoring[positive])) / n
-        row[~positive] = 1.0 - (overall[~positive] - _ranks(scoring[~positive])) / m
+        overall = rankdata(scoring)
+        row[positive] = (overall[positive] - rankdata(scoring[positive])) / n
+        row[~positive] = 1.0 - (overall[~positive] - rankdata(scoring[~positive])) / m
     mean = value.mean(axis=0)
     return Placements(mean, positive, float(mean[positive].mean()))
-
-
-def _ranks(values: Floats) -> Floats:
-    """Ranks from 1, ties sharing their mean."""
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    return (np.cumsum(counts) - (counts - 1) / 2.0)[which]
 
 
 def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _AreaTest:
@@ -130,7 +124,6 @@ def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _
     Source: as :func:`placements`.
     """
     _same_labels(first, second)
-    checked_level(level)
     for name, side in _classes(first):
         if side.sum() < 2:
             return _not_estimable(first, second, f"there is one {name} label")
@@ -151,7 +144,6 @@ def clustered_test(
     (1997) 567–578, equations of section 3, with I/(I − 1) for the number I of clusters throughout.
     """
     _same_labels(first, second)
-    checked_level(level)
     member, count = _members(clusters, first.positive.size)
     for name, side in _classes(first):
         if len(np.unique(member[side])) < 2:
@@ -176,7 +168,7 @@ def _not_estimable(first: Placements, second: Placements, reason: str) -> _AreaT
 
 
 def _test(difference: float, variance: float, level: float) -> _AreaTest:
-    half = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
+    half = NormalDist().inv_cdf(0.5 + level / 2.0)
     se = sqrt(max(0.0, variance))
     # Equal rankings differ by rounding alone.
     if se < 1e-12:
@@ -204,7 +196,7 @@ def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.
     above = area / (2.0 - area) - square
     below = 2.0 * square / (1.0 + area) - square
     spread = area * (1.0 - area) + (positives - 1) * above + (negatives - 1) * below
-    z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
+    z = NormalDist().inv_cdf(0.5 + level / 2.0)
     half = z * sqrt(max(0.0, spread) / (positives * negatives))
     if half < 1e-12:
         return Interval(area, float("nan"), float("nan"), level)
@@ -233,8 +225,6 @@ def clustered_auroc(
     Bamber, J Math Psychol 12 (1975) 387–415 (the area is a share of pairs won).
     """
     data, positive = _checked(scores, labels)
-    checked_level(level)
-    checked_resamples(resamples)
     member, count = _members(clusters, data.size)
     if positive.all() or not positive.any():
         return Interval(float("nan"), float("nan"), float("nan"), level)
@@ -263,7 +253,7 @@ def auroc_floor(placed: Placements, clusters: ArrayLike, level: float = 0.95) ->
     positives, negatives, k = _effective(placed, clusters, level)
     if k == 1:
         return Interval(placed.area, 0.0, 1.0, level)
-    z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2)
+    z = NormalDist().inv_cdf(0.5 + level / 2)
     half = (positives + negatives) / 2 - 1
 
     def beyond(area: float) -> float:
@@ -357,41 +347,14 @@ class Ranking:
     auprc_draws: Floats
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Thresholds:
-    """All [thresholds], from the highest down: ``score`` (positive where score ≥ it), and true and
-    false positives ``hits``, ``alarms``, int64."""
-
-    score: Floats
-    hits: _Ints
-    alarms: _Ints
-
-
-def _areas(hits: Floats, alarms: Floats) -> tuple[float, float]:
-    """AUROC and AUPRC from running totals at each threshold [thresholds]."""
-    positives, negatives = hits[-1], alarms[-1]
-    if not positives or not negatives:
-        return float("nan"), float("nan")
-    gained = np.diff(hits, prepend=0.0)
-    higher = np.diff(alarms, prepend=0.0)
-    # A negative is beaten by the positives above it and half of those it is tied with.
-    won = (higher * (hits - gained / 2)).sum() / (positives * negatives)
-    return float(won), float((gained * hits / (hits + alarms)).sum() / positives)
-
-
-def thresholds(scores: ArrayLike, labels: ArrayLike) -> _Thresholds:
-    """True and false positives at every distinct score, highest first; raises ValueError."""
-    data, positive = _checked(scores, labels)
-    order = np.argsort(-data, kind="stable")
-    ends = np.flatnonzero(np.append(np.diff(data[order]) != 0, True))
-    hits = np.cumsum(positive[order])[ends]
-    return _Thresholds(data[order][ends], hits.astype(np.int64), (ends + 1 - hits).astype(np.int64))
-
-
 def ranking_areas(scores: ArrayLike, labels: ArrayLike) -> tuple[float, float]:
     """AUROC (ties half) and average precision; nan where one class is missing."""
-    points = thresholds(scores, labels)
-    return _areas(points.hits.astype(np.float64), points.alarms.astype(np.float64))
+    from sklearn.metrics import average_precision_score, roc_auc_score
+
+    data, positive = _checked(scores, labels)
+    if positive.all() or not positive.any():
+        return float("nan"), float("nan")
+    return float(roc_auc_score(positive, data)), float(average_precision_score(positive, data))
 
 
 def clustered_ranking(
@@ -409,7 +372,6 @@ def clustered_ranking(
     and their Application (1997), section 3.8; average precision as in scikit-learn.
     """
     data, positive = _checked(scores, labels)
-    checked_resamples(resamples)
     member, count = _members(clusters, data.size)
     auroc, auprc = ranking_areas(data, positive)
     sorted_rows = _Sorted(data, positive, member)

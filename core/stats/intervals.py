@@ -29,20 +29,6 @@ class Interval:
     level: float
 
 
-def checked_level(level: float) -> float:
-    """``level`` if it is in (0, 1); raises ValueError."""
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"a confidence level lies between 0 and 1, not {level}")
-    return level
-
-
-def checked_resamples(resamples: int) -> int:
-    """``resamples`` if it is at least 1; raises ValueError."""
-    if resamples < 1:
-        raise ValueError(f"a bootstrap needs at least one resample, not {resamples}")
-    return resamples
-
-
 def percentiles(draws: NDArray[np.float64], level: float) -> tuple[float, float]:
     """Lower and upper percentile of resampled statistics, float64 [resamples]."""
     tail = (1.0 - level) / 2.0
@@ -69,8 +55,6 @@ def bootstrap_proportion(
     ValueError unless 0 ≤ hits ≤ n and n ≥ 1.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), section 13.3.
     """
-    checked_level(level)
-    checked_resamples(resamples)
     _checked_share(hits, n)
     draws = rng.binomial(n, hits / n, size=resamples) / n
     low, high = percentiles(draws, level) if n > 1 else (float("nan"), float("nan"))
@@ -94,7 +78,7 @@ def wilson_of_share(share: float, n: float, level: float = 0.95) -> Interval:
     """
     if not 0.0 <= share <= 1.0 or not n > 0:
         raise ValueError(f"Wilson's interval takes a share in [0, 1] of n > 0, not {share} of {n}")
-    z = NormalDist().inv_cdf(0.5 + checked_level(level) / 2.0)
+    z = NormalDist().inv_cdf(0.5 + level / 2.0)
     shrink = 1.0 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -143,22 +127,13 @@ BLOCK = 64
 """Resamples drawn in one call. Changing it changes the RNG stream and so the results."""
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _ClusteredBootstrap:
-    """Means by bin with intervals.
+class BinnedMeans(NamedTuple):
+    """Resampled ``means`` float64 [resamples, bins], nan where a resample drew no row of the bin,
+    and the ends of their intervals ``low`` and ``high`` [bins], nan for rows of one cluster."""
 
-    ``estimate``, ``low``, ``high`` float64 [bins], nan where a bin has no row; ``n`` rows and
-    ``clusters`` in each bin, int64 [bins]; ``means`` float64 [resamples, bins] resampled, nan
-    where a resample drew no row of the bin; ``level`` of the intervals.
-    """
-
-    estimate: Floats
+    means: Floats
     low: Floats
     high: Floats
-    n: Counts
-    clusters: Counts
-    means: Floats
-    level: float
 
 
 def cluster_members(clusters: ArrayLike) -> tuple[int, NDArray[np.intp]]:
@@ -184,54 +159,26 @@ def clustered_bootstrap(
     rng: np.random.Generator,
     bin_count: int = 10,
     level: float = 0.95,
-) -> _ClusteredBootstrap:
+) -> BinnedMeans:
     """Percentile intervals of the mean in each bin, clusters drawn with replacement.
 
-    ``values`` float [rows], finite; ``clusters`` [rows], any labels that sort; ``bins`` int
-    [rows] in 0 … bin_count − 1 (deciles). A resample draws as many clusters as there are and
-    takes all their rows; a bin of which it drew none gives nan, which the percentiles leave out.
-    NaN bounds for a bin with rows of one cluster; no width where all rows of a bin are equal.
-    Raises ValueError for wrong shapes, values or bins.
-    Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8;
-    resampling plan of the paper, Experiment 1.
+    ``values`` float [rows]; ``clusters`` [rows], any labels that sort; ``bins`` int [rows] in
+    0 … bin_count − 1 (deciles). A resample draws as many clusters as there are and takes all their
+    rows; a bin of which it drew none gives nan, which the percentiles leave out. No width where all
+    rows of a bin are equal. Source: Davison and Hinkley, Bootstrap Methods and their Application
+    (1997), section 3.8; resampling plan of the paper, Experiment 1.
     """
-    # Check the arguments.
-    data = np.asarray(values, dtype=np.float64)
-    where = np.asarray(bins)
-    checked_level(level)
-    checked_resamples(resamples)
     count, members = cluster_members(clusters)
-    if data.ndim != 1 or data.size == 0 or data.shape != where.shape:
-        raise ValueError("values, clusters and bins are rows of one length, at least one long")
-    if members.shape != data.shape:
-        raise ValueError(f"{data.size} values but {members.size} clusters")
-    if not np.isfinite(data).all():
-        raise ValueError("a bootstrap takes finite values only")
-    if not np.issubdtype(where.dtype, np.integer) or where.min() < 0 or where.max() >= bin_count:
-        raise ValueError(f"bins are whole numbers from 0 to {bin_count - 1}")
-
-    # Sum and count of each cluster in each bin.
-    cell = members * bin_count + where
-    sums = np.bincount(cell, weights=data, minlength=count * bin_count)
-    rows = np.bincount(cell, minlength=count * bin_count)
-    both = np.hstack([sums.reshape(count, bin_count), rows.reshape(count, bin_count)]).astype(float)
-
-    # Means of resampled clusters, and their intervals.
-    totals = cluster_totals(both, resamples, rng)
+    cell = members * bin_count + np.asarray(bins)
+    sums, rows = (
+        np.bincount(cell, weights, count * bin_count).reshape(count, bin_count).astype(np.float64)
+        for weights in (np.asarray(values, dtype=np.float64), None)
+    )
+    totals = cluster_totals(np.hstack([sums, rows]), resamples, rng)
     means = ratio(totals[:, :bin_count], totals[:, bin_count:])
-
-    per_bin = both[:, bin_count:]
-    n = per_bin.sum(axis=0)
-    present = (per_bin > 0).sum(axis=0).astype(np.int64)
-    low, high = (np.where(present > 1, end, np.nan) for end in clustered_intervals(means, level))
-    return _ClusteredBootstrap(
-        ratio(both[:, :bin_count].sum(axis=0), n),
-        low,
-        high,
-        n.astype(np.int64),
-        present,
-        means,
-        level,
+    several = (rows > 0).sum(axis=0) > 1
+    return BinnedMeans(
+        means, *(np.where(several, end, np.nan) for end in clustered_intervals(means, level))
     )
 
 
@@ -262,7 +209,6 @@ def clustered_intervals(draws: Floats, level: float = 0.95) -> tuple[Floats, Flo
 
     nan (a resample in which the statistic is not defined) is left out; nan for a column of nan.
     """
-    checked_level(level)
     ends = np.full((2, draws.shape[1]), np.nan)
     for i, column in enumerate(draws.T):
         known = column[~np.isnan(column)]
@@ -345,11 +291,7 @@ def pooled_correlation(samples: Iterable[ClusterSums]) -> float:
 def size_at(correlation: float, n: float, clusters: int, sizes: float, level: float) -> float:
     """Effective number of ``n`` rows in two clusters or more at an intraclass correlation: n
     divided by Kish's design effect, and by the excess of Student's t over the normal.
-
-    Raises ValueError for fewer clusters or no row.
     """
-    if clusters < 2 or not n > 0:
-        raise ValueError(f"an effective size takes two clusters with rows, not {clusters} with {n}")
     return n / (1.0 + correlation * (sizes / n - 1.0)) * t_shrinkage(clusters, level)
 
 
@@ -369,10 +311,7 @@ def effective_size(
     independent rows (``independent`` / n), never below 1, and by the excess of Student's t over the
     normal. Where rows do not vary the ratio is unknown and each cluster counts as one row.
     ``squares``, ``cross``, ``sizes``: sums over clusters of c², c·n and n², c a cluster's total.
-    Raises ValueError for fewer clusters or no row.
     """
-    if clusters < 2 or not n > 0:
-        raise ValueError(f"an effective size takes two clusters with rows, not {clusters} with {n}")
     size = float(clusters)
     if independent > 1e-12:
         excess = squares - 2 * mean * cross + mean * mean * sizes
@@ -383,15 +322,11 @@ def effective_size(
 
 @lru_cache(maxsize=4096)
 def t_shrinkage(clusters: int, level: float = 0.95) -> float:
-    """Squared ratio of the normal quantile to that of Student's t (clusters − 1 degrees).
-
-    Raises ValueError for fewer than two clusters.
-    """
-    if clusters < 2:
-        raise ValueError(f"Student's t takes two clusters or more, not {clusters}")
+    """Squared ratio of the normal quantile to that of Student's t (clusters − 1 degrees), of two
+    clusters or more."""
     from scipy.special import stdtrit
 
-    quantile = 0.5 + checked_level(level) / 2
+    quantile = 0.5 + level / 2
     return (NormalDist().inv_cdf(quantile) / float(stdtrit(clusters - 1, quantile))) ** 2
 
 

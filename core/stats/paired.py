@@ -11,7 +11,6 @@ to hold the score interval of the same counts, as a bootstrap of equal rows has 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from math import comb, inf, sqrt
 from statistics import NormalDist
 
@@ -22,7 +21,6 @@ from midchart.core.stats.intervals import (
     ROUNDING,
     ClusterSums,
     Interval,
-    checked_level,
     cluster_members,
     clustered_intervals,
     clustered_wilson,
@@ -128,33 +126,6 @@ def _checked_power(n: int, discordant: float, difference: float, alpha: float) -
         raise ValueError(f"a level of significance lies between 0 and 1, not {alpha}")
 
 
-def _at_most(count: Floats, d: Floats, chance: float) -> Floats:
-    """P(Binomial(d, chance) ≤ count), 0 for a negative count and 1 from d on."""
-    from scipy.special import betainc
-
-    inside = np.clip(count, 0.0, d - 1)
-    share = betainc(d - inside, inside + 1, 1.0 - chance)
-    return np.where(count < 0, 0.0, np.where(count >= d, 1.0, share))
-
-
-@lru_cache(maxsize=16)
-def _critical_counts(first: int, last: int, alpha: float) -> Floats:
-    """For d = first … last pairs, the largest count of the rarer side with p ≤ alpha; −1: none."""
-    d = np.arange(first, last + 1, dtype=np.float64)
-    z = NormalDist().inv_cdf(1 - alpha / 2)
-    most = np.floor(np.maximum(d / 2 - z * np.sqrt(d) / 2, -1.0))
-
-    def refuted(count: Floats) -> NDArray[np.bool_]:
-        return (count < 0) | (2.0 * _at_most(count, d, 0.5) <= alpha * (1 + 1e-12))
-
-    # The normal guess is at most a step or two away: go down while it fails, up while it holds.
-    while not (holds := refuted(most)).all():
-        most = np.where(holds, most, most - 1)
-    while (holds := refuted(most + 1) & (most + 1 < d / 2)).any():
-        most = np.where(holds, most + 1, most)
-    return most
-
-
 def mcnemar_power(n: int, discordant: float, difference: float, alpha: float = 0.05) -> float:
     """Chance that McNemar's exact two-sided test of ``n`` pairs gives p ≤ ``alpha``.
 
@@ -164,22 +135,20 @@ def mcnemar_power(n: int, discordant: float, difference: float, alpha: float = 0
     favour the better arm. Source: Duffy, Biometrics 40 (1984) 1005–1015 (exact power).
     """
     _checked_power(n, discordant, difference, alpha)
-    if discordant == 0.0:
+    if n * discordant < 1e-12:
         return 0.0
-    from scipy.special import gammaln, xlog1py, xlogy
+    from scipy.stats import binom
 
-    middle, reach = n * discordant, _SIGMAS * sqrt(n * discordant * (1 - discordant)) + _SIGMAS
-    first, last = max(1, int(middle - reach)), min(n, int(middle + reach) + 1)
-    d = np.arange(first, last + 1, dtype=np.float64)
-    log_weight = gammaln(n + 1) - gammaln(d + 1) - gammaln(n - d + 1)
-    weight = np.exp(log_weight + xlogy(d, discordant) + xlog1py(n - d, -discordant))
+    reach = _SIGMAS * sqrt(n * discordant * (1 - discordant)) + _SIGMAS
+    first, last = max(1, int(n * discordant - reach)), min(n, int(n * discordant + reach) + 1)
+    d = np.arange(first, last + 1)
+    # The largest count of the rarer side with p ≤ alpha; −1: none.
+    most = binom.ppf(alpha / 2, d, 0.5)
+    most -= 2 * binom.cdf(most, d, 0.5) > alpha * (1 + 1e-12)
     favour = min(1.0, (discordant + difference) / (2 * discordant))
-    if favour == 1.0:
-        return float(weight @ (2.0 * 0.5**d <= alpha * (1 + 1e-12)))
-    most = _critical_counts(first, last, alpha)
     # Few that favour the better arm, or few that favour the other.
-    refuted = _at_most(most, d, favour) + _at_most(most, d, 1 - favour)
-    return float(weight @ refuted)
+    refuted = binom.cdf(most, d, favour) + binom.cdf(most, d, 1 - favour)
+    return float(binom.pmf(d, n, discordant) @ refuted)
 
 
 def smallest_difference(
@@ -215,15 +184,12 @@ FEWEST_CLUSTERS = 5
 def expanded_level(clusters: int, level: float = 0.95) -> float:
     """The level of percentiles at which a bootstrap of few clusters has the coverage ``level``.
 
-    1 − 2 Φ(−√(k/(k − 1)) t), with t of k − 1 degrees of freedom for k ≥ 2 clusters. Raises
-    ValueError for fewer clusters or a level outside (0, 1). Source: Hesterberg, Am Stat 69 (2015)
-    371–386, section 4.3 (expanded percentile interval).
+    1 − 2 Φ(−√(k/(k − 1)) t), with t of k − 1 degrees of freedom for k ≥ 2 clusters. Source:
+    Hesterberg, Am Stat 69 (2015) 371–386, section 4.3 (expanded percentile interval).
     """
-    if clusters < 2:
-        raise ValueError(f"percentiles are expanded for two clusters or more, not {clusters}")
     from scipy.special import stdtrit
 
-    t = float(stdtrit(clusters - 1, 0.5 + checked_level(level) / 2))
+    t = float(stdtrit(clusters - 1, 0.5 + level / 2))
     return 1.0 - 2.0 * NormalDist().cdf(-sqrt(clusters / (clusters - 1)) * t)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from midchart.core.stats.intervals import Interval, checked_level, cluster_members, cluster_totals
+from midchart.core.stats.intervals import Interval, cluster_members, cluster_totals
 from midchart.core.types import MIDDLE
 
 Floats = NDArray[np.float64]
@@ -25,10 +25,6 @@ _Hashes = NDArray[np.uint64]
 
 BINS = (10, 5)
 """Deciles and quintiles."""
-EXACT_CLUSTERS = 2000
-"""Most clusters that are always resampled one by one."""
-FEWEST_FOR_LIMIT = 50
-"""Clusters needed in every bin and zone before the normal limit replaces resampling."""
 AT_ONCE = 1 << 18
 """Numbers drawn in one call. Changing it changes the RNG stream and so the results."""
 
@@ -160,39 +156,11 @@ def bootstrap_totals(
     replacement (paper, Experiment 1; Davison and Hinkley, Bootstrap Methods, 1997, section 3.8).
     """
     count, width = responses.count, cells.count
-    sums = np.stack([responses.right, responses.n])
-    if count > EXACT_CLUSTERS and not _sparse(responses.clusters, cells.index, count, cells):
-        by_cell = [np.bincount(cells.index, column, width) for column in sums]
-        totals = np.concatenate(by_cell).astype(np.float64)
-        covariance = _products(responses.clusters, sums, cells) - np.outer(totals, totals) / count
-        drawn = _normal(totals, covariance, resamples, rng)
-    else:
-        both = np.zeros((count, 2 * width))
-        np.add.at(both, (responses.clusters, cells.index), sums[0])
-        np.add.at(both, (responses.clusters, cells.index + width), sums[1])
-        drawn = cluster_totals(both, resamples, rng)
+    both = np.zeros((count, 2 * width))
+    np.add.at(both, (responses.clusters, cells.index), responses.right)
+    np.add.at(both, (responses.clusters, cells.index + width), responses.n)
+    drawn = cluster_totals(both, resamples, rng)
     return drawn[:, :width], drawn[:, width:]
-
-
-def _products(clusters: Ints, sums: Floats, cells: Cells) -> Floats:
-    """Σ over clusters of v vᵀ, float64 [m · cells, m · cells], v being the totals by cell of each
-    of ``sums`` [m, p]. Pairs of entries of one cluster are neighbours in the arrays."""
-    width = cells.count
-    total = np.zeros((len(sums), width, len(sums), width))
-    for shift in range(len(clusters)):
-        first, second = slice(0, len(clusters) - shift), slice(shift, None)
-        pairs = np.flatnonzero(clusters[first] == clusters[second])
-        if not pairs.size:
-            break
-        index = cells.index[first][pairs] * width + cells.index[second][pairs]
-        for i, one in enumerate(sums):
-            for j, other in enumerate(sums):
-                weights = one[first][pairs] * other[second][pairs]
-                block = np.bincount(index, weights, width * width).reshape(width, width)
-                total[i, :, j] += block
-                if shift:
-                    total[j, :, i] += block.T
-    return total.reshape((len(sums) * width,) * 2)
 
 
 def permutation_totals(
@@ -202,8 +170,7 @@ def permutation_totals(
 
     The positions of a cluster, all together, go to a cluster of the same layout, so that the number
     of responses in every cell stays. None where no two clusters have the same layout, or where
-    there is none. Source of
-    the normal limit's moments: Hoeffding, Ann Math Statist 22 (1951) 558–566.
+    there is none.
     """
     if not responses.count:
         return None
@@ -219,12 +186,8 @@ def permutation_totals(
             totals += np.bincount(index[0], weights=scores[0], minlength=cells.count)
             continue
         movable = True
-        rows = np.broadcast_to(np.arange(len(members))[:, None], index.shape)
-        if len(members) <= EXACT_CLUSTERS or _sparse(rows, index, len(members), cells):
-            position = responses.position[entries]
-            totals += _permuted(scores, position, index, cells.count, resamples, rng)
-        else:
-            totals += _permuted_normal(scores, index, cells.count, resamples, rng)
+        position = responses.position[entries]
+        totals += _permuted(scores, position, index, cells.count, resamples, rng)
     return totals if movable else None
 
 
@@ -233,15 +196,6 @@ def clusters_in(clusters: Ints, groups: Ints, count: int, width: int) -> Ints:
     present = np.zeros(count * width, dtype=np.bool_)
     present[clusters * width + groups] = True
     return np.bincount(np.flatnonzero(present) % width, minlength=width).astype(np.int64)
-
-
-def _sparse(clusters: Ints, index: Ints, count: int, cells: Cells) -> bool:
-    """Whether a bin or zone that is not empty has too few clusters for the normal limit."""
-    for groups in (cells.bins, cells.zones):
-        many = clusters_in(clusters, groups.argmax(axis=1)[index], count, groups.shape[1])
-        if ((many > 0) & (many < FEWEST_FOR_LIMIT)).any():
-            return True
-    return False
 
 
 def _permuted(
@@ -277,30 +231,6 @@ def _permuted(
     return totals
 
 
-def _permuted_normal(
-    scores: Floats, index: Ints, width: int, resamples: int, rng: np.random.Generator
-) -> Floats:
-    """As :func:`_permuted`, from the normal law with the mean and covariance of a permutation."""
-    count, slots = scores.shape
-    centred = scores - scores.mean(axis=0)
-    products = centred.T @ centred
-    by_slot = np.stack([np.bincount(index[:, s], minlength=width) for s in range(slots)])
-    covariance = np.zeros((width, width))
-    for s in range(slots):
-        for t in range(slots):
-            pairs = np.bincount(index[:, s] * width + index[:, t], minlength=width * width)
-            excess = pairs.reshape(width, width) - np.outer(by_slot[s], by_slot[t]) / count
-            covariance += products[s, t] * excess / (count - 1)
-    return _normal(scores.mean(axis=0) @ by_slot, covariance, resamples, rng)
-
-
-def _normal(mean: Floats, covariance: Floats, resamples: int, rng: np.random.Generator) -> Floats:
-    """Draws [resamples, m] of a normal law, its covariance of any rank."""
-    values, vectors = np.linalg.eigh((covariance + covariance.T) / 2.0)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    return mean + rng.standard_normal((resamples, len(mean))) @ root.T
-
-
 _MOST_STEPS = 60
 _SMALL_STEP = 1e-9
 _FLAT = 30.0
@@ -327,7 +257,6 @@ class LogisticFit:
         """A coefficient with its interval, by Student's t with clusters − 1 degrees of freedom."""
         from scipy.special import stdtrit
 
-        checked_level(level)
         half = float(stdtrit(self.clusters - 1, 0.5 + level / 2.0)) * float(self.errors[index])
         value = float(self.coefficients[index])
         return Interval(value, value - half, value + half, level)

@@ -15,8 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from midchart.core.stats.intervals import (
     Interval,
-    checked_level,
-    checked_resamples,
     cluster_members,
     cluster_totals,
     clustered_intervals,
@@ -99,8 +97,6 @@ def within_contrast(
     data = np.asarray(values, dtype=np.float64)
     mark = np.asarray(inside, dtype=bool)
     _, member = cluster_members(clusters)
-    checked_level(level)
-    checked_resamples(resamples)
     if data.ndim != 2 or mark.shape != (data.shape[1],) or member.shape != (len(data),):
         raise ValueError(f"values {data.shape}, inside {mark.shape}, clusters {member.shape}")
     known = ~np.isnan(data)
@@ -220,8 +216,6 @@ def crossed_bootstrap(
     Source: Owen, Ann Appl Stat 1 (2007) 386–411 (the pigeonhole bootstrap, after McCullagh 2000).
     """
     data = np.asarray(values, dtype=np.float64)
-    checked_level(level)
-    checked_resamples(resamples)
     if data.ndim != 3 or data.size == 0 or not np.isfinite(data).all():
         raise ValueError(f"values {data.shape} are not finite [seeds, records, columns]")
     seeds, records, columns = data.shape

@@ -29,7 +29,6 @@ from midchart.core.stats.auroc import (
     clustered_ranking,
     hanley_mcneil,
     placements,
-    thresholds,
 )
 from midchart.core.stats.intervals import Interval, clustered_intervals
 from midchart.core.stats.paired import reported_interval, share_interval
@@ -107,17 +106,18 @@ def interval_ends(
 
 def roc_points(scores: ArrayLike, labels: ArrayLike) -> Rows:
     """The ROC curve from (0, 0) to (1, 1), thinned: x, y, score."""
-    curve = thresholds(scores, labels)
-    x, y = curve.alarms / max(1, curve.alarms[-1]), curve.hits / max(1, curve.hits[-1])
-    origin = {"x": 0.0, "y": 0.0, "score": float(curve.score[0])}
-    return [origin, *_thinned(x, y, curve.score)]
+    from sklearn.metrics import roc_curve
+
+    x, y, score = roc_curve(labels, scores, drop_intermediate=False)
+    return [{"x": 0.0, "y": 0.0, "score": float(score[1])}, *_thinned(x[1:], y[1:], score[1:])]
 
 
 def pr_points(scores: ArrayLike, labels: ArrayLike) -> Rows:
     """Precision over recall, thinned: x, y, score."""
-    curve = thresholds(scores, labels)
-    recall = curve.hits / max(1, curve.hits[-1])
-    return _thinned(recall, curve.hits / (curve.hits + curve.alarms), curve.score)
+    from sklearn.metrics import precision_recall_curve
+
+    precision, recall, score = precision_recall_curve(labels, scores)
+    return _thinned(recall[-2::-1], precision[-2::-1], score[::-1])
 
 
 def _thinned(x: Floats, y: Floats, score: Floats) -> Rows:

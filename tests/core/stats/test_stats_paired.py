@@ -266,8 +266,6 @@ def test_reported_interval_is_the_expanded_percentiles_and_at_least_the_score_in
     assert reported_interval(draws, 10) == pytest.approx(np.quantile(draws, [tail, 1 - tail]))
     wide = wilson_interval(0, 3)
     assert reported_interval(np.zeros(50), 6, wide) == (wide.low, wide.high)
-    with pytest.raises(ValueError, match="two clusters"):
-        expanded_level(1)
 
 
 def test_agreement_floors_are_the_measures_at_the_bounds_of_the_shares():

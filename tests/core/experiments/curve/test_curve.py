@@ -11,12 +11,10 @@ from hypothesis import strategies as st
 
 from midchart.core.experiments.curve.tables import published_curve, statistics, study
 from midchart.core.results.tables import read_published
-from midchart.core.stats import positions as resampling
 from midchart.core.stats.paired import holm_adjust
 from midchart.core.stats.positions import (
     Responses,
     bins_of,
-    bootstrap_totals,
     cells,
     is_middle_of,
     permutation_totals,
@@ -121,35 +119,6 @@ def test_positions_move_between_clusters_that_the_same_models_answered():
     assert (told_apart.difference_p, told_apart.gap_p) == (1.0, 1.0)
     assert mixed.difference_p == 2 / 1000  # the least there is: p is never 0
     assert mixed.homogeneity_p == 1 / 1000
-
-
-@pytest.mark.parametrize("places", [1, 2])
-def test_the_normal_limit_has_the_moments_of_the_draws(places: int, monkeypatch):
-    rng = np.random.default_rng(7)
-    count = 600
-    clusters = np.repeat(np.arange(count), places)
-    scores = np.repeat(rng.integers(0, 7, count) / 6, places)
-    placed = place(
-        scores, clusters, rng.random(count * places), slots=np.tile(np.arange(places), count)
-    )
-    cut = cells(placed.position, 10)
-    for draw in (
-        lambda seed: permutation_totals(placed, cut, 8000, np.random.default_rng(seed)),
-        lambda seed: bootstrap_totals(placed, cut, 8000, np.random.default_rng(seed))[0],
-    ):
-        monkeypatch.setattr(resampling, "EXACT_CLUSTERS", 2000)
-        one = draw(1)
-        monkeypatch.setattr(resampling, "EXACT_CLUSTERS", 10)
-        monkeypatch.setattr(resampling, "FEWEST_FOR_LIMIT", 1)
-        limit = draw(2)
-        sd = one.std(axis=0)
-        # Standard errors of 8,000 draws: 0.011 sd for means, 0.8 % for sds, 0.011 for correlations.
-        assert np.abs(one.mean(axis=0) - limit.mean(axis=0)).max() < 0.08 * sd.max()
-        assert limit.std(axis=0) == pytest.approx(sd, rel=0.05)
-        assert np.corrcoef(limit.T) == pytest.approx(np.corrcoef(one.T), abs=0.08)
-        for part in (0.025, 0.975):
-            ends = [np.quantile(d, part, axis=0) for d in (one, limit)]
-            assert np.abs(ends[0] - ends[1]).max() < 0.2 * sd.max()
 
 
 def test_the_papers_figures_are_reproduced():
