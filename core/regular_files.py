@@ -19,18 +19,16 @@ be read. One that may not is over a limit (ETIME)."""
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
 
 
-def open_regular(path: Path, largest: int | None = None) -> BinaryIO:
+def open_regular(path: Path) -> BinaryIO:
     """A regular file, opened for reading; nothing waits for a pipe's writer.
 
     Raises OSError: EXDEV for a link out of the file's folder, ENODEV or EISDIR for another kind of
-    file, EFBIG over ``largest`` bytes, ETIME where a confined process may not read it.
+    file, ETIME where a confined process may not read it.
     """
     handle = os.open(_inside(path) if path.is_symlink() else path, _READ)
     try:
         state = os.fstat(handle)
         require_regular(state.st_mode)
-        if largest is not None and state.st_size > largest:
-            raise OSError(errno.EFBIG, "too large")
         if watched is not None and not watched(str(path), state.st_size):
             raise OSError(errno.ETIME, "over a limit")
         return os.fdopen(handle, "rb")
@@ -54,13 +52,10 @@ def require_regular(mode: int) -> None:
         raise OSError(code, "not a regular file")
 
 
-def read_regular(path: Path, largest: int | None = None) -> bytes:
+def read_regular(path: Path) -> bytes:
     """The bytes of a regular file; raises as :func:`open_regular`."""
-    with open_regular(path, largest) as file:
-        data = file.read() if largest is None else file.read(largest + 1)
-    if largest is not None and len(data) > largest:  # it grew, or is of /proc
-        raise OSError(errno.EFBIG, "too large")
-    return data
+    with open_regular(path) as file:
+        return file.read()
 
 
 LARGEST_NAMED = 256 << 20
@@ -75,7 +70,11 @@ def read_named(path: Path, largest: int = LARGEST_NAMED) -> bytes:
     """
     try:
         require_regular(path.stat().st_mode)  # realpath of a shell's pipe names no file
-        return read_regular(Path(os.path.realpath(path)), largest)
+        with open_regular(Path(os.path.realpath(path))) as file:
+            data = file.read(largest + 1)
+        if len(data) > largest:
+            raise OSError(errno.EFBIG, "too large")
+        return data
     except OSError as error:
         wrong = {
             errno.ENODEV: "is a pipe or device, not a regular file; give a regular file",

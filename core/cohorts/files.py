@@ -6,24 +6,22 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TYPE_CHECKING
 
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError, one_line
 from midchart.core.parsing import character_set, valid_unicode
-from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import FileState, file_state, replacing
+from midchart.core.regular_files import open_regular, read_regular
+from midchart.core.storage.files import replacing
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-T = TypeVar("T")
 _XML_ENCODING = re.compile(rb"""\s*<\?xml[^>]{0,100}\sencoding\s*=\s*["']([\w.:-]{1,40})["']""")
 _DEEPEST_XML = 200
 """Levels of elements that an XML document may have."""
@@ -37,13 +35,8 @@ _REASONS = {
     errno.EXDEV: ("is a link out of its folder", "copy the file itself there"),
     errno.ENODEV: ("is a pipe, socket or device", "move it out of the cohort"),
     errno.ENXIO: ("is a pipe, socket or device", "move it out of the cohort"),
-    errno.EFBIG: ("is too large to be read", "split it"),
     errno.ETIME: (OVER_LIMIT, "split it"),
 }
-_LARGEST_FILE = 4 << 30
-"""Bytes of a file that is read as a whole or line by line."""
-LARGEST_TABLE = 64 << 30
-"""Bytes of a table that DuckDB reads in bounded memory."""
 
 
 def data_error(error: OSError, name: str) -> DataError:
@@ -135,35 +128,29 @@ def shown(path: Path, root: Path) -> str:
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
-def open_file(path: Path, largest: int = _LARGEST_FILE) -> BinaryIO:
-    """A file of a cohort or a log, opened once and checked as it was opened.
-
-    Every file that others made is opened here (:func:`midchart.core.regular_files.open_regular`).
-    Raises OSError where it is no regular file, too large, or a link out of its folder.
-    """
-    return open_regular(path, largest)
-
-
-def check_file(path: Path, largest: int = _LARGEST_FILE) -> os.stat_result:
-    """The state of a file that another library opens by its name; raises as :func:`open_file`."""
-    with open_file(path, largest) as file:
-        return os.fstat(file.fileno())
+@contextmanager
+def reading_file(name: str) -> Generator[None]:
+    """Raise DataError where the operating system cannot read the file ``name``."""
+    try:
+        yield
+    except OSError as error:
+        raise data_error(error, name) from None
 
 
-def read_all(path: Path) -> bytes:
-    """The bytes of a file; raises as :func:`open_file`."""
-    with open_file(path) as file:
-        return file.read()
+def read_all(path: Path, name: str) -> bytes:
+    """The bytes of a file, ``name`` in messages; raises DataError."""
+    with reading_file(name):
+        return read_regular(path)
 
 
 def read_start(path: Path, length: int, line: bool = False) -> bytes:
     """The first ``length`` bytes of a file, or of its first line; none of what may not be opened as
     a cohort's file. Raises other OSErrors."""
     try:
-        with open_file(path, LARGEST_TABLE) as file:
+        with open_regular(path) as file:
             return file.readline(length) if line else file.read(length)
     except OSError as error:
-        if error.errno in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.EFBIG, errno.ETIME):
+        if error.errno in (errno.EXDEV, errno.ENODEV, errno.EISDIR, errno.ETIME):
             return b""
         raise
 
@@ -202,12 +189,7 @@ _FHIR = b"http://hl7.org/fhir"
 
 def xml_kind(path: Path) -> str:
     """What an XML file is by its head: "cda" for a clinical document, "fhir", or "" for anything
-    else. It is read once in each of its states, whoever asks. Raises as :func:`read_start`."""
-    return _xml_kind(path, file_state(path))
-
-
-@lru_cache(maxsize=1 << 16)
-def _xml_kind(path: Path, state: FileState) -> str:
+    else. Raises as :func:`read_start`."""
     head = read_start(path, _XML_HEAD)
     if b"XSL/Transform" in head:  # a document may be inside of its stylesheet
         head = read_start(path, _LARGEST_STYLESHEET)
@@ -222,11 +204,11 @@ _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Path]:
-    """The tables that DuckDB may open (:func:`check_file`); the others are skipped by name."""
+    """The tables that DuckDB may open; the others are skipped by name."""
     regular: list[Path] = []
     for table in tables:
         with log.skipping(shown(table, root)):
-            check_file(table, LARGEST_TABLE)
+            open_regular(table).close()
             regular.append(table)
     return regular
 
@@ -258,26 +240,12 @@ def check_folder(root: Path) -> list[Skip]:
     return left_out
 
 
-def read_unchanged(path: Path, name: str, read: Callable[[], T]) -> T:
-    """The result of ``read()``; raises DataError for a file that changed meanwhile, and for every
-    error of the operating system."""
-    try:
-        before = file_state(path)
-        result = read()
-        changed = file_state(path) != before
-    except OSError as error:
-        raise data_error(error, name) from None
-    if changed:
-        raise DataError(name, None, "changed while it was read", "load it once it is complete")
-    return result
-
-
 def read_text(path: Path, name: str) -> str:
     """A UTF-8 file without its byte-order mark, line ends unchanged.
 
     Raises DataError with the line of the first byte that is not UTF-8.
     """
-    data = read_unchanged(path, name, partial(read_all, path))
+    data = read_all(path, name)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -307,7 +275,7 @@ def xml_text(data: bytes, name: str) -> str:
 
 def read_xml(path: Path, name: str) -> Element:
     """The root of an XML document; raises as :func:`parse_xml`."""
-    return parse_xml(xml_text(read_unchanged(path, name, partial(read_all, path)), name), name)
+    return parse_xml(xml_text(read_all(path, name), name), name)
 
 
 def parse_xml(text: str, name: str) -> Element:

@@ -19,7 +19,7 @@ import duckdb
 import numpy as np
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import LoadLog, data_error, read_all, read_unchanged
+from midchart.core.cohorts.files import LoadLog, read_all, reading_file
 from midchart.core.cohorts.records import Entry, build_record
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.sequences.build import (
@@ -103,10 +103,8 @@ class LabelledData:
         return self.store().patients.tolist() if self.ready() else sorted(self.splits)
 
     def _folder(self) -> Path:
-        try:
+        with reading_file(self.files.source.name):
             return store_folder(settings.cache_folder(), self.files.source)
-        except OSError as error:
-            raise data_error(error, self.files.source.name) from None
 
     def store(self, progress: Progress | None = None, memory: str = "2GB") -> EventStore:
         """The event store, built where it is not in the cache; raises DataError.
@@ -373,7 +371,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
 
 def _count_lines(file: Path, name: str) -> int:
     """The number of lines of a file, without empty ones at its end."""
-    return read_unchanged(file, name, partial(read_all, file)).rstrip(b"\r\n").count(b"\n") + 1
+    return read_all(file, name).rstrip(b"\r\n").count(b"\n") + 1
 
 
 def warn_of_pickles(root: Path, folder: Path, log: LoadLog) -> None:

@@ -13,22 +13,16 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
-from midchart.core.cohorts.files import (
-    LARGEST_TABLE,
-    LoadLog,
-    open_file,
-    read_all,
-    read_unchanged,
-)
+from midchart.core.cohorts.files import LoadLog, read_all
 from midchart.core.errors import DataError
 from midchart.core.format import count
 from midchart.core.parsing import repeated
+from midchart.core.regular_files import open_regular
 
 WESTERN = "Windows-1252"
 _SAMPLE = 1 << 20
@@ -157,7 +151,7 @@ def _western(data: bytes) -> str | None:
 
 def read_bytes(path: Path, name: str) -> bytes:
     """The content of a file, unpacked where its name ends in ``.gz``; raises DataError."""
-    data = read_unchanged(path, name, partial(read_all, path))
+    data = read_all(path, name)
     if path.suffix.lower() != ".gz":
         return data
     try:
@@ -171,10 +165,10 @@ DAMAGED_FILE = (OSError, EOFError, zlib.error)
 
 
 @contextmanager
-def opened(path: Path, largest: int = LARGEST_TABLE) -> Generator[IO[bytes]]:
-    """A file opened for reading its bytes (:func:`midchart.core.cohorts.files.open_file`), unpacked
-    where its name ends in ``.gz``."""
-    with open_file(path, largest) as file:
+def opened(path: Path) -> Generator[IO[bytes]]:
+    """A file opened for reading its bytes, unpacked where its name ends in ``.gz``; raises as
+    :func:`midchart.core.regular_files.open_regular`."""
+    with open_regular(path) as file:
         if path.suffix.lower() != ".gz":
             yield file
         else:

@@ -28,7 +28,14 @@ def _line(event: str, **facts: Any) -> dict[str, Any]:
     return {"when": now(), "who": person().name, "event": event, **facts}
 
 
-def _write(event: str, **facts: Any) -> None:
+def note(event: str, **facts: Any) -> None:
+    """Note what a person did or the program is about to do.
+
+    ``facts`` of ``event`` "left", before text of records goes to ``host``: ``run``, ``cohort``,
+    ``encrypted``, ``purpose`` (which reader or judge), ``records`` and ``items``, the number of
+    calls (None: as many as the records need). Raises WorkFailed where it cannot be noted; then it
+    may not be done.
+    """
     chain.append(settings.audit_file(), _line(event, **facts))
 
 
@@ -37,48 +44,6 @@ def _reason(reason: str, what: str) -> str:
     if len(reason) < 8:
         raise InputError(f"{what} needs a reason in words: who allowed it, and by which agreement")
     return reason
-
-
-def left(
-    *,
-    run: str,
-    cohort: str,
-    host: str,
-    encrypted: bool,
-    purpose: str,
-    records: int,
-    items: int | None,
-) -> None:
-    """Note that text of ``records`` records may now go to ``host``, for up to ``items`` calls
-    (None: as many as the records need).
-
-    ``purpose``: which reader or judge. Raises WorkFailed where it cannot be noted; then nothing
-    may be sent.
-    """
-    _write(
-        "left",
-        run=run,
-        cohort=cohort,
-        host=host,
-        encrypted=encrypted,
-        purpose=purpose,
-        records=records,
-        items=items,
-    )
-
-
-def run_action(action: str, *, run: str, **facts: Any) -> None:
-    """Note what a person did with a run: started, resumed, cancelled, exported, judged or
-    run imported.
-
-    Raises WorkFailed where it cannot be noted.
-    """
-    _write(action, run=run, **facts)
-
-
-def downloaded(file: str) -> None:
-    """Note that a page handed a file to a browser; raises WorkFailed where it cannot be noted."""
-    _write("downloaded", file=file)
 
 
 def tag_changed(
@@ -97,35 +62,16 @@ def tag_changed(
     nothing.
     """
     reason = _reason(reason, f"changing {field!r} of the data-use tag")
-    place = str(folder.resolve())
-    _write(
+    note(
         "tag",
         cohort=cohort,
-        folder=place,
+        folder=str(folder.resolve()),
         field=field,
         before=before,
         after=after,
         reason=reason,
         digest=digest,
     )
-
-
-def imported(
-    *, cohort: str, folder: Path, format: str, files: int, size: int, tag: Mapping[str, bool]
-) -> None:
-    """Note that a cohort was brought in: its format, number of files and bytes, and its tag."""
-    facts: dict[str, Any] = {"format": format, "files": files, "size": size, **tag}
-    _write("imported", cohort=cohort, folder=str(folder.resolve()), **facts)
-
-
-def received(*, cohort: str, size: int) -> None:
-    """Note that a log of another system, so many bytes, was stored for a cohort."""
-    _write("received", cohort=cohort, size=size)
-
-
-def removed(event: str, **facts: Any) -> None:
-    """Note that a cohort (``event``: "removed") or a run ("run removed") was removed."""
-    _write(event, **facts)
 
 
 @needs("owner")

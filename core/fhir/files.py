@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from midchart.core.cohorts.files import LARGEST_TABLE, data_error
+from midchart.core.cohorts.files import data_error
 from midchart.core.cohorts.tables import opened
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import clean
@@ -213,7 +213,7 @@ def _utf_16(head: bytes) -> str:
     return "utf-16-be" if head[0] == 0 else "utf-16-le"
 
 
-def names_type(path: Path, limit: int = LARGEST_TABLE, unread: bool = True) -> bool:
+def names_type(path: Path, limit: int = 1 << 30, unread: bool = True) -> bool:
     """Whether the first ``limit`` bytes of a file name a resourceType; ``unread`` where it may not
     be opened (a link out of the cohort's folder, a pipe)."""
     end, read = b"", 0

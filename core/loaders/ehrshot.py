@@ -17,10 +17,8 @@ from pathlib import Path
 from midchart.core.cohorts.base import EventLoader
 from midchart.core.cohorts.columns import MISSING
 from midchart.core.cohorts.files import (
-    LARGEST_TABLE,
     LoadLog,
-    data_error,
-    open_file,
+    reading_file,
     shown,
     without_hidden,
 )
@@ -35,6 +33,7 @@ from midchart.core.cohorts.labelled import (
 from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.regular_files import open_regular
 from midchart.core.sequences.build import RawTable, patient_id, sql_files
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal
@@ -47,10 +46,11 @@ _SPLITS = "splits/person_id_map.csv"
 def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str], str]:
     """The columns of a CSV and the SQL that reads it; raises DataError."""
     try:
-        with io.TextIOWrapper(open_file(file, LARGEST_TABLE), "utf-8-sig", newline="") as opened:
+        with (
+            reading_file(name),
+            io.TextIOWrapper(open_regular(file), "utf-8-sig", newline="") as opened,
+        ):
             header = [cell.strip() for cell in next(csv.reader(opened), [])]
-    except OSError as error:
-        raise data_error(error, name) from None
     except (UnicodeDecodeError, csv.Error):
         raise DataError(name, 1, "does not open like a CSV", "unpack it first") from None
     check_columns(header, needed, name, most=MOST_CSV_COLUMNS)

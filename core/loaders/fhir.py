@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LARGEST_TABLE, LoadLog, entries_of, shown, xml_kind
+from midchart.core.cohorts.files import LoadLog, entries_of, shown, xml_kind
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -58,7 +58,7 @@ from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
 
-_HEAD = 1 << 20
+_DOCUMENT, _HEAD = 1 << 30, 1 << 20
 """Bytes of an NDJSON file in which a resourceType is looked for to recognise the format."""
 _NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
 """Files of a cohort's folder that Midchart writes."""
@@ -220,7 +220,7 @@ def _files(place: Path) -> list[Path]:
 
 def _may_be_fhir(path: Path) -> bool:
     suffix = ending(path)
-    limit = LARGEST_TABLE if suffix == ".json" else _HEAD
+    limit = _DOCUMENT if suffix == ".json" else _HEAD
     return suffix in SUFFIXES and names_type(path, limit, unread=False)
 
 

@@ -22,8 +22,7 @@ from midchart.core.cohorts.files import (
     LoadLog,
     data_error,
     entries_of,
-    open_file,
-    read_unchanged,
+    reading_file,
     shown,
 )
 from midchart.core.cohorts.records import (
@@ -40,6 +39,7 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import TableRow, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
+from midchart.core.regular_files import open_regular
 from midchart.core.types import Record
 
 
@@ -103,7 +103,7 @@ def _root(path: Path, name: str, head: bool = False) -> _Element:
     parser.CharacterDataHandler = lambda text: stack[-1].parts.append(text)
     parser.StartDoctypeDeclHandler = refuse
     try:
-        with open_file(path) as file:
+        with reading_file(name), open_regular(path) as file:
             parser.ParseFile(file)
     except _HeadReadError:
         pass
@@ -252,7 +252,7 @@ def _warnings_of(parsed: Parsed, name: str) -> list[str]:
 
 def read_record(path: Path, name: str, id: str | None = None) -> tuple[Record, list[str]]:
     """The record of one file and its warnings; ``id`` defaults to person_id, else the stem."""
-    root, parsed = read_unchanged(path, name, partial(_root, path, name)), Parsed()
+    root, parsed = _root(path, name), Parsed()
     (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
     chosen = id or root.attributes.get("person_id", "").strip() or path.stem
     return build_record(chosen, parsed.entries, parsed.facts, name), _warnings_of(parsed, name)
@@ -352,7 +352,7 @@ def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:
     for file in files:
         name = shown(file, root)
         try:
-            record = read_unchanged(file, name, partial(_root, file, name, head=True))
+            record = _root(file, name, head=True)
         except DataError as error:
             people.append(error)
         else:

@@ -29,12 +29,10 @@ from midchart.core.cohorts.base import CohortLoader, RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
-    LARGEST_TABLE,
     LoadLog,
     check_folder,
     data_error,
     is_hidden,
-    open_file,
     read_text,
     shown,
     write_atomic,
@@ -56,6 +54,7 @@ from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
+from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
@@ -344,7 +343,7 @@ def _contents(files: Mapping[str, Path]) -> list[str]:
     contents: list[str] = []
     for path in files.values():
         try:
-            with open_file(path, LARGEST_TABLE) as file:
+            with open_regular(path) as file:
                 contents.append(file_hash(file).hex())
         except OSError as error:
             if error.errno not in (errno.EXDEV, errno.ENODEV):

@@ -193,7 +193,7 @@ def _import(
             if final.path.exists():
                 raise InputError(f"run {run} already exists: {final.path}")
             if not included:
-                audit.run_action("run imported", run=run, file=path.name)
+                audit.note("run imported", run=run, file=path.name)
             fresh.path.rename(final.path)
             sync_folder(final.path.parent)
             taken = settle_reviews(run)

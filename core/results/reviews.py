@@ -162,7 +162,7 @@ def add_review(
     if card not in known:
         raise UnknownName("card of the run", card, known)
     take_code(file.stem)
-    audit.run_action("judged", run=run, reviewer=file.stem, card=card)
+    audit.note("judged", run=run, reviewer=file.stem, card=card)
     verdict = {"outcome": outcome, "reason": reason, "comment": comment, "seconds": seconds}
     add_line(file, {"time": now(), "card": card, **verdict}, durable=True)
 

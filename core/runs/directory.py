@@ -220,7 +220,7 @@ class RunDirectory:
 
         Raises WorkFailed where it cannot be noted.
         """
-        audit.run_action(action, run=self.id, cohort=Path(self.plan().data).name, **facts)
+        audit.note(action, run=self.id, cohort=Path(self.plan().data).name, **facts)
         self.note_person(action)
 
     def note_person(self, action: str) -> None:
@@ -372,7 +372,7 @@ def make_run(
                         f"cohort {data.name!r} was removed while the run was planned; choose "
                         "another one"
                     )
-                audit.run_action("started", run=id, cohort=data.name)
+                audit.note("started", run=id, cohort=data.name)
                 fresh.path.rename(final)
                 sync_folder(runs)
         return RunDirectory(final)

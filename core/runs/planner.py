@@ -86,7 +86,8 @@ def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], rec
     """Write one audit line per component that sends text of so many records off this machine."""
     for destination in listed:
         if not destination.local:
-            audit.left(
+            audit.note(
+                "left",
                 run=run,
                 cohort=cohort,
                 host=destination.host,

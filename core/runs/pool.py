@@ -315,7 +315,8 @@ def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
     if not kind.shard:
         return
     if host := named_cluster(cluster):
-        audit.left(
+        audit.note(
+            "left",
             run=run,
             cohort=job.cohort.manifest.name,
             host=host,

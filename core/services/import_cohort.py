@@ -19,7 +19,7 @@ from typing import IO, Any
 from midchart.core import config as settings
 from midchart.core.access import Upload, needs
 from midchart.core.cohorts.data_use import files_digest
-from midchart.core.cohorts.files import LoadLog, open_file
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.manifest import (
     FIELDS,
     FILE,
@@ -34,6 +34,7 @@ from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import user_path
+from midchart.core.regular_files import open_regular
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.status import state_of
 from midchart.core.services.cohorts import cohorts
@@ -172,7 +173,7 @@ def import_cohort(
                 if source_name.lower().endswith(".zip"):
                     copy.add_zip(source_name, source)
                 elif isinstance(source, Path):
-                    with open_file(source, _LARGEST_FILE) as opened:
+                    with open_regular(source) as opened:
                         copy.add(source_name, opened)
                 else:
                     copy.add(source_name, source)
@@ -211,14 +212,8 @@ def import_cohort(
                             reason=reason,
                             digest=digest,
                         )
-                audit.imported(
-                    cohort=name,
-                    folder=root / name,
-                    format=cohort.format,
-                    files=copy.files,
-                    size=copy.bytes,
-                    tag=tag,
-                )
+                facts = {"format": cohort.format, "files": copy.files, "size": copy.bytes, **tag}
+                audit.note("imported", cohort=name, folder=str((root / name).resolve()), **facts)
                 write_manifest(place, manifest)
                 if columns:
                     write_column_settings(place, columns)

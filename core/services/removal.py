@@ -76,9 +76,9 @@ def _end(hidden: Path, facts: Mapping[str, Any] | None = None) -> list[str]:
     if of_cohort:
         close_cohorts()
         folder = str(hidden.with_name(name).resolve())
-        audit.removed("removed", **(facts or {"cohort": name, "folder": folder}))
+        audit.note("removed", **(facts or {"cohort": name, "folder": folder}))
     elif hidden.parent == settings.runs_folder():
-        audit.removed("run removed", **(facts or {"run": name}))
+        audit.note("run removed", **(facts or {"run": name}))
     return undeleted(hidden)
 
 

@@ -115,7 +115,7 @@ def export_bytes(run: RunRef, with_text: bool = False) -> bytes:
 @needs("viewer")
 def download(file: str, make: Callable[[], bytes | str]) -> bytes | str:
     """What ``make`` gives, for a page to hand to a browser as ``file``; audited first."""
-    audit.downloaded(file)
+    audit.note("downloaded", file=file)
     return make()
 
 

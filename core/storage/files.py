@@ -42,9 +42,9 @@ def use_ordinary_mode(path: Path) -> None:
         one.chmod((0o777 if one.is_dir() else 0o666) & ~ORDINARY_UMASK)
 
 
-def copy_regular(path: Path, target: Path, largest: int | None = None) -> None:
+def copy_regular(path: Path, target: Path) -> None:
     """Copy a regular file to a new one; raises as :func:`open_regular`."""
-    with open_regular(path, largest) as file, target.open("xb") as copy:
+    with open_regular(path) as file, target.open("xb") as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
 
 

@@ -417,7 +417,7 @@ def import_results(path: Received, name: str = "", sample_format: str = "") -> d
             })  # fmt: skip
             write_json(folder.done, {**finished, "done": count, "failed": 0, DIGESTS: digests})
             make_read_only(folder)
-            audit.run_action("run imported", run=folder.id, file=place.name)
+            audit.note("run imported", run=folder.id, file=place.name)
 
         document = _document(run_name, source, total.hexdigest(), count, facts)
         folder = make_run(document, complete=complete)

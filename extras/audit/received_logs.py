@@ -66,7 +66,7 @@ def receive_log(
                 if target.exists():
                     raise InputError(f"the cohort has a log {name!r} already; rename the file")
                 target.parent.mkdir(mode=0o700, exist_ok=True)
-                audit.received(cohort=folder.name, size=received[0].stat().st_size)
+                audit.note("received", cohort=folder.name, size=received[0].stat().st_size)
                 received[0].rename(target)
                 sync_folder(target.parent)
     return name_of(str(target)) if by_name_alone() else str(target)

@@ -9,16 +9,15 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from midchart.core.cohorts.files import check_folder, data_error, open_file, shown
+from midchart.core.cohorts.files import check_folder, data_error, shown
 from midchart.core.cohorts.tables import DAMAGED_FILE, opened
 from midchart.core.errors import DataError
 from midchart.core.parsing import LONGEST_LINE, read_json
+from midchart.core.regular_files import open_regular
 from midchart.extras.audit.samples.sample import Sample
 
 LARGEST_DOCUMENT = 512 << 20
 """Bytes of a JSON document that is read as a whole."""
-LARGEST_FILE = 16 << 30
-"""Bytes of a file that is read line by line or in batches."""
 MOST_FILES = 20_000
 _HEAD_LINES = 1_000
 """Lines of a JSON Lines file among which one is an object."""
@@ -73,7 +72,7 @@ def document(path: Path, name: str) -> Any:
 def head_of(path: Path, length: int = 1 << 16) -> bytes:
     """The first bytes of a file, unpacked; empty where it cannot be read."""
     try:
-        with opened(path, LARGEST_FILE) as file:
+        with opened(path) as file:
             return file.read(length)
     except DAMAGED_FILE:
         return b""
@@ -138,7 +137,7 @@ def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
     between them are counted, as a captured output has others."""
     others, first = 0, 0
     block: list[bytes] = []
-    with opened(path, LARGEST_FILE) as file:
+    with opened(path) as file:
         for number, line in enumerate(file, 1):
             line = line.rstrip()
             if line == b"{":
@@ -160,7 +159,7 @@ def _stream_objects(path: Path, name: str, trouble: Trouble) -> Objects:
 
 
 def _line_objects(path: Path, name: str, trouble: Trouble) -> Objects:
-    with opened(path, LARGEST_FILE) as file:
+    with opened(path) as file:
         number = 0
         while line := file.readline(LONGEST_LINE + 1):
             number += 1
@@ -194,7 +193,7 @@ def parquet_columns(path: Path) -> list[str]:
     from pyarrow import parquet
 
     try:
-        with open_file(path, LARGEST_FILE) as file:
+        with open_regular(path) as file:
             return list(parquet.read_schema(file).names)
     except (OSError, ValueError, arrow.ArrowException):
         return []
@@ -207,7 +206,7 @@ def parquet_rows(path: Path, name: str, trouble: Trouble) -> Objects:
 
     row = 0
     try:
-        with open_file(path, LARGEST_FILE) as file:
+        with open_regular(path) as file:
             for batch in parquet.ParquetFile(file).iter_batches(BATCH):
                 if batch.nbytes > LARGEST_DOCUMENT:
                     limit = f"has {BATCH} rows of more than {LARGEST_DOCUMENT >> 20} MB"

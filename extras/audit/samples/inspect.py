@@ -62,7 +62,9 @@ def _private_copy(log: Path, name: str, folder: Path) -> Path:
     """A copy, held to limits, of a log that another package opens by its name; raises DataError."""
     path = folder / f"log{log.suffix.lower()}"
     try:
-        copy_regular(log, path, LARGEST_DOCUMENT if path.suffix == ".json" else _MOST_UNPACKED)
+        copy_regular(log, path)
+        if path.suffix == ".json" and path.stat().st_size > LARGEST_DOCUMENT:
+            raise DataError(name, None, f"has more than {LARGEST_DOCUMENT >> 20} MB", "split it")
         if path.suffix == ".eval":
             with UntrustedZip(path, name) as archive:
                 sizes = archive.check(_MOST_MEMBERS, _MOST_UNPACKED)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from midchart.core.cohorts.files import LoadLog, check_file
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
@@ -18,6 +18,7 @@ from midchart.core.cohorts.tables import (
     without_apostrophes,
 )
 from midchart.core.errors import DataError, one_line
+from midchart.core.regular_files import open_regular
 from midchart.extras.audit.samples import SAMPLE_FORMATS
 from midchart.extras.audit.samples.fields import (
     COLUMNS,
@@ -149,8 +150,11 @@ def _rows(path: Path, name: str, trouble: Trouble) -> Objects:
 def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> Objects:
     log = _TroubleLog(trouble=trouble)
     try:
-        check_file(path, LARGEST_DOCUMENT)
+        with open_regular(path) as file:
+            too_large = file.seek(0, 2) > LARGEST_DOCUMENT
     except OSError:
+        too_large = True
+    if too_large:
         limit = f"is no file, or a table of more than {LARGEST_DOCUMENT >> 20} MB"
         trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
         return

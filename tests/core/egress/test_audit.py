@@ -111,7 +111,7 @@ def test_a_line_of_a_killed_writer_is_cut_off_by_the_next_one(data):
     for size in (len(content) - 1, len(content) - 40):
         file.write_bytes(content[:size])
         assert broken_line() is None and not allowed(data / "ward")
-        audit.run_action("started", run="r1")
+        audit.note("started", run="r1")
         assert len(audit.lines()) == 3 and broken_line() is None
 
 
@@ -123,7 +123,7 @@ def test_a_link_in_place_of_the_log_is_refused_and_permits_nothing(data, target)
     file.symlink_to(target)
     assert not audit.tags()[0]
     with pytest.raises(WorkFailed):
-        audit.run_action("started", run="r1")
+        audit.note("started", run="r1")
     assert not (file.parent / "nowhere.jsonl").exists()
     assert not (file.parent / "empty.jsonl").read_bytes()
 
@@ -139,10 +139,8 @@ def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypa
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for act in (
-        lambda: audit.run_action("started", run="r1"),
-        lambda: audit.left(
-            run="r", cohort="c", host="h", encrypted=True, purpose="p", records=1, items=1
-        ),
+        lambda: audit.note("started", run="r1"),
+        lambda: audit.note("left", run="r", cohort="c", host="h", records=1),
     ):
         with monkeypatch.context() as patch, pytest.raises(WorkFailed, match="cannot be written"):
             if fault == "half of a line":
@@ -157,7 +155,7 @@ def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypa
 def test_concurrent_writers_do_not_fork_the_hash_chain(data):
     code = (
         "from midchart.core.egress import audit\n"
-        "for i in range(40): audit.run_action('started', run=str(i))"
+        "for i in range(40): audit.note('started', run=str(i))"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
     assert [writer.wait() for writer in writers] == [0, 0, 0]

@@ -234,13 +234,6 @@ def test_a_long_note_is_read_whole(tmp_path: Path):
     assert len(record.events[0].text) == 330_000 * len("Blood pressure was fine & well.\n")
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path):
-    path = write(tmp_path, "x")
-    assert files.read_unchanged(path, "a", path.read_text) == "x"
-    with pytest.raises(DataError, match="changed while it was read"):
-        files.read_unchanged(path, "a", lambda: path.write_text("more"))
-
-
 def test_a_failed_write_is_an_error(tmp_path: Path):
     write(tmp_path, "x", "file")
     with pytest.raises(DataError, match="cannot be written"):
