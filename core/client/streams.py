@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
@@ -19,6 +20,8 @@ A = TypeVar("A")
 R = TypeVar("R")
 T = TypeVar("T")
 Work = Callable[[Iterable[A]], Iterator[tuple[int, R]]]
+Outcome = tuple[T, R, float]
+"""An item's ticket, its result, and the seconds that it took."""
 _POLL_S = 0.5
 
 
@@ -39,23 +42,23 @@ class ServiceStream(Generic[A, R, T]):
     ) -> None:
         self._work, self._size, self._failed, self._wait = work, size, failed, wait
         self._round: _Round[A, R] | None = None
-        self._tickets: dict[int, T] = {}
+        self._tickets: dict[int, tuple[T, float]] = {}
 
-    def put(self, item: A, ticket: T) -> Iterator[tuple[T, R]]:
+    def put(self, item: A, ticket: T) -> Iterator[Outcome[T, R]]:
         """Give the service an item; the outcomes that are there, awaited where it is full."""
         while len(self._tickets) >= self._size:
             yield from self._outcomes(awaited=True)
         if self._round is None:
             self._round = _Round(self._work)
-        self._tickets[self._round.put(item)] = ticket
+        self._tickets[self._round.put(item)] = ticket, time.perf_counter()
         yield from self.ready()
 
-    def ready(self) -> Iterator[tuple[T, R]]:
+    def ready(self) -> Iterator[Outcome[T, R]]:
         """The outcomes that are there."""
         while self._tickets and (some := list(self._outcomes(awaited=False))):
             yield from some
 
-    def finish(self) -> Iterator[tuple[T, R]]:
+    def finish(self) -> Iterator[Outcome[T, R]]:
         """Await all outcomes."""
         if self._round is not None:
             self._round.end()
@@ -69,7 +72,7 @@ class ServiceStream(Generic[A, R, T]):
             self._round.stopped.set()
         self._tickets.clear()
 
-    def _outcomes(self, awaited: bool) -> Iterator[tuple[T, R]]:
+    def _outcomes(self, awaited: bool) -> Iterator[Outcome[T, R]]:
         """The next outcome; all that are missing where the service has ended."""
         round = self._round
         if round is None:
@@ -84,7 +87,8 @@ class ServiceStream(Generic[A, R, T]):
                 continue
             break
         if result is not None and index in self._tickets:
-            yield self._tickets.pop(index), result
+            ticket, begun = self._tickets.pop(index)
+            yield ticket, result, time.perf_counter() - begun
             return
         if result is not None:
             reason = f"item {index} of a stream came twice or is none of it"
@@ -92,7 +96,8 @@ class ServiceStream(Generic[A, R, T]):
         self._round = None
         missing, self._tickets = self._tickets, {}
         for index in sorted(missing):
-            yield missing[index], self._failed(reason)
+            ticket, begun = missing[index]
+            yield ticket, self._failed(reason), time.perf_counter() - begun
 
 
 class _Round(Generic[A, R]):

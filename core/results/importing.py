@@ -11,17 +11,19 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Generator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from hashlib import sha256
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from midchart.core import config as settings
 from midchart.core.access import Received, needs
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
+from midchart.core.format import count
 from midchart.core.identity import by_name_alone, person
+from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
@@ -31,15 +33,15 @@ from midchart.core.results.reviews import checked_lines, code_of_import, reviews
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.schemas import EVENT, GATES
-from midchart.core.runs.spec import LARGEST_SPEC
+from midchart.core.runs.schemas import EVENT, GATES, LARGEST
 from midchart.core.storage.archives import RATIO, UNPACKED, UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import Schema, query
-from midchart.core.storage.sql_files import identifier, quoted
+from midchart.core.storage.rows import Schema, parquet_source, query
+from midchart.core.storage.sql_files import identifier, literal, quoted
 from midchart.core.storage.staging import incoming
+from midchart.core.types import BANDS, UNLOCATED, Ended, Outcome
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -50,18 +52,14 @@ NAMES = re.compile(
 NEEDED = ("spec.json", "done.json")
 NOT_TAKEN = ("report.html", "tables/")
 """Rendered from the rows at every request."""
-MOST_FILES = 500
-MOST_ROWS = 50_000_000
-MOST_BYTES = 4 << 30
-MOST_MANIFEST = 1 << 20
+MOST_FILES, MOST_BYTES = 500, 4 << 30
 MOST_DOCUMENT = 64 << 20
 """Bytes of a document or of one of the report's tables."""
 MOST_RESAMPLES = 1_000_000
 """A report draws so many times whenever it is made."""
 
-Read = Callable[[int], bytes]
-"""Gives at most so many of the bytes that follow; none at the end."""
-Opener = Callable[[str], AbstractContextManager[Read]]
+Opener = Callable[[str], AbstractContextManager[Any]]
+"""Opens a file of an export by its name: an object with ``read(n)``."""
 
 
 @needs("researcher", paths=("data", "folder"))
@@ -95,58 +93,37 @@ def _opened_as_run(path: Path, included: bool) -> dict[str, Any]:
             ) from None
 
 
-def _contents(path: Path, stack: ExitStack) -> tuple[dict[str, int], Opener]:
-    """Name → size of each file, and how to open one."""
-    if path.is_dir():
-        listed: dict[str, int] = {}
-        for one in path.rglob("*"):
-            name = one.relative_to(path).as_posix()
-            if one.is_symlink():
-                raise InputError(f"{path}: holds a link, {name!r}; an export holds none")
-            if one.is_file():
-                listed[name] = one.stat().st_size
-
-        @contextmanager
-        def opened(name: str) -> Generator[Read]:
-            with open_regular(path / name) as file:
-                yield file.read
-
-        return _checked(path, listed), opened
-    archive = stack.enter_context(UntrustedZip(path.resolve(), str(path)))
-    sizes = archive.check(MOST_FILES, MOST_BYTES)
-
-    @contextmanager
-    def inside(name: str) -> Generator[Read]:
-        with archive.open(name) as member:
-            yield member.read
-
-    return _checked(path, sizes), inside
-
-
-def _checked(path: Path, sizes: Mapping[str, int]) -> dict[str, int]:
-    if len(sizes) > MOST_FILES:
-        raise InputError(f"{path}: holds {len(sizes):,} files; an export has {MOST_FILES} at most")
-    if sum(sizes.values()) > MOST_BYTES:
-        raise InputError(f"{path}: unpacks to more than {MOST_BYTES >> 30} GiB; not opened")
-    for name in sizes:
-        if name != MANIFEST and not NAMES.fullmatch(name):
-            raise InputError(f"{path}: holds {name[:80]!r}, which no export has; not opened")
-    if MANIFEST not in sizes:
-        raise InputError(f"{path}: lacks {MANIFEST}; is it the export of a run?")
-    return dict(sizes)
+def _contents(path: Path, stack: ExitStack) -> tuple[set[str], Opener]:
+    """The names of the files of an export, and how to open one."""
+    if not path.is_dir():
+        archive = stack.enter_context(UntrustedZip(path.resolve(), str(path)))
+        return set(archive.check(MOST_FILES, MOST_BYTES)), archive.open
+    names: set[str] = set()
+    for one in path.rglob("*"):
+        name = one.relative_to(path).as_posix()
+        if one.is_symlink():
+            raise InputError(f"{path}: holds a link, {name!r}; an export holds none")
+        if one.is_file():
+            names.add(name)
+    return names, lambda name: open_regular(path / name)
 
 
 def _import(
-    path: Path, names: dict[str, int], opened: Opener, runs: Path, included: bool
+    path: Path, names: set[str], opened: Opener, runs: Path, included: bool
 ) -> dict[str, Any]:
-    with opened(MANIFEST) as read:
-        text = read(MOST_MANIFEST)
+    for name in sorted(names - {MANIFEST}):
+        if not NAMES.fullmatch(name):
+            raise InputError(f"{path}: holds {name[:80]!r}, which no export has; not opened")
+    if MANIFEST not in names:
+        raise InputError(f"{path}: lacks {MANIFEST}; is it the export of a run?")
+    with opened(MANIFEST) as file:
+        text = file.read(MOST_DOCUMENT)
     manifest = read_manifest(text)
     run, files = manifest.get("run"), manifest.get("files")
     if not isinstance(run, str) or not RUN_ID.fullmatch(run) or not isinstance(files, dict):
         raise InputError(f"{path}: {MANIFEST} names no run or no files")
     listed = cast("dict[str, Any]", files)
-    if listed.keys() != names.keys() - {MANIFEST}:
+    if listed.keys() != names - {MANIFEST}:
         raise InputError(f"{path}: its files are not those that {MANIFEST} lists; not opened")
     missing = [name for name in NEEDED if name not in listed]
     if missing:
@@ -257,29 +234,21 @@ def _local_cohort(fresh: RunDirectory) -> dict[str, str]:
 
 
 def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path, safe: bool) -> None:
-    """Copy a file, never more bytes of it than the manifest says, and hold it to its hash;
-    ``safe``: until it is on the disk."""
-    facts = cast("dict[str, Any]", recorded) if isinstance(recorded, dict) else {}
-    size, expected = facts.get("bytes"), facts.get("sha256")
-    if type(size) is not int or not 0 <= size <= MOST_BYTES or not isinstance(expected, str):
-        raise InputError(f"{path}: {MANIFEST} has no size or hash of {name}")
-    largest = LARGEST_SPEC if name in ("spec.json", "REPRODUCE.toml") else MOST_DOCUMENT
-    if size > largest and not name.endswith(".parquet"):
-        raise InputError(f"{path}: {name} has more than {largest >> 20} MiB; not opened")
+    """Copy a file and hold it to its size and hash in the manifest; ``safe``: until it is on the
+    disk."""
     target = into / name
     target.parent.mkdir(exist_ok=True)
-    total, left = sha256(), size
-    with opened(name) as read, target.open("wb") as written:
-        while chunk := read(min(1 << 20, left + 1)):
-            left -= len(chunk)
-            if left < 0:
-                break
-            total.update(chunk)
-            written.write(chunk)
+    with opened(name) as file, target.open("wb") as written:
+        shutil.copyfileobj(file, written, 1 << 20)
         written.flush()
         if safe:
             os.fsync(written.fileno())
-    if left or total.hexdigest() != expected:
+    size = target.stat().st_size
+    if size > MOST_DOCUMENT and not name.endswith(".parquet"):
+        raise InputError(f"{path}: {name} has more than {MOST_DOCUMENT >> 20} MiB; not opened")
+    with target.open("rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
+    if recorded != {"bytes": size, "sha256": digest}:
         raise InputError(
             f"{path}: {name} does not match its hash in {MANIFEST}; it was changed or truncated"
         )
@@ -299,17 +268,16 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
         gates = fresh.path / "gates.json"
         if gates.exists():
             fresh.document(gates, GATES)
-        kind, store = EXPERIMENTS.build(plan.kind), fresh.store(plan)
+        kind = EXPERIMENTS.build(plan.kind)
         for parquet in sorted(fresh.items.iterdir()):
             if parquet.stem not in kind.schemas:
                 raise InputError(f"holds a table {parquet.stem!r} that a {plan.kind} run lacks")
-            _columns(parquet, kind.schemas[parquet.stem])
-            store.source(parquet.stem)
+            _rows(parquet, kind.schemas[parquet.stem], conditions(plan, kind.schemas[parquet.stem]))
         for parquet in sorted((fresh.path / "forecast").glob("*")):
             end = "".join(parquet.suffixes)
             if end not in kind.predictions:
                 raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
-            _columns(parquet, kind.predictions[end])
+            _rows(parquet, kind.predictions[end], {})
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -328,8 +296,8 @@ def _try_report(path: Path, fresh: RunDirectory) -> None:
 
 
 def _check_plan(run: str, plan: Plan) -> None:
-    """Raise InputError for a plan of another run, with a cohort or judge that is none, or one whose
-    report would take hours."""
+    """Raise InputError for a plan of another run, with a cohort that is none, or one whose report
+    would take hours."""
     # The cohort is looked for among this installation's.
     named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
     if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
@@ -340,35 +308,72 @@ def _check_plan(run: str, plan: Plan) -> None:
         raise InputError(f"spec.json: run is not the run {run} of the manifest")
 
 
-def _columns(parquet: Path, schema: Schema) -> None:
-    """Hold a table to known columns and types and to its size, before a row is read."""
-    import pyarrow as arrow
-    from pyarrow import parquet as files
-
+def _rows(parquet: Path, schema: Schema, tests: Mapping[str, str]) -> None:
+    """Hold a table to what its file may unpack to, to known columns, and to SQL conditions of their
+    values; raises InputError, DataError."""
+    file = f"FROM read_parquet({quoted(parquet)})"
     try:
-        with open_regular(parquet) as file:
-            facts = files.read_metadata(file)
-        described = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({quoted(parquet)})")
-        rows = facts.num_rows
-    except (OSError, ValueError, arrow.ArrowException, MidchartError):
-        raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
-    if rows > MOST_ROWS:
-        raise InputError(f"{parquet.name} unpacks to too much; not opened")
-    struct = ", ".join(f"NULL::{type} AS {identifier(name)}" for name, type in schema.items())
-    known = {
-        row["column_name"]: row["column_type"] for row in query(lambda: f"DESCRIBE SELECT {struct}")
-    }
-    for row in described:
-        type = "DOUBLE" if row["column_type"] == "FLOAT" else row["column_type"]
-        if known.get(row["column_name"]) != type:
-            raise InputError(
-                f"{parquet.name} has a column {row['column_name'][:60]!r} that this "
-                "installation does not know so; was it made by another version?"
-            )
-    lengths = "SELECT sum(strlen(COLUMNS(*)::VARCHAR)) FROM read_parquet"
-    try:
-        (sizes,) = query(lambda: f"{lengths}({quoted(parquet)})")
+        (sizes,) = query(lambda: f"SELECT sum(strlen(COLUMNS(*)::VARCHAR)) {file}")
     except MidchartError:
         raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
     if sum(filter(None, sizes.values())) > UNPACKED + RATIO * parquet.stat().st_size:
         raise InputError(f"{parquet.name} unpacks to too much; not opened")
+    names = {row["column_name"] for row in query(lambda: f"DESCRIBE SELECT * {file}")}
+    if unknown := sorted(names - schema.keys()):
+        raise InputError(
+            f"{parquet.name} has a column {unknown[0][:60]!r} that this installation does not "
+            "know; was it made by another version?"
+        )
+    if not tests:
+        return
+    counts = [
+        f"count(*) FILTER (NOT coalesce({test}, false)) AS {identifier(name)}"
+        for name, test in tests.items()
+    ]
+    counts.append("count(*) - count(DISTINCT key) AS keys")
+    sql = f"SELECT {', '.join(counts)} FROM {parquet_source(parquet, schema)}"
+    for name, wrong in query(lambda: sql, name=parquet.name)[0].items():
+        if wrong:
+            raise InputError(
+                f"{parquet.name} has {count(wrong, 'value')} of {name} that no run writes"
+            )
+
+
+_REQUIRED = frozenset({
+    "key", "item", "status", "label", "arm", "record", "instruction", "reader", "judge",
+    "answer_key", "outcome", "variant", "task", "placement", "needle", "stratum", "value", "score",
+})  # fmt: skip
+"""Columns that no row of any kind lacks."""
+_SHARE = re.compile(r".*(_position|_chance|_share(_in_prompt)?)|location_score")
+
+
+def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
+    """Column → the SQL condition of each of its values; columns of any value are absent."""
+    values: dict[str, Sequence[str]] = {
+        "label": [arm.label for arm in plan.arms],
+        "arm": [arm.name for arm in plan.arms],
+        "reader": plan.readers,
+        "judge": plan.judges,
+        "outcome": get_args(Outcome),
+        "band": [*(name for name, _, _ in BANDS), UNLOCATED],
+        "failure_kind": FAILURE_KINDS,
+        "ended": get_args(Ended),
+        "status": ["ok", "failed"],
+    }
+    tests: dict[str, str] = {}
+    for name, type in schema.items():
+        cell = identifier(name)
+        if values.get(name):
+            test = f"{cell} IN ({', '.join(map(literal, values[name]))})"
+        elif name == "time":
+            test = f"try_cast({cell} AS TIMESTAMPTZ) IS NOT NULL"
+        elif type == "BIGINT":
+            test = f"{cell} BETWEEN 0 AND {LARGEST}"
+        elif type == "DOUBLE":
+            share = _SHARE.fullmatch(name)
+            test = f"{cell} BETWEEN -1e-6 AND 1.000001" if share else f"isfinite({cell})"
+        else:
+            test = f"{cell} IS NOT NULL" if name in _REQUIRED else ""
+        if test:
+            tests[name] = test if name in _REQUIRED else f"{cell} IS NULL OR {test}"
+    return tests

@@ -84,7 +84,7 @@ def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> PatientPart:
     if not kind.compares:
         return PatientPart(ALL, "true", 0, {})
     store = folder.store(plan)
-    records = store.records(kind.main)
+    records = {row["record"] for row in store.select(kind.main, "DISTINCT record")}
     noted = seen_patients(folder.path)
     seen = {label: records & ids for label, ids in noted.items()}
     counts = {label: len(ids) for label, ids in seen.items() if ids}

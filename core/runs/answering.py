@@ -8,12 +8,13 @@ once.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from itertools import product
-from typing import Annotated, Any, Optional, TypeVar, get_type_hints
+from typing import Annotated, Any, Generic, Optional, TypeVar, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -21,7 +22,7 @@ from midchart.core.arms.base import ScoredArm
 from midchart.core.arms.hits import Question, buffer_claims
 from midchart.core.client.streams import ServiceStream
 from midchart.core.errors import MidchartError, WorkFailed, reason_of
-from midchart.core.interfaces import GroupJudge, GroupReader, Judge, Reader, read_each, streams
+from midchart.core.interfaces import GroupJudge, Judge, Reader, read_each, streams
 from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
@@ -44,6 +45,8 @@ from midchart.core.text import words
 from midchart.core.text.prompt import build_prompt, frame_of, was_cut
 from midchart.core.types import Answer, Gold, Instruction, Prompt, Selection, Usage, Verdict
 
+A = TypeVar("A")
+R = TypeVar("R")
 T = TypeVar("T")
 
 # Selections.
@@ -86,11 +89,104 @@ def select(job: Job, entry: ArmConfig, question: Question) -> tuple[Selection | 
     return selection, row
 
 
+# Items that readers and judges work on: a batch at a time, or as a service does.
+
+
+STREAMED = 2
+"""Groups that a service may have without an outcome: the next is made while one is at work."""
+
+
+class Stage(ABC, Generic[A, R, T]):
+    """Items of readers or judges by label, each with a ticket: what its row needs besides."""
+
+    groups = 1
+    """Groups that a batch may hold before it is done in the middle of a patient."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self._batches: dict[str, list[tuple[A, T]]] = {}
+        self._streams: dict[str, ServiceStream[A, R, T]] = {}
+
+    @abstractmethod
+    def member(self, label: str) -> object:
+        """The reader or judge; raises MidchartError where it cannot be built."""
+
+    @abstractmethod
+    def work(self, label: str, items: Iterable[A]) -> Iterator[tuple[int, R]]:
+        """Each item's index and result, in any order."""
+
+    @abstractmethod
+    def failed(self, reason: str) -> R:
+        """The result of an item without an outcome."""
+
+    @abstractmethod
+    def write(self, ticket: T, result: Any, seconds: float) -> None:
+        """Write an item's row."""
+
+    def put(self, label: str, item: A, ticket: T) -> None:
+        """Have an item worked on."""
+        group, is_stream = self._group(label)
+        if is_stream:
+            if label not in self._streams:
+                self._streams[label] = ServiceStream(
+                    partial(self.work, label), STREAMED * group, self.failed, self.job.notify
+                )
+            self._write_all(self._streams[label].put(item, ticket))
+        else:
+            batch = self._batches.setdefault(label, [])
+            batch.append((item, ticket))
+            if group <= 1 or len(batch) >= self.groups * group:
+                self._do(label)
+        self.job.notify()
+
+    def _group(self, label: str) -> tuple[int, bool]:
+        """How many items are worth collecting, and whether a service takes them as they come."""
+        try:
+            member = self.member(label)
+        except MidchartError:
+            return 1, False  # one that cannot be built fails each item with its reason
+        return getattr(member, "group", 1), streams(member)
+
+    def _do(self, label: str) -> None:
+        batch, self._batches[label] = self._batches[label], []
+        items = [item for item, _ in batch]
+        start = time.perf_counter()
+        results = outcomes(lambda: self.work(label, items), len(batch), self.failed)
+        with closing(results):
+            for index, result in results:
+                self.write(batch[index][1], result, time.perf_counter() - start)
+                start = time.perf_counter()
+
+    def _write_all(self, outcomes: Iterable[tuple[T, R, float]]) -> None:
+        for outcome in outcomes:
+            self.write(*outcome)
+
+    def collect(self) -> None:
+        """Write the outcomes that services have given meanwhile."""
+        for stream in self._streams.values():
+            self._write_all(stream.ready())
+
+    def end_of_record(self) -> None:
+        """Do every batch of at least a group, as a patient's items are complete."""
+        for label, batch in self._batches.items():
+            if batch and len(batch) >= self._group(label)[0]:
+                self._do(label)
+
+    def finish(self) -> None:
+        """Do what is left, and await all."""
+        for label, batch in self._batches.items():
+            if batch:
+                self._do(label)
+        for stream in self._streams.values():
+            self._write_all(stream.finish())
+
+    def stop(self) -> None:
+        """Await nothing that services have not given."""
+        for stream in self._streams.values():
+            stream.stop()
+
+
 # Answers: a prompt is built, read and written as a row.
-
-
-LARGEST_BATCH = 4
-"""Groups that a batch may hold before it is read in the middle of a patient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,22 +206,21 @@ class ReaderQuestion:
 _Asked = tuple[ReaderQuestion, Row, Prompt]
 KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
 """Lines whose number of tokens is kept, and their longest, in characters."""
-STREAMED = 2
-"""Groups that a service may have without an outcome: the next is made while one is at work."""
 
 
-class ReadingPass:
+class ReadingPass(Stage[Prompt, Answer, _Asked]):
     """All reading of a pass. ``answered`` is called with every row once it is written.
 
     ``complete``: a question whose prompt cannot hold all of its selection fails.
     """
 
+    groups = 4
+
     def __init__(
         self, job: Job, answered: Callable[[ReaderQuestion, Row], None], complete: bool = False
     ) -> None:
-        self.job, self.answered, self.complete = job, answered, complete
-        self._batches: dict[str, list[_Asked]] = {}
-        self._streams: dict[str, ServiceStream[Prompt, Answer, _Asked]] = {}
+        super().__init__(job)
+        self.answered, self.complete = answered, complete
         self._counters: dict[str, Callable[[str], int]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
@@ -158,17 +253,7 @@ class ReadingPass:
             return
         claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
         row |= asked.question.prompted(prompt, selection, claims)
-        if streams(reader):
-            self._write_all(self._stream(asked.reader, reader).put(prompt, (asked, row, prompt)))
-            self.job.notify()
-            return
-        batch = self._batches.setdefault(asked.reader, [])
-        batch.append((asked, row, prompt))
-        group = _group(reader)
-        if group <= 1 or len(batch) >= LARGEST_BATCH * group:
-            self._read(asked.reader)
-        else:
-            self.job.notify()
+        self.put(asked.reader, prompt, (asked, row, prompt))
 
     def _counter(self, label: str, reader: Reader) -> Callable[[str], int]:
         """The reader's token count, which keeps that of lines: arms show the same of a record."""
@@ -179,58 +264,18 @@ class ReadingPass:
             )
         return self._counters[label]
 
-    def _stream(self, label: str, reader: Reader) -> ServiceStream[Prompt, Answer, _Asked]:
-        if label not in self._streams:
-            self._streams[label] = ServiceStream(
-                lambda prompts: read_each(reader, prompts),
-                STREAMED * _group(reader),
-                _failed,
-                self.job.notify,
-            )
-        return self._streams[label]
+    def member(self, label: str) -> Reader:
+        return self.job.reader(label)
 
-    def _write_all(self, outcomes: Iterable[tuple[_Asked, Answer]]) -> None:
-        for asked, answer in outcomes:
-            self._write_answer(asked, answer, None)
+    def work(self, label: str, items: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
+        return read_each(self.job.reader(label), items)
 
-    def collect(self) -> None:
-        """Write the answers that services have given meanwhile."""
-        for stream in self._streams.values():
-            self._write_all(stream.ready())
+    def failed(self, reason: str) -> Answer:
+        return _failed(reason)
 
-    def end_of_record(self) -> None:
-        """Read every batch of at least a group, as a patient's prompts are complete."""
-        for label, batch in self._batches.items():
-            if batch and len(batch) >= _group(self.job.reader(label)):
-                self._read(label)
-
-    def finish(self) -> None:
-        """Read what is left."""
-        for label, batch in self._batches.items():
-            if batch:
-                self._read(label)
-        for stream in self._streams.values():
-            self._write_all(stream.finish())
-
-    def stop(self) -> None:
-        """Await nothing that services have not answered."""
-        for stream in self._streams.values():
-            stream.stop()
-
-    def _read(self, label: str) -> None:
-        batch, self._batches[label] = self._batches[label], []
-        reader = self.job.reader(label)
-        prompts = [prompt for _, _, prompt in batch]
-        start = time.perf_counter()
-        answers = outcomes(lambda: read_each(reader, prompts), len(batch), _failed)
-        with closing(answers):
-            for index, result in answers:
-                self._write_answer(batch[index], result, time.perf_counter() - start)
-                start = time.perf_counter()
-
-    def _write_answer(self, one: _Asked, result: object, seconds: float | None) -> None:
+    def write(self, ticket: _Asked, result: Any, seconds: float) -> None:
         """Write an answer's row; ``seconds``: those of an answer that states none."""
-        asked, row, prompt = one
+        asked, row, prompt = ticket
         answer = _checked(result)
         row |= {
             "status": answer.status,
@@ -274,10 +319,6 @@ class ReadingPass:
         row |= {"key": digest(*identity), "item": asked.item, "time": now()}
         self.job.append("answers", row)
         self.answered(asked, row)
-
-
-def _group(reader: Reader) -> int:
-    return reader.group if isinstance(reader, GroupReader) else 1
 
 
 def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) -> str | None:
@@ -443,20 +484,8 @@ class Pending:
 _Judged = tuple[Instruction, Gold, Answer]
 
 
-def _judged(pending: Pending, case: JudgedCase) -> _Judged:
-    """What a judge is given."""
-    return pending.asked.question.instruction, case.gold, case.answer
-
-
-class Judging:
+class Judging(Stage[_Judged, Verdict, tuple[Pending, JudgedCase]]):
     """All judging of a pass."""
-
-    def __init__(self, job: Job) -> None:
-        self.job = job
-        self._batches: dict[str, list[tuple[Pending, JudgedCase]]] = {}
-        self._streams: dict[
-            str, ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]
-        ] = {}
 
     def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
         """Judge an answers row by every judge that has not judged it."""
@@ -469,77 +498,25 @@ class Judging:
         case = case_of(pending.asked.question, answer, self.job.protocol)
         if isinstance(case, Verdict):
             self._write(pending, case, None, 0.0)
-            return
-        if self._is_service(pending.judge):
-            item = _judged(pending, case)
-            ticket = (pending, case, time.perf_counter())
-            self._write_all(self._stream(pending.judge).put(item, ticket))
-            return
-        batch = self._batches.setdefault(pending.judge, [])
-        batch.append((pending, case))
-        if len(batch) >= self._group(pending.judge):
-            self._judge(pending.judge)
+        else:
+            item = pending.asked.question.instruction, case.gold, case.answer
+            self.put(pending.judge, item, (pending, case))
 
-    def finish(self) -> None:
-        """Judge what is left."""
-        for label, batch in self._batches.items():
-            if batch:
-                self._judge(label)
-        for stream in self._streams.values():
-            self._write_all(stream.finish())
+    def member(self, label: str) -> Judge:
+        return self.job.judge(label)
 
-    def collect(self) -> None:
-        """Write the verdicts that services have given meanwhile."""
-        for stream in self._streams.values():
-            self._write_all(stream.ready())
+    def work(self, label: str, items: Iterable[_Judged]) -> Iterator[tuple[int, Verdict]]:
+        judge = self.job.judge(label)
+        if isinstance(judge, GroupJudge):
+            taken: Any = items if streams(judge) else list(items)
+            return judge.judge_many(taken)
+        return ((index, judge.judge(*item)) for index, item in enumerate(items))
 
-    def stop(self) -> None:
-        """Await nothing that services have not judged."""
-        for stream in self._streams.values():
-            stream.stop()
+    def failed(self, reason: str) -> Verdict:
+        return _failed_verdict(reason)
 
-    def _is_service(self, label: str) -> bool:
-        try:
-            return streams(self.job.judge(label))
-        except MidchartError:
-            return False  # a judge that cannot be built fails each item with its reason
-
-    def _stream(
-        self, label: str
-    ) -> ServiceStream[_Judged, Verdict, tuple[Pending, JudgedCase, float]]:
-        if label not in self._streams:
-            judge: Any = self.job.judge(label)
-            self._streams[label] = ServiceStream(
-                judge.judge_many, STREAMED * judge.group, _failed_verdict, self.job.notify
-            )
-        return self._streams[label]
-
-    def _write_all(
-        self, outcomes: Iterable[tuple[tuple[Pending, JudgedCase, float], Verdict]]
-    ) -> None:
-        for (pending, case, begun), verdict in outcomes:
-            seconds = time.perf_counter() - begun
-            self._write(pending, _checked_verdict(verdict), case, seconds)
-
-    def _group(self, label: str) -> int:
-        try:
-            judge = self.job.judge(label)
-        except MidchartError:
-            return 1  # a judge that cannot be built fails each item with its reason
-        return judge.group if isinstance(judge, GroupJudge) else 1
-
-    def _judge(self, label: str) -> None:
-        batch, self._batches[label] = self._batches[label], []
-        items = [_judged(pending, case) for pending, case in batch]
-        verdicts = outcomes(
-            lambda: _judge_all(self.job.judge(label), items), len(batch), _failed_verdict
-        )
-        start = time.perf_counter()
-        with closing(verdicts):
-            for index, result in verdicts:
-                pending, case = batch[index]
-                self._write(pending, _checked_verdict(result), case, time.perf_counter() - start)
-                start = time.perf_counter()
+    def write(self, ticket: tuple[Pending, JudgedCase], result: Any, seconds: float) -> None:
+        self._write(ticket[0], _checked_verdict(result), ticket[1], seconds)
 
     @staticmethod
     def _item(asked: ReaderQuestion, label: str, repeat: int) -> str:
@@ -583,16 +560,6 @@ class Judging:
                 "how": used.how,
             }
         self.job.append("verdicts", row)
-
-
-def _judge_all(
-    judge: Judge, items: Sequence[tuple[Instruction, Gold, Answer]]
-) -> Iterator[tuple[int, Verdict]]:
-    if isinstance(judge, GroupJudge):
-        yield from judge.judge_many(items)
-        return
-    for index, item in enumerate(items):
-        yield index, judge.judge(*item)
 
 
 Select = Callable[[Job, ArmConfig, Question], tuple[Selection | None, Row]]

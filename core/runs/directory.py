@@ -53,7 +53,7 @@ from midchart.core.provenance import now
 from midchart.core.regular_files import open_regular
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
-from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED, conditions
+from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED
 from midchart.core.storage.files import (
     FileState,
     file_state,
@@ -241,8 +241,8 @@ class RunDirectory:
         return Person(who["who"], ROLES[-1], who.get("is_account", False))
 
     def store(self, plan: Plan) -> RowStore:
-        """The tables of the run with this plan, whose rows are held to it."""
-        return RowStore(self.items, EXPERIMENTS.build(plan.kind).schemas, partial(conditions, plan))
+        """The tables of the run with this plan."""
+        return RowStore(self.items, EXPERIMENTS.build(plan.kind).schemas)
 
 
 def _with_later_fields(

@@ -8,19 +8,16 @@ an older run's file lacks reads as null.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
 from datetime import MAXYEAR, datetime
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.format import finite
-from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.provenance import digest
-from midchart.core.runs.plan import ArmConfig, Plan
-from midchart.core.storage.rows import Schema, literal
-from midchart.core.types import BANDS, UNLOCATED, Ended, Outcome, Selection
+from midchart.core.runs.plan import ArmConfig
+from midchart.core.storage.rows import Schema
+from midchart.core.types import Selection
 
 LARGEST = 1 << 53
 
@@ -400,48 +397,3 @@ def line_rows(selection: Selection) -> list[dict[str, str]] | None:
 def blank(schema: Schema) -> dict[str, Any]:
     """A row of nulls."""
     return dict.fromkeys(schema)
-
-
-# What the rows of a run's tables hold, beyond the declared types of their columns.
-
-
-_REQUIRED = frozenset({
-    "key", "item", "status", "label", "arm", "record", "instruction", "reader", "judge",
-    "answer_key", "outcome", "variant", "task", "placement", "needle", "stratum", "value", "score",
-})  # fmt: skip
-"""Columns that no row of any kind lacks."""
-_SHARE = re.compile(r".*(_position|_chance|_share(_in_prompt)?)|location_score")
-
-
-def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
-    """Column → the SQL condition of each of its values; columns of any value are absent."""
-    values: dict[str, Sequence[str]] = {
-        "label": [arm.label for arm in plan.arms],
-        "arm": [arm.name for arm in plan.arms],
-        "reader": plan.readers,
-        "judge": plan.judges,
-        "outcome": get_args(Outcome),
-        "band": [*(name for name, _, _ in BANDS), UNLOCATED],
-        "failure_kind": FAILURE_KINDS,
-        "ended": get_args(Ended),
-        "status": ["ok", "failed"],
-    }
-    tests: dict[str, str] = {}
-    for name, type in schema.items():
-        test = {
-            "DOUBLE": f"{name} BETWEEN -1e-6 AND 1.000001"
-            if _SHARE.fullmatch(name)
-            else f"isfinite({name})",
-            "BIGINT": f"{name} BETWEEN 0 AND {LARGEST}",
-        }.get(type, "")
-        if values.get(name):
-            test = f"{name} IN ({', '.join(map(literal, values[name]))})"
-        if name == "time":
-            test = f"try_cast({name} AS TIMESTAMPTZ) IS NOT NULL"
-        if name in _REQUIRED:
-            test = test or f"{name} IS NOT NULL"
-        elif test:
-            test = f"{name} IS NULL OR {test}"
-        if test:
-            tests[name] = test
-    return tests

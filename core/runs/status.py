@@ -97,7 +97,6 @@ def counts(folder: RunDirectory, kind: str, state: str) -> tuple[int, int]:
         return event.get("done", 0), event.get("failed", 0)
     if not any(folder.items.iterdir()):  # not started yet
         return 0, 0
-    # Not held to the plan: a run with a damaged row is listed, and can be resumed.
     store = RowStore(folder.items, EXPERIMENTS.build(kind).schemas)
     return _COUNTS.get(tuple(map(store.state, store.schemas)), partial(_counted, store))
 

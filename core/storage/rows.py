@@ -16,14 +16,12 @@ not UTF-8 as escapes. Their items are then absent from the table, and repeated.
 from __future__ import annotations
 
 import atexit
-import json
+import mmap
 import os
-import re
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
 
@@ -32,9 +30,8 @@ import duckdb
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import FileState, file_state_if_any, open_private, sync_folder
+from midchart.core.storage.files import file_state_if_any, open_private, sync_folder
 from midchart.core.storage.jsonl import add_line, encode, read_lines
-from midchart.core.storage.lru import LRU
 from midchart.core.storage.sql_files import identifier, literal, quoted, reading
 
 T = TypeVar("T")
@@ -75,22 +72,18 @@ def close() -> None:
             _connections.pop().close()
 
 
-def _json_lines(path: Path, schema: Schema, longest: int | None = None) -> str:
-    """SQL that reads the lines of a JSONL file; one that is no row gives nulls.
+def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
+    """SQL that reads the rows of a JSONL file; a line that is none has no key and is left out.
 
     ``longest``: bytes of its longest line, where they are known: DuckDB holds twice as many.
     """
     longest = min(max(longest or path.stat().st_size, 16 << 20), _LONGEST_LINE)
     columns = ", ".join(f"'{name}': '{type}'" for name, type in schema.items())
-    return (
+    read = (
         f"read_json({quoted(path)}, columns={{{columns}}}, "
         f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest})"
     )
-
-
-def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
-    """SQL that reads the whole rows of a JSONL file; ``longest`` is that of :func:`_json_lines`."""
-    return f"(SELECT * FROM {_json_lines(path, schema, longest)} WHERE key IS NOT NULL)"
+    return f"(SELECT * FROM {read} WHERE key IS NOT NULL)"
 
 
 def source(folder: Path, table: str, schema: Schema) -> str:
@@ -101,14 +94,15 @@ def source(folder: Path, table: str, schema: Schema) -> str:
     """
     parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
     if parquet.exists():
-        return _parquet_source(parquet, schema)
+        return parquet_source(parquet, schema)
     try:
         return _json_source(journal, schema)
     except (FileNotFoundError, NotADirectoryError):
-        return _parquet_source(parquet, schema) if parquet.exists() else f"({_no_rows(schema)})"
+        return parquet_source(parquet, schema) if parquet.exists() else f"({_no_rows(schema)})"
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-        raise DataError(_run_and_file(journal), None, reason, _RESTORE_ROWS) from None
+        name = f"run {folder.parent.name}: {folder.name}/{journal.name}"
+        raise DataError(name, None, reason, _RESTORE_ROWS) from None
 
 
 def _no_rows(schema: Schema) -> str:
@@ -116,7 +110,7 @@ def _no_rows(schema: Schema) -> str:
     return f"SELECT {columns} WHERE false"
 
 
-def _parquet_source(path: Path, schema: Schema) -> str:
+def parquet_source(path: Path, schema: Schema) -> str:
     """SQL that reads a Parquet file: a column that is newer than the file as nulls; one of another
     type is cast, or refused."""
     names = {identifier(name): type for name, type in schema.items()}
@@ -176,212 +170,94 @@ _INTEGER = 1 << 63
 _MOST_NAMED = 20
 
 
-def _column_type(tokens: list[str]) -> Any:
-    """The pydantic type of the DuckDB type at the start of ``tokens``, which are consumed."""
+def _column_type(declared: Any) -> Any:
+    """The pydantic type of a DuckDB type."""
     from pydantic import Field, create_model
 
-    name = tokens.pop(0)
-    if name == "STRUCT":
-        fields: dict[str, Any] = {}
-        while tokens.pop(0) != ")":  # "(" or ","
-            field = tokens.pop(0)
-            fields[f"field_{field}"] = (_column_type(tokens), Field(None, alias=field))
-            if tokens[0] == ")":
-                tokens.pop(0)
-                break
-        column: Any = create_model("Struct", **fields)
+    column: Any
+    if declared.id == "list":
+        column = list[_column_type(declared.children[0][1])]
+    elif declared.id == "struct":
+        fields: dict[str, Any] = {
+            f"field_{name}": (_column_type(inner), Field(None, alias=name))
+            for name, inner in declared.children
+        }
+        column = create_model("Struct", **fields)
     else:
         column = {
-            "VARCHAR": str,
-            "BIGINT": Annotated[int, Field(ge=-_INTEGER, lt=_INTEGER)],
-            "DOUBLE": Annotated[float, Field(allow_inf_nan=False)],
-            "BOOLEAN": bool,
-        }[name]
-    while tokens and tokens[0] == "[]":
-        tokens.pop(0)
-        column = list[Optional[column]]  # noqa: UP045 - the type is a value here
-    return Optional[column]  # noqa: UP045
+            "varchar": str,
+            "bigint": Annotated[int, Field(ge=-_INTEGER, lt=_INTEGER)],
+            "double": Annotated[float, Field(allow_inf_nan=False)],
+            "boolean": bool,
+        }[declared.id]
+    return Optional[column]  # noqa: UP045 - the type is a value here
 
 
-def row_check(schema: Schema) -> Callable[[bytes], tuple[Mapping[str, Any], str]]:
-    """A function: line → (its key and status, why it is damaged or "").
+def _row_model(schema: Schema) -> Any:
+    """The pydantic model of a table's rows. A column that is absent reads as null, as in files of
+    an earlier version."""
+    from pydantic import ConfigDict, Field, create_model
 
-    A column that is absent reads as null, as in files of an earlier version.
-    """
-    from pydantic import ConfigDict, Field, ValidationError, create_model
-
-    columns: dict[str, Any] = {}
-    for name, type in schema.items():
-        tokens = re.findall(r"\w+|\[\]|[(),]", type)
-        columns[f"column_{name}"] = (_column_type(tokens), Field(None, alias=name))
+    columns: dict[str, Any] = {
+        f"column_{name}": (_column_type(duckdb.sqltype(type)), Field(None, alias=name))
+        for name, type in schema.items()
+    }
     columns["column_key"] = (Annotated[str, Field(min_length=1)], Field(alias="key"))
     columns["column_status"] = (Literal["ok", "failed"], Field(alias="status"))
-    row: Any = create_model("Row", __config__=ConfigDict(strict=True), **columns)
-
-    def check(line: bytes) -> tuple[Mapping[str, Any], str]:
-        if len(line) > _LONGEST_LINE:
-            return {}, f"is longer than {_LONGEST_LINE:,} bytes"
-        try:
-            read = row.model_validate_json(line)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            if first["type"] == "json_invalid":
-                return {}, "is not JSON"
-            if not first["loc"]:
-                return {}, "is not an object"
-            return {}, f"{first['loc'][0]} is missing or has a wrong type"
-        return {"key": read.column_key, "status": read.column_status}, ""
-
-    return check
+    return create_model("Row", __config__=ConfigDict(strict=True), **columns)
 
 
-_Conditions = Mapping[str, str]
-"""Column → the SQL condition of each of its values."""
-
-
-def check_rows(path: Path, schema: Schema, conditions: _Conditions) -> None:
-    """Raise DataError for a table's file, Parquet or JSON Lines, with a row against a condition or
-    with a key twice: run, file, row or line, column, remedy.
-
-    A file is read once in its present state. Lines that are no row at all are left out, as all
-    readers leave them out.
-    """
-    state = file_state_if_any(path)
-    if state is None:
-        return  # moved from JSON Lines to Parquet meanwhile, or not there yet
-    _check_rows(path, state, tuple(schema.items()), tuple(conditions.items()))
-
-
-@lru_cache(maxsize=1024)
-def _check_rows(
-    path: Path,
-    state: FileState,
-    columns: tuple[tuple[str, str], ...],
-    conditions: tuple[tuple[str, str], ...],
-) -> None:
-    schema, tests = dict(columns), dict(conditions)
-    compacted = path.suffix == ".parquet"
-    rows = _parquet_source(path, schema) if compacted else _json_lines(path, schema)
-    where = "" if compacted else " WHERE key IS NOT NULL"
-
-    def failed(conditions: Mapping[str, str]) -> Mapping[str, int]:
-        """The number of rows against each condition, and of those whose key an earlier row has."""
-        counts = [f"count(*) FILTER ({sql}) AS {identifier(n)}" for n, sql in conditions.items()]
-        counts.append("count(*) - count(DISTINCT key) AS twice")
-        sql = f"SELECT {', '.join(counts)} FROM {rows}{where}"
-        return query(lambda: sql, name=_run_and_file(path))[0]
-
-    failing = {name: f"NOT coalesce({test}, false)" for name, test in tests.items()}
-    failures = failed(failing)
-    remedy = (
-        _RESTORE_ROWS if compacted else "resume the run: it moves damaged lines to another file"
-    )
-    for name, count in failures.items():
-        if not count:
-            continue
-        first = None
-        if name in tests:
-            numbered = f"SELECT row_number() OVER () AS number, * FROM {rows}"
-            place = f"SELECT min(number) AS first FROM ({numbered}) WHERE {failing[name]}"
-            first = query(lambda sql=place: sql + where.replace("WHERE", "AND"))[0]["first"]
-        reason = (
-            f"column {name} has {spelled(count, 'value')} that no run writes"
-            if name in tests
-            else f"column key repeats {spelled(count, 'value')}"
-        )
-        raise DataError(_run_and_file(path), first, reason, remedy)
-
-
-def _run_and_file(path: Path) -> str:
-    return f"run {path.parent.parent.name}: {path.parent.name}/{path.name}"
-
-
-def _against_conditions(path: Path, schema: Schema, conditions: _Conditions) -> set[str]:
-    """Keys of the rows of a JSON Lines file that a condition excludes."""
-    if not conditions:
-        return set()
-    every = " AND ".join(f"({test})" for test in conditions.values())
-    where = f"WHERE NOT coalesce({every}, false)"
-    rows = query(lambda: f"SELECT key FROM {_json_source(path, schema)} {where}")
-    return {row["key"] for row in rows}
-
-
-def _damaged_and_failed(
-    path: Path, schema: Schema, conditions: _Conditions
-) -> tuple[dict[int, str], set[int]]:
+def _damaged_and_failed(path: Path, schema: Schema) -> tuple[dict[int, str], set[int]]:
     """The damaged lines of a table's file with their reasons, and the lines of failed rows."""
-    check = row_check(schema)
-    excluded = _against_conditions(path, schema, conditions)
+    from pydantic import ValidationError
+
+    model = _row_model(schema)
     keys: set[str] = set()
     damaged: dict[int, str] = {}
     failed: set[int] = set()
     with open_regular(path) as file:
         for number, line in enumerate(file, 1):
-            row, reason = check(line)
-            if not reason and row["key"] in keys:
-                reason = "repeats the key of an earlier line"
-            elif not reason and row["key"] in excluded:
-                reason = "holds a value that no run writes"
-            if reason:
-                damaged[number] = reason
+            try:
+                row = model.model_validate_json(line)
+            except ValidationError as error:
+                at = error.errors(include_url=False, include_input=False)[0]["loc"]
+                damaged[number] = f"{at[0]} is missing or has a wrong type" if at else "is no row"
                 continue
-            keys.add(row["key"])
-            if row["status"] == "failed":
+            if row.column_key in keys:
+                damaged[number] = "repeats the key of an earlier line"
+                continue
+            keys.add(row.column_key)
+            if row.column_status == "failed":
                 failed.add(number)
     return damaged, failed
 
 
-def _refuse_damage(path: Path, schema: Schema, conditions: _Conditions) -> None:
-    """Raise WorkFailed where a table's file has damaged lines."""
-    damaged, _ = _damaged_and_failed(path, schema, conditions)
-    if damaged:
-        count = f"{len(damaged)} damaged {'line' if len(damaged) == 1 else 'lines'}"
-        raise WorkFailed(
-            f"{path}: {count}; resume the run: it moves them to a separate file and does their "
-            "items again"
-        )
-
-
-def set_aside(path: Path, schema: Schema, conditions: _Conditions) -> int:
-    """Rewrite a table's file without its damaged lines, which are moved to another file, and
-    without failed rows, by atomic rename; returns how many lines are damaged.
+def set_aside(path: Path, schema: Schema) -> None:
+    """Rewrite a table's file without its damaged lines, which are appended to another file, and
+    without failed rows, by atomic rename.
 
     A row whose key an earlier row has is damaged too. The other lines stay byte for byte. Only
     under the run's lock, without a half-written last line and with no writer open.
     """
     if not path.exists():
-        return 0
-    damaged, failed = _damaged_and_failed(path, schema, conditions)
+        return
+    damaged, failed = _damaged_and_failed(path, schema)
     if not damaged and not failed:
-        return 0
-    if damaged:
-        _write_aside(path, damaged)
+        return
+    aside = path.with_name(path.stem + _SUFFIX)
     fresh = path.with_name(path.name + ".tmp")
     fresh.unlink(missing_ok=True)
     with open_regular(path) as file, fresh.open("xb") as out:
         for number, line in enumerate(file, 1):
-            if number not in damaged and number not in failed:
+            if number in damaged:
+                text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
+                entry = {"line": number, "reason": damaged[number], "text": text}
+                add_line(aside, entry, durable=True)
+            elif number not in failed:
                 out.write(line)
         out.flush()
         os.fsync(out.fileno())
     fresh.replace(path)
-    sync_folder(path.parent)
-    return len(damaged)
-
-
-def _write_aside(path: Path, damaged: Mapping[int, str]) -> None:
-    """Append the damaged lines to their file in ``path``'s folder, each once, and sync."""
-    aside = path.with_name(path.stem + _SUFFIX)
-    known = {json.dumps(entry, sort_keys=True) for entry in read_lines(aside)}
-    with open_regular(path) as file:
-        for number, line in enumerate(file, 1):
-            if number in damaged:
-                text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
-                entry = {"line": number, "reason": damaged[number], "text": text}
-                if json.dumps(entry, sort_keys=True) not in known:
-                    add_line(aside, entry)
-    with aside.open("rb") as written:
-        os.fsync(written.fileno())
     sync_folder(path.parent)
 
 
@@ -405,27 +281,18 @@ def damage_warnings(folder: Path) -> list[str]:
 
 SYNC_EVERY_S = 1.0
 """At most so much work is lost to a power cut; a killed process loses none."""
-_CHUNK = 1 << 20
 
 
-def repair(path: Path) -> int:
-    """Cut off a half-written last line; returns the bytes cut. Only under the run's lock."""
-    if not path.exists():
-        return 0
+def repair(path: Path) -> None:
+    """Cut off a half-written last line. Only under the run's lock."""
+    if not path.exists() or not path.stat().st_size:
+        return
     with os.fdopen(open_private(path, os.O_RDWR), "r+b") as file:
-        size = end = file.seek(0, os.SEEK_END)
-        while end > 0:
-            start = max(0, end - _CHUNK)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            size, end = len(content), content.rfind(b"\n") + 1
         if end < size:
             file.truncate(end)
             os.fsync(file.fileno())
-        return size - end
 
 
 class LineWriter:
@@ -477,7 +344,7 @@ class LineWriter:
 # From JSON Lines to Parquet when a run is finished, and back when it is resumed.
 
 
-def compact(folder: Path, table: str, schema: Schema, conditions: _Conditions) -> None:
+def compact(folder: Path, table: str, schema: Schema) -> None:
     """Move a table from JSONL to Parquet. Only under the run's lock, with no writer open.
 
     Raises WorkFailed where the JSONL holds damaged lines: a resume moves them to another file.
@@ -487,7 +354,12 @@ def compact(folder: Path, table: str, schema: Schema, conditions: _Conditions) -
         if not journal.exists():
             return
         repair(journal)
-        _refuse_damage(journal, schema, conditions)
+        damaged, _ = _damaged_and_failed(journal, schema)
+        if damaged:
+            raise WorkFailed(
+                f"{journal}: {spelled(len(damaged), 'damaged line')}; resume the run: it moves "
+                "them to a separate file and does their items again"
+            )
         fresh = parquet.with_name(parquet.name + ".tmp")
         fresh.unlink(missing_ok=True)
         # Several threads would hold all rows that are read ahead of the one that is written.
@@ -528,26 +400,16 @@ def reopen(folder: Path, table: str) -> None:
     sync_folder(folder)
 
 
-_RECORDS: LRU[frozenset[str]] = LRU(256)
-
-
 class RowStore:
     """Tables in ``folder``; ``schemas`` maps each table's name to its columns.
 
     Every row has a unique ``key`` and a ``status``, "ok" or "failed". Appending takes the run's
     lock, which the caller holds.
     ``counted`` is the condition on ``record``, in SQL, of the rows that tables of results count.
-    ``conditions``: a table's columns → the SQL condition of each column's values, to which rows are
-    held before they are read.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        schemas: Mapping[str, Schema],
-        conditions: Callable[[Schema], _Conditions] = lambda schema: {},
-    ) -> None:
-        self.folder, self.schemas, self.conditions = folder, schemas, conditions
+    def __init__(self, folder: Path, schemas: Mapping[str, Schema]) -> None:
+        self.folder, self.schemas = folder, schemas
         self.counted = "true"
         self._writers: dict[str, LineWriter] = {}
         self._keys: dict[str, set[str]] = {}
@@ -558,41 +420,17 @@ class RowStore:
         return self.schemas[table]
 
     def source(self, table: str) -> str:
-        """SQL of a table's present rows; raises DataError for one that breaks a condition."""
-        schema = self._schema(table)
-        if conditions := self.conditions(schema):
-            for end in (".parquet", ".jsonl"):
-                if (path := self.folder / f"{table}{end}").exists():
-                    check_rows(path, schema, conditions)
-                    break
-        return source(self.folder, table, schema)
+        """SQL of a table's present rows; raises DataError for a file that cannot be read."""
+        return source(self.folder, table, self._schema(table))
 
     def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
         """Rows of a table, in the order in which they were appended; raises DataError."""
         return query(lambda: f"SELECT {columns} FROM {self.source(table)} WHERE {where}")
 
-    def records(self, table: str) -> frozenset[str]:
-        """The records that a table's rows are of, read once in each state of its files."""
-
-        def read() -> frozenset[str]:
-            return frozenset(row["record"] for row in self.select(table, "DISTINCT record"))
-
-        return _RECORDS.get(self.state(table), read)
-
     def state(self, table: str) -> Hashable:
         """A table's files and what changes with their content."""
         files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
         return files, *map(file_state_if_any, files)
-
-    def table(self, table: str) -> Iterator[Mapping[str, Any]]:
-        """All rows of a table."""
-        yield from self.select(table)
-
-    def has(self, table: str, key: str) -> bool:
-        """Whether a row with this key is there, as of the first question plus what was appended."""
-        if table not in self._keys:
-            self._keys[table] = {row["key"] for row in self.select(table, "key")}
-        return key in self._keys[table]
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
         """Append a row; raises ValueError for a key that is there or a column that is not."""
@@ -603,7 +441,9 @@ class RowStore:
         if table not in self._writers:
             # Opening cuts off a half-written line, so it comes before the keys are looked at.
             self._writers[table] = LineWriter(self.folder / f"{table}.jsonl")
-        if self.has(table, row["key"]):
+        if table not in self._keys:
+            self._keys[table] = {row["key"] for row in self.select(table, "key")}
+        if row["key"] in self._keys[table]:
             raise ValueError(f"{table} has a row with the key {row['key']}")
         self._writers[table].append(row)
         self._keys[table].add(row["key"])
@@ -619,13 +459,8 @@ class RowStore:
         for table, schema in self.schemas.items():
             reopen(self.folder, table)
             repair(self.folder / f"{table}.jsonl")
-            set_aside(self.folder / f"{table}.jsonl", schema, self.conditions(schema))
+            set_aside(self.folder / f"{table}.jsonl", schema)
         self._keys.clear()
-
-    def sync(self) -> None:
-        """Make what was written outlast a power cut."""
-        for journal in self._writers.values():
-            journal.sync()
 
     def close(self) -> None:
         """Close all files; the store can be read from and opened again."""
@@ -637,7 +472,7 @@ class RowStore:
         """Close all files and move every table to Parquet."""
         self.close()
         for table, schema in self.schemas.items():
-            compact(self.folder, table, schema, self.conditions(schema))
+            compact(self.folder, table, schema)
 
 
 # Many questions about one moment of a run: its tables read once, into memory, then asked.

@@ -27,10 +27,10 @@ def stream(work, size: int = 4) -> ServiceStream[int, str, str]:
 
 
 def given_to(service: ServiceStream[int, str, str], items: Iterable[int]) -> list[tuple[str, str]]:
-    outcomes = []
+    outcomes: list[tuple[str, str, float]] = []
     for item in items:
         outcomes += service.put(item, f"item {item}")
-    return outcomes + list(service.finish())
+    return [outcome[:2] for outcome in (*outcomes, *service.finish())]
 
 
 @given(n=st.integers(0, 40), workers=st.integers(1, 6), size=st.integers(1, 9))

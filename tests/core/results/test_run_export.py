@@ -265,10 +265,9 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "another file": (lambda f: (f / "items" / "x.pkl").write_text("evil"), "which no export has"),
     "a link": (link, "holds a link"),
     "changed bytes": (longer, "changed or truncated"),
-    "large spec": (lambda f: grow(f, "spec.json", 9), "spec.json has more than 8 MiB"),
     "large document": (lambda f: grow(f, "done.json", 65), "done.json has more than 64 MiB"),
     "pickle": (pickled, "no Parquet file"),
-    "other columns": (lambda f: write_rows(f, key=[1, 2]), "does not know so"),
+    "other columns": (lambda f: write_rows(f, key=["a"], remark=["b"]), "does not know"),
     "one text in many rows": (
         lambda f: write_rows(f, key=MANY, prompt=["x" * 20_000] * 1_000), "unpacks to too much"
     ),
@@ -287,7 +286,6 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
             ("spec.json", {"spec": {}}, "'spec"),
             ("spec.json", {"versions": {"code": "", "packages": ["torch"]}}, "'versions"),
             ("spec.json", {"protocol": {"preset": "corrected", "resamples": 10**12}}, "resamples"),
-            ("spec.json", {"protocol": {"preset": "corrected", "resamples": "all"}}, "resamples"),
             ("done.json", {"done": -1}, "'done' is missing or wrong"),
         )
     },

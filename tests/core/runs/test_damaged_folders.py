@@ -15,7 +15,7 @@ from midchart.core.errors import DataError
 from tests.support.run_helpers import finished_run, workspace_at
 
 
-def spec_with(field: str, value: str) -> Callable[[Path], None]:
+def spec_with(field: str, value: object) -> Callable[[Path], None]:
     def damage(run: Path) -> None:
         spec = json.loads((run / "spec.json").read_text())
         spec["spec" if field == "kind" else field] = (
@@ -40,6 +40,9 @@ DAMAGED: dict[str, Callable[[Path], object]] = {
     "deep nesting": lambda run: (run / "spec.json").write_text("[" * 50_000),
     "kind of a newer version": spec_with("kind", "future"),
     "planned is a text": spec_with("planned", "many"),
+    "planned is negative": spec_with("planned", -1),
+    "a position without its median": spec_with("position", {"used": "order", "named": False}),
+    "done is a fraction": lambda run: (run / "done.json").write_text('{"done": 1.5, "failed": 0}'),
     "a pipe in place of done.json": pipe,
     "queue note": lambda run: (run / "queued.json").write_text("{"),
 }
@@ -70,10 +73,3 @@ def test_one_damaged_run_hides_no_other(runs: str, damage: str) -> None:
                 api.status(copy.name)
     finally:
         shutil.rmtree(copy)
-
-
-def note(name: str) -> Path:
-    folder = config.cohorts_folder() / name
-    folder.mkdir()
-    (folder / "p1.txt").write_text("No fever.")
-    return folder
