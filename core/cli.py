@@ -27,7 +27,6 @@ from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, UnknownName, WorkFailed, require_posix
 from midchart.core.format import about_left, decimals, duration, for_terminal
-from midchart.core.parsing import user_path
 from midchart.core.regular_files import read_named
 from midchart.core.time_left import TimeLeft
 
@@ -92,8 +91,8 @@ class Meter(Protocol):
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), -1
-    time_left, timed, counted = TimeLeft(), begun, 0
+    begun, shown, counted, time_left = time.monotonic(), -1, 0, TimeLeft()
+    timed = begun
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
         nonlocal begun, shown, time_left, timed, counted
@@ -102,21 +101,21 @@ def meter(what: str) -> Meter:
             return
         moment = time.monotonic()
         if done < counted:  # the next of several pieces of work, such as another demo cohort
-            begun = timed
-            time_left, counted = TimeLeft(), 0
+            begun, time_left, counted = timed, TimeLeft(), 0
         estimated = time_left.after(done - counted, moment - timed, planned - done)
         shown, timed, counted = percent, moment, done
         on_screen = sys.stderr.isatty()
-        if on_screen or percent % 10 == 0:
-            bad = f", {failed} failed" if failed else ""
-            when = about_left(estimated if left is None else left)
-            if done >= planned:
-                when = f" in {duration(moment - begun)}"
-            line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
-            if on_screen:  # a line that may be shorter than the one it replaces
-                line = f"\r{line}\x1b[K"
-            end = "" if on_screen and done < planned else "\n"
-            print(line, end=end, file=sys.stderr, flush=True)
+        if not on_screen and percent % 10:
+            return
+        bad = f", {failed} failed" if failed else ""
+        when = about_left(estimated if left is None else left)
+        if done >= planned:
+            when = f" in {duration(moment - begun)}"
+        line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
+        if on_screen:  # a line that may be shorter than the one it replaces
+            line = f"\r{line}\x1b[K"
+        end = "" if on_screen and done < planned else "\n"
+        print(line, end=end, file=sys.stderr, flush=True)
 
     return step
 
@@ -154,11 +153,6 @@ COMMANDS: dict[str, CommandEntry] = {}
 def arg(*names: str, **options: Any) -> Argument:
     """An argument as ``ArgumentParser.add_argument`` takes it."""
     return names, options
-
-
-def either(**options: dict[str, Any]) -> Argument:
-    """Options of which a call takes one at most."""
-    return (), {f"--{name.replace('_', '-')}": one for name, one in options.items()}
 
 
 def flag(name: str, help: str) -> Argument:
@@ -227,10 +221,7 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     arg("--seed", type=_whole_number, default=42),
     flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
     group="Start",
-    examples=(
-        "midchart demo",
-        "midchart demo --patients 20 --out /tmp/twenty",
-    ),
+    examples=("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
 )
 def demo(call: Namespace) -> None:
     if call.missing:
@@ -415,10 +406,7 @@ def train_gate(call: Namespace) -> None:
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
     group="Runs",
-    examples=(
-        "midchart run docs/first.toml --estimate",
-        "midchart run docs/first.toml",
-    ),
+    examples=("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
 )
 def run(call: Namespace) -> None:
     if call.estimate:
@@ -443,7 +431,7 @@ def _estimate(estimate: dict[str, Any]) -> None:
         say(f"position of evidence: {estimate['position']}")
     say(f"tokens: about {estimate['tokens']:,}")
     seconds, cost = estimate["time"]["seconds"], estimate["cost_usd"]
-    about = "not known" if seconds is None else f"about {seconds:,.0f} s"
+    about = "not known" if seconds is None else " to ".join(map(duration, seconds))
     say(f"time: {about} ({estimate['time']['basis']})")
     say("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
     table(estimate["readers"], ("label", "calls", "read_tokens", "written_tokens"))
@@ -691,10 +679,7 @@ def cancel(call: Namespace) -> None:
     "state and progress of runs",
     arg("run", metavar="RUN", nargs="?"),
     group="Runs",
-    examples=(
-        "midchart status",
-        f"midchart status {_INCLUDED}",
-    ),
+    examples=("midchart status", f"midchart status {_INCLUDED}"),
 )
 def status(call: Namespace) -> None:
     now = api.status(call.run)
@@ -862,18 +847,8 @@ def compare(call: Namespace) -> None:
     RUN,
     arg("--out", metavar="FILE.zip|DIR", help="default: RUN.zip in the current folder"),
     arg("--html", metavar="FILE", help="write the report as one HTML file"),
-    either(
-        with_text={
-            "action": "store_true",
-            "default": None,
-            "help": "include record text; refused where the cohort's data-use tag forbids it",
-        },
-        without_text={
-            "action": "store_false",
-            "dest": "with_text",
-            "help": "omit record text even where it is permitted",
-        },
-    ),
+    flag("--with-text", "include record text; refused where the data-use tag forbids it"),
+    flag("--without-text", "omit record text even where it is permitted"),
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
     arg(
         "--to",
@@ -884,6 +859,9 @@ def compare(call: Namespace) -> None:
     examples=(f"midchart export {_INCLUDED} --out run.zip",),
 )
 def export(call: Namespace) -> None:
+    if call.with_text and call.without_text:
+        raise InputError("export: takes --with-text or --without-text, not both")
+    with_text = True if call.with_text else False if call.without_text else None
     if call.to:
         write = EXPORTS[call.to].load()
         facts(call, write(call.run, call.out, bool(call.with_text)))
@@ -893,7 +871,7 @@ def export(call: Namespace) -> None:
         written["html"] = str(api.export_html(call.run, call.html))
         written["warnings"] = [line for line in (api.rows_warning(call.run),) if line]
     if call.out or not call.html:
-        written |= api.export_run(call.run, call.out, call.with_text, call.rows_only)
+        written |= api.export_run(call.run, call.out, with_text, call.rows_only)
     if call.json:
         json_line(written)
         return
@@ -998,51 +976,38 @@ def completion(call: Namespace) -> None:
 # Completion, help by groups.
 
 
-def _names_in(folder: str) -> list[str]:
-    return sorted((one.name for one in Path(folder).glob("[!.-]*")), reverse=True)
+def _names_in(*folders: str) -> Callable[..., list[str]]:
+    """Completes the names in folders of the installation, and files where one is of cohorts."""
+
+    def names(prefix: str, **_: Any) -> list[str]:
+        from argcomplete.completers import FilesCompleter
+
+        paths = (one for name in folders for one in Path(api.folders()[name]).glob("[!.-]*"))
+        files = FilesCompleter()(prefix) if "cohorts" in folders else ()
+        return [*sorted((one.name for one in paths), reverse=True), *files]
+
+    return names
 
 
-def _files(prefix: str, **_: Any) -> list[str]:
-    """Names of files and folders that begin with ``prefix``; none that begins with a hyphen, which
-    would be read as an option. A name with a line feed stays one name."""
-    head, slash, start = prefix.rpartition("/")
-    typed = head + slash
-    try:
-        with os.scandir(user_path(typed)) as entries:
-            return [
-                f"{typed}{one.name}{'/' * one.is_dir()}"
-                for one in entries
-                if one.name.startswith(start) and not f"{typed}{one.name}".startswith("-")
-            ]
-    except (OSError, InputError):  # no folder, or none that may be listed: nothing to offer
-        return []
-
-
-def _cohorts_and_files(prefix: str, **_: Any) -> list[str]:
-    return [*_names_in(api.folders()["cohorts"]), *_files(prefix)]
-
-
-def _runs(**_: Any) -> list[str]:
-    return _names_in(api.folders()["runs"])
-
-
-def _components(family: str, **_: Any) -> list[str]:
-    return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
+def _components(family: str) -> Callable[..., list[str]]:
+    return lambda **_: list(
+        getattr(import_module(f"midchart.core.{family}"), family.upper()).names()
+    )
 
 
 def _offered(candidate: str, typed: str) -> bool:
     """Whether a shell is offered a candidate: one without hidden characters, since made visible it
     would be another name, and the shell would insert that one."""
     seen = candidate.isprintable() and for_terminal(candidate) == candidate
-    return seen and candidate.startswith(typed)
+    return seen and candidate.startswith(typed) and not candidate.startswith("-")
 
 
 COMPLETED: dict[str, Callable[..., list[str]]] = {
-    "data": _cohorts_and_files,
-    **dict.fromkeys(("run", "runs"), _runs),
-    **dict.fromkeys(("arm", "arms"), partial(_components, "arms")),
-    "reader": partial(_components, "readers"),
-    **dict.fromkeys(("judge", "judges"), partial(_components, "judges")),
+    "data": _names_in("cohorts"),
+    **dict.fromkeys(("run", "runs"), _names_in("runs")),
+    **dict.fromkeys(("arm", "arms"), _components("arms")),
+    "reader": _components("readers"),
+    **dict.fromkeys(("judge", "judges"), _components("judges")),
 }
 """What a shell offers for an argument."""
 
@@ -1087,14 +1052,9 @@ def _parser() -> _Parser:
             "--json", action="store_true", help="one JSON document on standard output"
         )
         for names, options in entry.arguments:
-            if names:
-                action = parser.add_argument(*names, **options)
-                if action.dest in COMPLETED:
-                    action.completer = COMPLETED[action.dest]  # pyright: ignore
-                continue
-            group = parser.add_mutually_exclusive_group()
-            for name, one in options.items():
-                group.add_argument(name, **one)
+            action = parser.add_argument(*names, **options)
+            if action.dest in COMPLETED:
+                action.completer = COMPLETED[action.dest]  # pyright: ignore
     return top
 
 
@@ -1109,8 +1069,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             import argcomplete
 
             # Prints what may follow, and ends the process.
-            default: Any = _files
-            argcomplete.autocomplete(parser, validator=_offered, default_completer=default)
+            argcomplete.autocomplete(parser, validator=_offered)
         call = parser.parse_args(arguments)
         for problem in api.recover():
             say(f"midchart: {problem}", file=sys.stderr)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from datetime import UTC, datetime
 from functools import cache
@@ -87,13 +86,6 @@ def code_digest(*parts: str) -> str:
             with path.open("rb") as file:
                 add_file(total, path.relative_to(settings.ROOT).as_posix(), file)
     return total.hexdigest()
-
-
-@cache
-def machine() -> str:
-    """A short hash of this machine's name and processors."""
-    facts = f"{platform.node()} {platform.machine()} {os.cpu_count()} {settings.gpus()}"
-    return blake2b(facts.encode(), digest_size=6).hexdigest()
 
 
 def _version(package: str) -> str:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import date
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -156,14 +157,12 @@ class CallBudget:
         self.file, self.limit = file, budget_usd
         self.spent = 0.0
         self._reserved: dict[str, float] = {}
-        self._charged: set[str] = set()
         self._changed = threading.Condition()
         for line in read_lines(file) if file is not None else ():
             if line.get("event") == "reserved":
                 self._reserved[line["id"]] = line["usd"]
             elif line.get("event") == "spent":
                 self._reserved.pop(line["id"], None)
-                self._charged.add(line["id"])
                 self.spent += line["usd"]
             elif line.get("event") == "budget" and self.limit:
                 self.limit = line["usd"]  # raised when the run was resumed
@@ -176,21 +175,8 @@ class CallBudget:
 
     def charge_lost(self) -> None:
         """Count a killed worker's reservations as spent."""
-        with self._changed:
-            lost = list(self._reserved)
-        for claim in lost:
+        for claim in list(self._reserved):
             self.charge(claim)
-
-    @property
-    def left(self) -> float:
-        """US dollars neither spent nor reserved; infinite without a budget."""
-        with self._changed:
-            return self._left()
-
-    def _left(self) -> float:
-        if not self.limit:
-            return float("inf")
-        return self.limit - self.spent - sum(self._reserved.values())
 
     def reserve(self, most: float) -> str:
         """Reserve a call's highest cost; returns the reservation's id.
@@ -199,29 +185,27 @@ class CallBudget:
         """
         claim = secrets.token_hex(8)
         with self._changed:
-            while most > self._left() and self._reserved and most <= self.limit - self.spent:
+            while self.limit and most > (left := self.limit - self.spent) - sum(
+                self._reserved.values()
+            ):
+                if most > left or not self._reserved:
+                    raise BudgetSpent(
+                        f"the budget of ${self.limit:.4f} is used up: ${self.spent:.4f} spent, and "
+                        f"this call could cost ${most:.4f}; resume the run with a larger --budget "
+                        "to go on"
+                    )
                 self._changed.wait()
-            if most > self._left():
-                raise BudgetSpent(
-                    f"the budget of ${self.limit:.4f} is used up: "
-                    f"${self.spent:.4f} spent, and this call could cost ${most:.4f}; resume the "
-                    "run with a larger --budget to go on"
-                )
             self._reserved[claim] = most
         if self.limit:
             self._note("reserved", id=claim, usd=most)
         return claim
 
     def charge(self, claim: str, cost: float | None = None) -> None:
-        """Record, once, the cost of a reservation's call; None leaves it at the amount reserved."""
-        with self._changed:
-            if claim in self._charged:
-                return
-            self._charged.add(claim)
-            usd = self._reserved.get(claim, 0.0) if cost is None else cost
+        """Record the cost of a reservation's call; None leaves it at the amount reserved."""
+        usd = self._reserved[claim] if cost is None else cost
         self._note("spent", id=claim, usd=usd)
         with self._changed:
-            self._reserved.pop(claim, None)
+            del self._reserved[claim]
             self.spent += usd
             self._changed.notify_all()
 
@@ -265,49 +249,63 @@ _ENDS: Mapping[str, Ended] = {
 """What the API calls the end of an answer."""
 
 
-class _ClaudeAPI:
-    """A connection to the Claude API or a compatible gateway, safe between threads."""
+class _NoTemperature(Exception):
+    """The model refuses a temperature."""
+
+
+def _about(subject: str, error: Exception) -> bool:
+    """Whether the API refused a request and its reason names ``subject``."""
+    return getattr(error, "status_code", 0) == 400 and subject in error_body(error)
+
+
+class ClaudeEngine:
+    """The Claude API, or a compatible gateway, behind a judge or a reader; safe between threads.
+
+    max_tokens: most tokens of a text, after at most thinking_tokens of thinking. log: where a run
+    notes what was spent (None: no log). watch: is called while calls are waited for, and raises to
+    end the wait.
+    """
 
     def __init__(
         self,
-        permit: Permit,
-        key: Secret | None,
         options: ClaudeFields,
         max_tokens: int,
+        egress: EgressCheck,
+        log: Path | None,
+        watch: Callable[[str], None],
         thinking_tokens: int = 0,
     ) -> None:
-        self.permit, self.options, self.price = permit, options, options.price
-        self.service = permit.address.host
+        self.options, self.egress, self.log, self.watch = options, egress, log, watch
         self.max_tokens, self.thinking_tokens = max_tokens + thinking_tokens, thinking_tokens
+        self.price = options.price
         # A model that thinks takes no temperature.
-        thinks = thinking_tokens > 0
-        self.temperature = self.price is not None and self.price.temperature and not thinks
-        self._key = key
-        self._lock = threading.Lock()
-        self._client: Any = None
+        self.temperature = bool(self.price and self.price.temperature and not thinking_tokens)
+        self.group, self.streams = max(4 * options.concurrency, 16), True
+        self._caller = Caller(RetryPolicy(options.retries))
+        self._connected: tuple[Permit, Any, CallBudget] | None = None
 
-    @property
-    def client(self) -> Any:
-        """The client, created on first use."""
-        with self._lock:
-            if self._client is None:
-                import anthropic
+    def _open(self) -> tuple[Permit, Any, CallBudget]:
+        """What the address may be sent, the client, and the budget; made at the first request."""
+        if self._connected is None:
+            import anthropic
 
-                from midchart.core.client.limits import LimitedClient
+            from midchart.core.client.limits import LimitedClient
 
-                quiet_clients()
-                timeout = self.options.timeout
-                self._client = anthropic.Anthropic(
-                    api_key=self._key.reveal() if self._key else "none",
-                    base_url=self.permit.address.url,
-                    max_retries=0,  # core.client.calls retries, in step with the other calls
-                    timeout=timeout,
-                    http_client=LimitedClient(self.service, timeout, **self.permit.client()),
-                    open_telemetry=False,
-                )
-            return self._client
+            permit = self.egress.permit(self.options.base_url, "base_url")
+            key, timeout = claude_key(permit.address), self.options.timeout
+            quiet_clients()
+            client = anthropic.Anthropic(
+                api_key=key.reveal() if key else "none",
+                base_url=permit.address.url,
+                max_retries=0,  # core.client.calls retries, in step with the other calls
+                timeout=timeout,
+                http_client=LimitedClient(permit.address.host, timeout, **permit.client()),
+                open_telemetry=False,
+            )
+            self._connected = permit, client, CallBudget(self.log, self.options.budget_usd)
+        return self._connected
 
-    def parameters(self, request: Request, cached: bool) -> dict[str, Any]:
+    def _parameters(self, request: Request, cached: bool, tempered: bool) -> dict[str, Any]:
         """A message's parameters; ``cached``: its start is stored in the prompt cache."""
         content: Any = request.prompt
         if cached:
@@ -325,6 +323,9 @@ class _ClaudeAPI:
             parameters["thinking"] = thinking
         if self.options.reasoning_effort:
             parameters["output_config"] = {"effort": self.options.reasoning_effort}
+        if tempered:
+            parameters["extra_body"] = {"temperature": 0}
+            parameters["extra_headers"] = {"anthropic-version": _BEFORE}
         return parameters
 
     def ask(self, request: Request, cached: bool = False) -> Reply:
@@ -335,49 +336,40 @@ class _ClaudeAPI:
         except _NoTemperature:
             self.temperature = tempered = False
             message = self._message(request, cached, tempered)
-        return self.read_message(message, tempered)
+        return self._read(message, tempered)
 
     def _message(self, request: Request, cached: bool, tempered: bool) -> Any:
-        parameters = self.parameters(request, cached)
-        if tempered:
-            parameters |= {
-                "extra_body": {"temperature": 0},
-                "extra_headers": {"anthropic-version": _BEFORE},
-            }
-        client = self.client
+        permit, client, _ = self._open()
         try:
-            return client.messages.create(**parameters)
+            return client.messages.create(**self._parameters(request, cached, tempered))
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
             if tempered and _about("temperature", error):
                 raise _NoTemperature from None
-            raise self.failure(error) from None
+            service = permit.address.host
+            if _about("credit balance", error):
+                used_up = f"{service} says that the account's credit is used up"
+                raise CallFailed(used_up) from None
+            raise call_failure(error, service) from None
 
-    def failure(self, error: Exception) -> CallFailed:
-        """An error of the client as a CallFailed."""
-        if _about("credit balance", error):
-            return CallFailed(f"{self.service} says that the account's credit is used up")
-        return call_failure(error, self.service)
-
-    def read_message(self, message: Any, tempered: bool) -> Reply:
+    def _read(self, message: Any, tempered: bool) -> Reply:
         """The reply in a message; raises CallFailed for any other form than the API's."""
+        permit = self._open()[0]
         content, usage = getattr(message, "content", None), getattr(message, "usage", None)
-        read, written = (reported_count(usage, f"{name}_tokens") for name in ("input", "output"))
-        cached = reported_count(usage, "cache_read_input_tokens", missing=0)
-        stored = reported_count(usage, "cache_creation_input_tokens", missing=0)
+        counts = [
+            *(reported_count(usage, f"{name}_tokens") for name in ("input", "output")),
+            *(
+                reported_count(usage, f"cache_{name}_input_tokens", missing=0)
+                for name in ("read", "creation")
+            ),
+        ]
         stopped = getattr(message, "stop_reason", None)
-        if (
-            not isinstance(content, list)
-            or read is None
-            or written is None
-            or cached is None
-            or stored is None
-            or not isinstance(stopped, str)
-        ):
-            raise broken_response(self.service)
+        if not isinstance(content, list) or not isinstance(stopped, str) or None in counts:
+            raise broken_response(permit.address.host)
+        read, written, cached, stored = (count or 0 for count in counts)
         ended = _ENDS.get(stopped)
         if ended is None:
             raise CallFailed(
-                f"{self.service} ended an answer for a reason that Midchart does not know",
+                f"{permit.address.host} ended an answer for a reason that Midchart does not know",
                 billed=True,
             )
         text, reasoning = (
@@ -389,17 +381,12 @@ class _ClaudeAPI:
         cost = self.price.of(read, written, cached, stored) if self.price else None
         temperature = "temperature 0" if tempered else "the model's own temperature"
         model = getattr(message, "model", None)
-        usage = Usage(
-            model if isinstance(model, str) else self.options.model,
-            read + cached + stored,
-            written,
-            cached,
-            cost,
-            f"alone, {temperature}",
-        )
+        used = model if isinstance(model, str) else self.options.model
+        tokens = read + cached + stored
+        usage = Usage(used, tokens, written, cached, cost, f"alone, {temperature}")
         if not text and ended == "stop":
             ended = "empty"
-        return self.permit.without_key(Reply(text, usage, ended, reasoning))
+        return permit.without_key(Reply(text, usage, ended, reasoning))
 
     def max_cost(self, request: Request, cached: bool = False) -> float:
         """An upper bound of a request's cost in US dollars (0 where no price is known)."""
@@ -409,56 +396,14 @@ class _ClaudeAPI:
         stored = tokens if cached else 0
         return self.price.of(tokens - stored, written, stored=stored)
 
-
-class _NoTemperature(Exception):
-    """The model refuses a temperature."""
-
-
-def _about(subject: str, error: Exception) -> bool:
-    """Whether the API refused a request and its reason names ``subject``."""
-    return getattr(error, "status_code", 0) == 400 and subject in error_body(error)
-
-
-class ClaudeEngine:
-    """The Claude API behind a judge or a reader.
-
-    max_tokens: most tokens of a text, after at most thinking_tokens of thinking. log: where a run
-    notes what was spent (None: no log). watch: is called while calls are waited for, and raises to
-    end the wait.
-    """
-
-    def __init__(
-        self,
-        options: ClaudeFields,
-        max_tokens: int,
-        egress: EgressCheck,
-        log: Path | None,
-        watch: Callable[[str], None],
-        thinking_tokens: int = 0,
-    ) -> None:
-        self.options, self.egress, self.log, self.watch = options, egress, log, watch
-        self.tokens = (max_tokens, thinking_tokens)
-        self.price = options.price
-        self.group, self.streams = max(4 * options.concurrency, 16), True
-        self._caller = Caller(RetryPolicy(options.retries))
-        self._connected: tuple[_ClaudeAPI, CallBudget] | None = None
-
-    def _open(self) -> tuple[_ClaudeAPI, CallBudget]:
-        if self._connected is None:
-            options = self.options
-            permit = self.egress.permit(options.base_url, "base_url")
-            api = _ClaudeAPI(permit, claude_key(permit.address), options, *self.tokens)
-            self._connected = api, CallBudget(self.log, options.budget_usd)
-        return self._connected
-
     def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
-        api, budget = self._open()
+        budget = self._open()[2]
         budget.charge_lost()
-        return self._ask_concurrently(api, budget, requests)
+        return self._ask_concurrently(budget, requests)
 
     def _ask_concurrently(
-        self, api: _ClaudeAPI, budget: CallBudget, requests: Iterable[Request]
+        self, budget: CallBudget, requests: Iterable[Request]
     ) -> Generator[IndexedReply]:
         stop = threading.Event()
 
@@ -468,12 +413,16 @@ class ClaudeEngine:
                 for chain in cache_chains([request for _, request in group], self.price):
                     yield [group[place] for place in chain]
 
+        def ask(request: Request, cached: bool) -> Reply:
+            most, start = self.max_cost(request, cached), time.perf_counter()
+            paid = partial(budget.pay, most, partial(self.ask, request, cached))
+            return replace(self._caller.call(paid, stop), seconds=time.perf_counter() - start)
+
         def ask_chain(chain: Sequence[tuple[int, Request]]) -> list[IndexedReply]:
             replies: list[IndexedReply] = []
             for index, request in chain:
                 try:
-                    reply = self._ask(api, budget, request, len(chain) > 1, stop)
-                    replies.append((index, reply))
+                    replies.append((index, ask(request, len(chain) > 1)))
                 except MidchartError as error:
                     replies.append((index, error))
             return replies
@@ -486,20 +435,6 @@ class ClaudeEngine:
                 if isinstance(replies, MidchartError):
                     raise replies
                 yield from replies
-
-    def _ask(
-        self,
-        api: _ClaudeAPI,
-        budget: CallBudget,
-        request: Request,
-        cached: bool,
-        stop: threading.Event,
-    ) -> Reply:
-        def ask() -> Reply:
-            return budget.pay(api.max_cost(request, cached), lambda: api.ask(request, cached))
-
-        start = time.perf_counter()
-        return replace(self._caller.call(ask, stop), seconds=time.perf_counter() - start)
 
 
 def cache_chains(requests: Sequence[Request], price: Price | None) -> list[list[int]]:

@@ -33,10 +33,8 @@ import re
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -55,7 +53,6 @@ from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED
 from midchart.core.storage.files import (
-    FileState,
     file_state,
     replacing,
     sync_folder,
@@ -74,7 +71,6 @@ LOG_OF = "log_of"
 
 
 _PLANS: LRU[Plan] = LRU(1024)
-_DOCUMENTS: LRU[Any] = LRU(4096)
 RESTORE = "restore the folder, remove it, or open it with the version that made it"
 
 
@@ -145,14 +141,9 @@ class RunDirectory:
     def document(self, file: Path, model: TypeAdapter[Any]) -> Any:
         """The JSON document in a file of the folder, as it is written.
 
-        It is read and held to ``model`` once in each of the file's states; each caller gets a copy.
         Raises FileNotFoundError, and DataError where it cannot be read or ``model`` does not accept
         it.
         """
-        key = (file, file_state(file), id(model))
-        return deepcopy(_DOCUMENTS.get(key, partial(self._read, file, model)))
-
-    def _read(self, file: Path, model: TypeAdapter[Any]) -> Any:
         return read_document(self.read(file), f"run {self.id}: {file.name}", model, RESTORE)
 
     def finished(self) -> dict[str, Any]:
@@ -168,7 +159,7 @@ class RunDirectory:
             raise DataError(f"run {self.id}: spec.json", None, reason, RESTORE) from None
 
     def _read_plan(self) -> Plan:
-        raw = self._read(self.spec, PLAN)
+        raw = self.document(self.spec, PLAN)
         spec = raw["spec"]
         EXPERIMENTS.get(spec["kind"])
         raw["protocol"] = _with_later_fields(raw["protocol"], spec["judges"])
@@ -267,13 +258,6 @@ DIGESTS = "sha256"
 """Field of ``done.json``: SHA-256 of each file of rows, by its path in the run's folder."""
 
 
-@lru_cache(maxsize=1024)
-def _sha256(path: Path, state: FileState) -> str:
-    """SHA-256 of a file; ``state`` changes with it."""
-    with open_regular(path) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
-
-
 def row_digests(folder: RunDirectory) -> dict[str, str]:
     """SHA-256 of each file of rows of a finished run, by its path in the run's folder; raises
     DataError."""
@@ -281,7 +265,9 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
         name = path.relative_to(folder.path).as_posix()
         try:
-            digests[name] = _sha256(path, file_state(path))
+            with open_regular(path) as file:
+                digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
+                digests[name] = digest.hexdigest()
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
             raise DataError(f"run {folder.id}: {name}", None, reason, RESTORE) from None
@@ -324,8 +310,7 @@ def waiting() -> list[tuple[RunDirectory, dict[str, Any]]]:
         # FileNotFoundError: started in the meantime; others: a damaged note, so a damaged run
         with suppress(OSError, DataError):
             if not folder.id.startswith(".") and path.is_file():
-                note = folder.document(folder.queued, QUEUED)
-                queued.append((folder, {"queue_number": note.get("place"), **note}))
+                queued.append((folder, folder.document(folder.queued, QUEUED)))
     return sorted(queued, key=lambda pair: pair[1]["queue_number"])
 
 

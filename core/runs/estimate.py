@@ -10,14 +10,13 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from math import ceil
 from pathlib import Path
-from statistics import fmean, median
-from typing import Any, NamedTuple
+from statistics import fmean
+from typing import Any
 
 from midchart.core import config as settings
 from midchart.core import weights
@@ -30,12 +29,11 @@ from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import position_in_words
 from midchart.core.named_files import shown_path
 from midchart.core.protocol import Protocol
-from midchart.core.provenance import machine
 from midchart.core.readers import READERS
 from midchart.core.runs.directory import RunDirectory, run_ids
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.places import named_cluster, read_cluster, require_divisible
-from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
+from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Spec
 from midchart.core.runs.planner import (
     Destination,
     chosen,
@@ -45,101 +43,48 @@ from midchart.core.runs.planner import (
     permit,
     positioned,
 )
-from midchart.core.runs.schemas import EVENT
 from midchart.core.runs.spec import gathering, read_spec, read_toml
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text import count_tokens, sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
 from midchart.core.types import Cohort, Instruction
 
-# Time, from the finished runs of this machine.
+# Time, by the rates of this machine's finished runs.
 
 
 LATEST = 40
-"""Number of latest finished runs of a kind that are read."""
+"""Number of latest finished runs of the same components whose rates are read."""
 COUNTING = ("tasks", "seeds")
 """Fields that change the number of items, not the time of one."""
-BASES = (
-    "the same comparison on this cohort",
-    "the same comparison on other cohorts",
-    "the same readers and judges",
-)
 
 
-class Pace(NamedTuple):
-    """Seconds before the first item, and seconds an item."""
-
-    before: float
-    per_item: float
-
-
-def expected(spec: Spec, path: Path, items: int) -> dict[str, Any]:
-    """``seconds`` that so many items will take (null: unknown), and the ``basis``, in words.
-
-    The median over finished runs of this machine in the first group that has any: the same
-    components on this cohort, the same on others, the same readers and judges. A kind
-    without components must have run with the same option values.
-    """
-    groups: tuple[list[Pace], ...] = ([], [], [])
-    labels = _components(spec)
-    for plan, pace in _measured(spec.kind):
-        other = _components(plan)
-        if other[1:] != labels[1:] or (not any(labels) and _options(plan) != _options(spec)):
-            continue
-        same = other == labels
-        groups[0 if same and plan.data == str(path) else 1 if same else 2].append(pace)
-    for group, basis in zip(groups, BASES, strict=True):
-        if group:
-            seconds = median(pace.before + items * pace.per_item for pace in group)
-            return {"seconds": seconds, "basis": f"{count(len(group), 'finished run')} of {basis}"}
-    return {"seconds": None, "basis": "nothing like it has finished on this machine yet"}
+def _time(spec: Spec, items: int) -> dict[str, Any]:
+    """``seconds`` that so many items took at the lowest and at the highest rate of finished runs of
+    the same kind, readers and judges, or of the same option values where it has neither (null:
+    there is none), and the ``basis``, in words. A run that was resumed has no rate."""
+    rates: list[float] = []
+    for id in reversed(run_ids()):
+        folder = RunDirectory(settings.runs_folder() / id)
+        with suppress(OSError, DataError):  # not finished, or damaged
+            done = folder.finished()
+            rows, once = done["done"] + done["failed"], len([*read_lines(folder.people)]) == 1
+            if rows and once and _components(folder.plan()) == _components(spec):
+                rates.append(done.get("seconds", 0.0) / rows)
+        if len(rates) == LATEST:
+            break
+    if not rates:
+        return {"seconds": None, "basis": "nothing like it has finished on this machine yet"}
+    basis = f"{count(len(rates), 'finished run')} of the same readers and judges"
+    return {"seconds": [items * min(rates), items * max(rates)], "basis": basis}
 
 
-def _components(what: Spec) -> list[list[str]]:
-    """Labels of arms, readers and judges."""
-    arms = [arm.label for arm in what.arms]
-    return [sorted(labels) for labels in (arms, what.readers, what.judges)]
-
-
-def _options(what: Spec) -> dict[str, Any]:
-    """A kind's own fields as a plan holds them, without those that only count items."""
-    written: dict[str, Any] = json.loads(json.dumps(dict(what.options)))
-    return {name: value for name, value in written.items() if name not in COUNTING}
-
-
-def _measured(kind: str) -> Iterator[tuple[Plan, Pace]]:
-    """Plans of the latest finished runs of a kind on this machine, each with its pace."""
-    folders = (RunDirectory(settings.runs_folder() / id) for id in reversed(run_ids()))
-    finished = (folder for folder in folders if folder.done.exists() and _kind(folder) == kind)
-    for folder in islice(finished, LATEST):
-        with suppress(DataError):  # a damaged run
-            pace = _pace(folder)
-            if pace is not None:
-                yield folder.plan(), pace
-
-
-def _kind(folder: RunDirectory) -> str:
-    with suppress(DataError):  # a damaged run
-        return folder.plan().kind
-    return ""
-
-
-def _pace(folder: RunDirectory) -> Pace | None:
-    """A run's pace over its passes on this machine, by the workers' stopwatches."""
-    passes: list[list[tuple[float, int]]] = []
-    same_machine = False
-    for event in read_lines(folder.events, EVENT):
-        if event["event"] == "started":
-            same_machine = event.get("machine") == machine()
-            passes.append([])
-        elif event["event"] == "progress" and same_machine and "seconds" in event:
-            passes[-1].append((event["seconds"], event.get("done", 0) + event.get("failed", 0)))
-    measured = [one for one in passes if one]
-    items = sum(one[-1][1] - one[0][1] for one in measured)
-    if not items:
-        return None
-    worked = sum(one[-1][0] - one[0][0] for one in measured)
-    return Pace(fmean(one[0][0] for one in measured), worked / items)
+def _components(what: Spec) -> tuple[Any, ...]:
+    """Kind, readers and judges; of a kind without them, arms and its own fields as a plan holds
+    them."""
+    if what.readers or what.judges:
+        return what.kind, sorted(what.readers), sorted(what.judges)
+    fields = {name: value for name, value in what.options.items() if name not in COUNTING}
+    return what.kind, sorted(arm.label for arm in what.arms), json.dumps(fields, sort_keys=True)
 
 
 # Calls and tokens.
@@ -299,8 +244,8 @@ def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
     and ``cost_usd`` in all (null: a price is unknown); ``hosts`` called; ``leaves``, what would
     leave this machine (null: nothing), with ``refused``, why it may not; ``cluster``, the same for
     a named cluster;
-    ``weights`` needed; ``time`` in seconds (null: unknown) and its basis. Raises as starting the
-    run does, except for what may not leave.
+    ``weights`` needed; ``time``, the lowest and highest ``seconds`` (null: unknown) and their
+    basis. Raises as starting the run does, except for what may not leave.
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
@@ -341,7 +286,7 @@ def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
         if cluster
         else None,
         "weights": _weights(spec),
-        "time": expected(spec, path, items),
+        "time": _time(spec, items),
     }
 
 

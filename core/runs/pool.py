@@ -11,7 +11,7 @@ import logging
 import multiprocessing
 import os
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -140,32 +140,20 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def available_cores() -> int:
-    """Cores that this process may use; of the machine, where the system does not say (macOS)."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 class Cores:
     """A process for each core that this one may use."""
 
     where, deaths = "this machine", (BrokenProcessPool,)
 
     def __init__(self) -> None:
-        self.room = available_cores()
-        self._pool = self._new()
-
-    def _new(self) -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(self.room, multiprocessing.get_context("spawn"), _begin)
+        # Of the machine, where the system does not say (macOS).
+        usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
+        self.room = len(usable(0))
+        self._pool = ProcessPoolExecutor(self.room, multiprocessing.get_context("spawn"), _begin)
 
     def submit(self, *call: Any) -> Future[Outcome]:
-        """Have a process call :func:`do_shards`; a pool in which one died is replaced."""
-        try:
-            return self._pool.submit(do_shards, *call)
-        except BrokenProcessPool:
-            self._pool = self._new()
-            return self._pool.submit(do_shards, *call)
+        """Have a process call :func:`do_shards`."""
+        return self._pool.submit(do_shards, *call)
 
     def close(self) -> None:
         """End all processes."""
@@ -238,75 +226,12 @@ class Ray:
 
 
 LOOK_S = 0.2
-MOST_DEATHS = 3
-"""Workers that may die over one shard before this pass gives it up."""
+ATTEMPTS = 3
+"""Times that workers are started before this pass gives up the shards over which they die."""
 DRAIN_S = 5.0
 """How long a cancelled run waits for the items that are being done."""
 LONGEST, PIECES = 16, 8
 """Shards of a call at most; calls to a worker at least, where there are enough shards."""
-
-
-class Pool:
-    """One pass of a run's shards over the workers of a place."""
-
-    def __init__(self, job: Job, kind: Experiment, run: str, place: Cores | Ray) -> None:
-        self.job, self.kind, self.place = job, kind, place
-        self.todo = deque(kind.shards(job.cohort, job.plan))
-        self._call = run, place.room, code_digest()
-        self._size = min(LONGEST, 1 + len(self.todo) // (PIECES * place.room))
-        self._doing: dict[Future[Outcome], list[str]] = {}
-        self._deaths: Counter[str] = Counter()
-
-    def work(self) -> None:
-        """Do every shard; raises Stopped, or WorkFailed for shards given up."""
-        self.job.watch(f"workers of {self.place.where} are at work, or being started")
-        try:
-            while self.todo or self._doing:
-                self._submit()
-                self._take(wait_for(self._doing, LOOK_S, FIRST_COMPLETED).done)
-                self.job.notify()
-        except Stopped:
-            self._take(wait_for(self._doing, DRAIN_S).done)
-            raise
-        finally:
-            self.place.close()
-        lost = [shard for shard, deaths in self._deaths.items() if deaths >= MOST_DEATHS]
-        if lost:
-            raise WorkFailed(
-                f"the workers of {len(lost)} shards of the run died {MOST_DEATHS} times (too "
-                f"little memory?): {', '.join(lost[:5])}; all others are done; resume repeats these"
-            )
-
-    def _submit(self) -> None:
-        """Keep every worker busy; a shard whose worker died is done alone, at the end."""
-        while self.todo:
-            alone = self._deaths[self.todo[0]] > 0
-            if len(self._doing) >= (1 if alone else 2 * self.place.room):
-                return
-            self.job.egress.ask_again()
-            size = 1 if alone else min(self._size, len(self.todo))
-            shards = [self.todo.popleft() for _ in range(size)]
-            self._doing[self.place.submit(*self._call, shards, self._existing(shards))] = shards
-
-    def _existing(self, shards: Sequence[str]) -> Rows:
-        where = f"{self.kind.shard} IN ({', '.join(map(literal, shards))})"
-        store = self.job.store
-        return {table: store.select(table, "*", where) for table in store.schemas}
-
-    def _take(self, done: Iterable[Future[Outcome]]) -> None:
-        """Write what workers returned; requeue the shards of those that died."""
-        for future in done:
-            shards = self._doing.pop(future)
-            try:
-                rows, problem = future.result()
-            except self.place.deaths:
-                self._deaths.update(shards)
-                self.todo += [shard for shard in shards if self._deaths[shard] < MOST_DEATHS]
-                continue
-            for table, row in rows:
-                self.job.write(table, row)
-            if problem:
-                raise WorkFailed(f"a worker of {self.place.where} cannot go on: {problem}")
 
 
 def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
@@ -325,6 +250,60 @@ def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
             records=len(job.cohort.records),
             items=None,
         )
-    Pool(
-        job, kind, run, Cores() if cluster == CORES else Ray(cluster, wanted(job.plan) == GPU)
-    ).work()
+    todo = deque(kind.shards(job.cohort, job.plan))
+    for _ in range(ATTEMPTS):
+        place = Cores() if cluster == CORES else Ray(cluster, wanted(job.plan) == GPU)
+        job.watch(f"workers of {place.where} are at work, or being started")
+        try:
+            _do(job, kind, run, place, todo)
+        finally:
+            place.close()
+        if not todo:
+            return
+    raise WorkFailed(
+        f"workers died {ATTEMPTS} times (too little memory?), with {len(todo)} shards of the run "
+        "to do; resume goes on with these"
+    )
+
+
+def _do(job: Job, kind: Experiment, run: str, place: Cores | Ray, todo: deque[str]) -> None:
+    """Do shards and take them from ``todo``, until none is left or a worker has died."""
+    call = run, place.room, code_digest()
+    size = min(LONGEST, 1 + len(todo) // (PIECES * place.room))
+    doing: dict[Future[Outcome], list[str]] = {}
+    died = False
+
+    def take(done: Iterable[Future[Outcome]]) -> None:
+        """Write what workers returned."""
+        nonlocal died
+        for future in done:
+            shards = doing.pop(future)
+            try:
+                rows, problem = future.result()
+            except place.deaths:
+                died = True
+                todo.extend(shards)
+                continue
+            for table, row in rows:
+                job.write(table, row)
+            if problem:
+                raise WorkFailed(f"a worker of {place.where} cannot go on: {problem}")
+
+    try:
+        while doing or (todo and not died):
+            while todo and not died and len(doing) < 2 * place.room:
+                job.egress.ask_again()
+                shards = [todo.popleft() for _ in range(min(size, len(todo)))]
+                where = f"{kind.shard} IN ({', '.join(map(literal, shards))})"
+                tables = job.store.schemas
+                existing = {table: job.store.select(table, "*", where) for table in tables}
+                try:
+                    doing[place.submit(*call, shards, existing)] = shards
+                except place.deaths:
+                    died = True
+                    todo.extend(shards)
+            take(wait_for(doing, LOOK_S, FIRST_COMPLETED).done)
+            job.notify()
+    except Stopped:
+        take(wait_for(doing, DRAIN_S).done)
+        raise

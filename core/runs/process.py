@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.access import RunRef, SpecRef, needs
@@ -218,14 +218,8 @@ def _queue_note(folder: RunDirectory) -> dict[str, Any]:
     return {"queue_number": last + 1, "wants": _wanted_by(folder), "since": now()}
 
 
-@overload
-def status(run: RunRef) -> dict[str, Any]: ...
-@overload
-def status(run: None = None) -> list[dict[str, Any]]: ...
-
-
 @needs("viewer", paths=("data",))
-def status(run: RunRef | None = None) -> dict[str, Any] | list[dict[str, Any]]:
+def status(run: RunRef | None = None) -> Any:
     """:func:`midchart.core.runs.status.status`, after starting what may start.
 
     Where nothing can be started from here, the ``note`` of a queued run says why.

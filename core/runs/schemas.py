@@ -11,7 +11,7 @@ import json
 from datetime import MAXYEAR, datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter
 
 from midchart.core.format import finite
 from midchart.core.provenance import digest
@@ -136,9 +136,7 @@ class ImportedDocument(DigestedDocument):
 class QueueDocument(_RunDocument):
     """``queued.json``."""
 
-    queue_number: Annotated[int, Field(ge=0, le=LARGEST)] = Field(
-        validation_alias=AliasChoices("queue_number", "place")  # the name in earlier versions
-    )
+    queue_number: Count
     wants: str
 
 

@@ -12,8 +12,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import PurePath
-from typing import Any, Literal, overload
+from pathlib import Path, PurePath
+from typing import Any, Literal
 
 from pydantic import ConfigDict, TypeAdapter, with_config
 from typing_extensions import TypedDict
@@ -21,7 +21,6 @@ from typing_extensions import TypedDict
 from midchart.core.access import RunRef, needs
 from midchart.core.config import runs_folder
 from midchart.core.errors import DataError, MidchartError
-from midchart.core.identity import by_name_alone
 from midchart.core.named_files import shown_path
 from midchart.core.options import RunName, read_run_name
 from midchart.core.parsing import read_document
@@ -35,7 +34,7 @@ from midchart.core.runs.directory import (
 )
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.schemas import EVENT
-from midchart.core.storage.files import file_state_if_any, writing
+from midchart.core.storage.files import writing
 from midchart.core.storage.lock import is_locked
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore, damage_warnings, literal
@@ -46,7 +45,6 @@ TAIL = 1 << 16
 """Bytes of the event log that are read."""
 
 
-_FINISHED: LRU[dict[str, Any]] = LRU(4096)
 _COUNTS: LRU[tuple[int, int]] = LRU(4096)
 FULL = 1 << 14
 """Free bytes below which a disk takes no more rows."""
@@ -65,19 +63,21 @@ def state_of(folder: RunDirectory) -> str:
     return "cancelled" if folder.cancelled.exists() else "crashed"
 
 
+def _tail(folder: RunDirectory, file: Path, length: int) -> bytes:
+    """The last bytes of a file of a run, none where there is no file; raises DataError."""
+    try:
+        with folder.open(file) as opened:
+            opened.seek(max(0, opened.seek(0, os.SEEK_END) - length))
+            return opened.read()
+    except FileNotFoundError:
+        return b""
+
+
 def last_events(folder: RunDirectory) -> list[dict[str, Any]]:
     """The last complete events, oldest first."""
-    try:
-        with folder.open(folder.events) as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - TAIL))
-            text = file.read()
-    except FileNotFoundError:
-        return []
-    lines = text[: text.rfind(b"\n") + 1].split(b"\n")
     events: list[dict[str, Any]] = []
-    for line in lines[1:] if size > TAIL else lines:
-        with suppress(DataError):  # a damaged line
+    for line in _tail(folder, folder.events, TAIL).split(b"\n")[:-1]:
+        with suppress(DataError):  # a damaged line, or the end of one
             events.append(read_document(line, folder.events.name, EVENT, RESTORE))
     return events
 
@@ -128,9 +128,6 @@ def _crash_reason(folder: RunDirectory, events: list[dict[str, Any]]) -> str:
 def _status(folder: RunDirectory) -> dict[str, Any]:
     """A run's status; raises DataError, naming the run, where its folder is damaged."""
     try:
-        for file in (folder.spec, folder.done, folder.events, folder.log):
-            if file.exists() and not file.is_file():
-                raise ValueError(f"{file.name} is not a regular file")
         return _read_status(folder)
     except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
         reason = f"its files cannot be read ({type(error).__name__})"
@@ -141,16 +138,6 @@ def _status(folder: RunDirectory) -> dict[str, Any]:
     except MidchartError as error:
         reason = str(error)
     raise DataError(f"run {folder.id}", None, reason, RESTORE)
-
-
-def _status_once(folder: RunDirectory) -> dict[str, Any]:
-    """A run's status; that of a finished run is read once in each state of its files, since every
-    page lists all runs."""
-    if state_of(folder) != "done":
-        return _status(folder)
-    names = (folder.spec, folder.done, folder.imported, folder.labels, folder.items)
-    files = tuple(map(file_state_if_any, (*names, folder.events, folder.log)))
-    return dict(_FINISHED.get((folder.path, by_name_alone(), files), partial(_status, folder)))
 
 
 def plan_warnings(state: str, rows: int, planned: int) -> list[str]:
@@ -201,13 +188,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
     }
 
 
-@overload
-def status(run: str) -> dict[str, Any]: ...
-@overload
-def status(run: None = None) -> list[dict[str, Any]]: ...
-
-
-def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
+def status(run: str | None = None) -> Any:
     """Status of a run, or of all runs, newest first; raises UnknownName, DataError.
 
     Among all runs those with a damaged folder are left out (:func:`damaged_runs`).
@@ -226,7 +207,7 @@ def status(run: str | None = None) -> dict[str, Any] | list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for folder in _newest_first():
         with suppress(DataError, PermissionError):  # damaged_runs() names it
-            rows.append(_status_once(folder))
+            rows.append(_status(folder))
     return rows
 
 
@@ -267,13 +248,7 @@ FIELDS = ("instruction", "record", "label", "variant", "reader", "judge", "repea
 def log_tail(run: RunRef, lines: int = 40) -> str:
     """The last lines of a run's log, which never holds text of a record; raises UnknownName."""
     folder = find_run(run)
-    try:
-        with folder.open(folder.log) as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 400 * lines))
-            text = file.read().decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
+    text = _tail(folder, folder.log, 400 * lines).decode("utf-8", "replace")
     return "\n".join(text.splitlines()[-lines:])
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from midchart.core.errors import InputError, MidchartError, reason_of
 from midchart.core.identity import resolve
-from midchart.core.provenance import machine, now, versions
+from midchart.core.provenance import now, versions
 from midchart.core.runs.directory import (
     DIGESTS,
     RunDirectory,
@@ -78,7 +78,7 @@ def do_run(folder: RunDirectory) -> str:
 
     try:
         folder.queued.unlink(missing_ok=True)
-        notify("started", versions=versions(), machine=machine())
+        notify("started", versions=versions())
         store.reopen()
         for warning in damage_warnings(folder.items):
             print(f"{now()} warning: {warning}", flush=True)

@@ -107,4 +107,5 @@ def time_text(estimate: Mapping[str, Any]) -> str:
     time = estimate["time"]
     if time["seconds"] is None:
         return "Time: unknown until one such run has finished."
-    return f"About {duration(time['seconds'])}, from {time['basis']}."
+    low, high = map(duration, time["seconds"])
+    return f"About {low if low == high else f'{low} to {high}'}, from {time['basis']}."

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
 from midchart.core import config as settings
-from midchart.core.provenance import machine, now
 from midchart.core.runs.directory import make_run, write_json
 from midchart.core.runs.estimate import preflight
 from midchart.core.runs.planner import plan
@@ -102,26 +99,16 @@ def test_an_invalid_spec_is_one_problem_in_one_line(cohort):
 def test_estimated_time_is_that_of_similar_finished_runs_or_unknown(cohort):
     one = preflight(small(cohort))["estimate"]["time"]
     assert one["seconds"] is None and "nothing like it" in one["basis"]
-    folder = make_run(plan(read_spec(small(cohort))))
-    write_json(folder.done, {"done": 8, "failed": 0})
-    events = folder.events
-    began = {"event": "started", "time": now(), "machine": machine()}
-    log_lines = [
-        began,
-        {"event": "progress", "time": now(), "done": 0, "failed": 0, "planned": 8, "seconds": 0.5},
-        {"event": "progress", "time": now(), "done": 3, "failed": 1, "planned": 8, "seconds": 4.5},
-        began,
-        {"event": "progress", "time": now(), "done": 3, "failed": 0, "planned": 8, "seconds": 1.5},
-        {"event": "progress", "time": now(), "done": 8, "failed": 0, "planned": 8, "seconds": 6.5},
-    ]
-    events.write_text("".join(json.dumps(line) + "\n" for line in log_lines))
-    # 4 items in 4 s after 0.5 s, then 5 in 5 s after 1.5 s: a second each, and one before.
-    again = preflight(small(cohort))["estimate"]["time"]
-    assert again["seconds"] == 9.0 and "this cohort" in again["basis"]
-    half = preflight(small(cohort, limit=2))["estimate"]["time"]
-    assert half["seconds"] == 5.0
-    other = preflight(small(cohort, arms=["recency"]))["estimate"]["time"]
-    assert other["seconds"] == 9.0 and other["basis"].endswith("the same readers and judges")
+    for seconds in (16.0, 4.0):
+        folder = make_run(plan(read_spec(small(cohort))))
+        write_json(folder.done, {"done": 7, "failed": 1, "seconds": seconds})
+    for changes, low, high in (
+        ({}, 4.0, 16.0),
+        ({"limit": 2}, 2.0, 8.0),
+        ({"arms": ["full"]}, 4.0, 16.0),
+    ):
+        time = preflight(small(cohort, **changes))["estimate"]["time"]
+        assert time["seconds"] == [low, high] and time["basis"].startswith("2 finished runs of")
+    folder.note_person("resumed")  # its seconds are those of the last pass
+    assert preflight(small(cohort))["estimate"]["time"]["seconds"] == [16.0, 16.0]
     assert preflight(small(cohort, judges=["exact"]))["estimate"]["time"]["seconds"] is None
-    events.write_text("".join(json.dumps({**x, "machine": "another"}) + "\n" for x in log_lines))
-    assert preflight(small(cohort))["estimate"]["time"]["seconds"] is None
