@@ -77,12 +77,12 @@ OPEN: Mapping[str, str] = {
     "figures.views": "figure figure_alt=alt view_headline=headline",
     "format": (
         "about_left duration for_screen for_terminal HIDDEN MARKDOWN p_number p_value percent "
-        "points sheet_cell shown with_sign"
+        "points sheet_cell shown time_left with_sign"
     ),
     "identity": "account acting_as acting_person=person Person ROLES",
     "judges.values": "single_value",
     "loaders.fhir": "can_validate",
-    "options": "FORMAT RECEIVED type_text",
+    "options": "FORMAT RECEIVED",
     "protocol": "parse PRESETS Protocol",
     "readers.extractive": "undated=bare",
     "results.claims": "ANSWERS best_ranked Claim claim_of DECLINES",
@@ -106,7 +106,6 @@ OPEN: Mapping[str, str] = {
     "text.choices": "chosen_option correct_option",
     "text.evidence": "band_of evidence_parts evidence_sentences",
     "text.prompt": "option_text was_cut",
-    "time_left": "TimeLeft",
     "types": (
         "Answer BANDS Cohort ContextLine Event Explanation Gold Instruction Manifest Prompt "
         "Record Selection Sentence Span Term Verdict"

@@ -14,8 +14,7 @@ import sys
 import textwrap
 import time
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -26,9 +25,8 @@ from typing import Any, NoReturn, Protocol, TextIO
 from midchart.core import __version__, api
 from midchart.core.config import completing
 from midchart.core.errors import InputError, MidchartError, UnknownName, WorkFailed, require_posix
-from midchart.core.format import about_left, decimals, duration, for_terminal
+from midchart.core.format import about_left, decimals, duration, for_terminal, time_left
 from midchart.core.regular_files import read_named
-from midchart.core.time_left import TimeLeft
 
 # Output: one JSON document, tables in columns, progress on standard error.
 
@@ -56,17 +54,33 @@ def cell(value: Any) -> str:
     """A value as a table shows it."""
     if value is None:
         return "–"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {cell(one)}" for name, one in value.items())
     return decimals(value) if isinstance(value, float) else str(value)
 
 
+MOST_ROWS = 40
+"""Rows of a list within other facts that are printed; ``--json`` has all."""
+
+
 def facts(call: Namespace, values: Mapping[str, Any], hidden: Iterable[str] = ()) -> None:
-    """Print a mapping: as JSON, or a line a value without the ``hidden`` ones."""
+    """Print a mapping: as JSON, or a line a value without the ``hidden`` ones, lists of rows as
+    tables."""
     if call.json:
         json_line(values)
         return
     for name, value in values.items():
-        if name not in hidden:
+        if name in hidden:
+            continue
+        if not isinstance(value, list):
             say(f"{name}: {cell(value)}")
+        elif value and isinstance(value[0], dict):
+            more = f" (the first {MOST_ROWS} of {len(value)})" if len(value) > MOST_ROWS else ""
+            say(f"{name}{more}:")
+            table(value[:MOST_ROWS], list(value[0]))
+        else:
+            for one in value:
+                say(f"{name}: {one}")
 
 
 def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
@@ -91,24 +105,24 @@ class Meter(Protocol):
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown, counted, time_left = time.monotonic(), -1, 0, TimeLeft()
-    timed = begun
+    begun, shown, counted = time.monotonic(), -1, 0
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
-        nonlocal begun, shown, time_left, timed, counted
+        nonlocal begun, shown, counted
         percent = 100 * done // max(planned, 1)
         if percent == shown:
             return
         moment = time.monotonic()
         if done < counted:  # the next of several pieces of work, such as another demo cohort
-            begun, time_left, counted = timed, TimeLeft(), 0
-        estimated = time_left.after(done - counted, moment - timed, planned - done)
-        shown, timed, counted = percent, moment, done
+            begun = moment
+        shown, counted = percent, done
+        if left is None:
+            left = time_left(done, moment - begun, planned - done)
         on_screen = sys.stderr.isatty()
         if not on_screen and percent % 10:
             return
         bad = f", {failed} failed" if failed else ""
-        when = about_left(estimated if left is None else left)
+        when = about_left(left)
         if done >= planned:
             when = f" in {duration(moment - begun)}"
         line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
@@ -262,37 +276,6 @@ def examples(call: Namespace) -> None:
     facts(call, api.open_examples())
 
 
-def balance_line(part: Mapping[str, Any]) -> str:
-    """What became of the files, rows, … of a cohort, in a line."""
-    left_out = sum(part["left_out"].values())
-    reasons = "; ".join(f"{reason}: {number:,}" for reason, number in part["left_out"].items())
-    line = f"{part['what']}: {part['total']:,} = {part['shown']:,} read + {left_out:,} not read"
-    lost = f" + {part['unaccounted']:,} UNACCOUNTED" if part["unaccounted"] else ""
-    return line + (f" ({reasons})" if reasons else "") + lost
-
-
-_MOST_LEAVES = 40
-"""Addresses of leaves that are not in records that are printed; all are in ``--json``."""
-
-
-def leaf_lines(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What became of the strings, numbers and codes of a cohort: the sums, then those that are left
-    out or unaccounted for by address, with a place."""
-    sums: Counter[str] = Counter()
-    for row in rows:
-        sums[row["outcome"]] += row["leaves"]
-    if sums:
-        parts = " + ".join(f"{number:,} {outcome}" for outcome, number in sums.most_common())
-        yield f"leaves: {sums.total():,} = {parts}"
-    missing = [row for row in rows if row["outcome"] in ("unaccounted", "left out")]
-    for row in missing[:_MOST_LEAVES]:
-        why = f" ({row['reason']})" if row["reason"] else ""
-        number = f"{row['leaves']:,} × {row['address']}"
-        yield f"leaves {row['outcome']}: {number}{why}, as in {row['example']}"
-    if len(missing) > _MOST_LEAVES:
-        yield f"leaves: {len(missing) - _MOST_LEAVES:,} more addresses (--json)"
-
-
 @command(
     "check",
     "read a cohort; counts, warnings, errors naming file and line",
@@ -309,21 +292,7 @@ def check(call: Namespace) -> None:
     checked = api.check(
         call.data, meter("check"), protocol, call.locator, call.validate, call.leaves
     )
-    facts(call, checked, ("balance", "leaves", "skipped", "invalid", "warnings", "positions"))
-    if call.json:
-        return
-    for part in checked["balance"]:
-        say(balance_line(part))
-    for line in leaf_lines(checked["leaves"] or ()):
-        say(line)
-    if call.validate:
-        say(f"invalid: {len(checked['invalid'])}")
-    for problem in ("skipped", "invalid"):
-        for skip in checked.get(problem, ()):
-            place = f"{skip['file']}:{skip['line']}" if skip["line"] else skip["file"]
-            say(f"{problem} {place}: {skip['reason']}")
-    for warning in checked["warnings"]:
-        say(f"warning: {warning}")
+    facts(call, checked, ("positions", *(name for name in checked if checked[name] is None)))
 
 
 @command(
@@ -415,7 +384,7 @@ def run(call: Namespace) -> None:
         for external in (estimate["leaves"], estimate["cluster"]) if estimate is not None else ():
             problems = [one for one in problems if not external or one != external["refused"]]
         if estimate is not None and not (call.json and problems):
-            json_line(estimate) if call.json else _estimate(estimate)
+            json_line(estimate) if call.json else _estimate(call, estimate)
         if problems:
             raise InputError("; ".join(problems))
         return
@@ -423,20 +392,12 @@ def run(call: Namespace) -> None:
     finish(begin(call.spec, on=call.on), call)
 
 
-def _estimate(estimate: dict[str, Any]) -> None:
+def _estimate(call: Namespace, estimate: dict[str, Any]) -> None:
     """Print what a run will do before it starts."""
-    for name in ("items", "instructions", "records", "calls"):
-        say(f"{name}: {estimate[name]:,}")
-    if estimate["position"]:
-        say(f"position of evidence: {estimate['position']}")
-    say(f"tokens: about {estimate['tokens']:,}")
-    seconds, cost = estimate["time"]["seconds"], estimate["cost_usd"]
+    leaves, cluster, seconds = estimate["leaves"], estimate["cluster"], estimate["time"]["seconds"]
     about = "not known" if seconds is None else " to ".join(map(duration, seconds))
-    say(f"time: {about} ({estimate['time']['basis']})")
-    say("cost: " + ("not known" if cost is None else f"about ${cost:.2f}"))
-    table(estimate["readers"], ("label", "calls", "read_tokens", "written_tokens"))
-    table(estimate["judges"], ("label", "calls", "read_tokens", "cost_usd", "budget_usd", "price"))
-    leaves, cluster = estimate["leaves"], estimate["cluster"]
+    time_text = f"{about} ({estimate['time']['basis']})"
+    facts(call, {**estimate, "time": time_text}, ("leaves", "cluster", "hosts"))
     if leaves is None and cluster is None:
         say("leaves this machine: nothing")
     if leaves is not None:

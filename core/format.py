@@ -116,6 +116,14 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+def time_left(done: int, seconds: float, remaining: int) -> float | None:
+    """Seconds that ``remaining`` steps may take, where ``done`` ones took so many; None before a
+    tenth of all is done."""
+    if not remaining:
+        return 0.0
+    return remaining * seconds / done if done and 9 * done >= remaining else None
+
+
 def about_left(seconds: float | None, of: str = "") -> str:
     """A time left as the end of a sentence, ", about 12 min left"; "" where it is not known."""
     return "" if seconds is None else f", about {duration(seconds)} left {of}".rstrip()

@@ -1,15 +1,15 @@
 """Pydantic base of everything a user writes (spec, protocol, options), and its one-line errors.
 
 A field's type holds its limits; the docstring below it holds its meaning with units. The JSON
-schema and the error texts are made from both.
+schema is made from both.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 from pydantic import (
@@ -172,84 +172,35 @@ def read_table(model: type[M], table: Mapping[str, Any], of: str = SPEC) -> M:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        raise refusal(error, _schema_of(model), of) from None
+        raise refusal(error, model.model_fields, of) from None
 
 
-@lru_cache(maxsize=256)
-def _schema_of(model: type[BaseModel]) -> Schema:
-    """The JSON schema by which values are named in errors; a spec's takes a tenth of a second."""
-    return model.model_json_schema()
+_TAG = re.compile(r"int|str|float|bool|none|.*[^a-z0-9_].*|[A-Z].*")
+"""What pydantic writes into a place for a form of a union."""
 
 
-def refusal(error: ValidationError, schema: Schema, of: str = SPEC) -> InputError:
-    """One line for the first of the deepest errors, which in a union is of the type meant."""
+def refusal(error: ValidationError, fields: Iterable[str], of: str = SPEC) -> InputError:
+    """One line for the first of the deepest errors, which in a union is of the type meant;
+    ``fields``: those of the table, which ``of`` names."""
     worst = max(error.errors(include_url=False), key=lambda one: len(one["loc"]))
-    kind, place, value = worst["type"], worst["loc"], worst["input"]
-    if kind in ("extra_forbidden", "unexpected_keyword_argument", "missing"):
-        node, path = _walk(schema, place[:-1])
-        table = repr(path) if path else of
-        if kind == "missing":
-            return SpecError(f"{table} lacks {place[-1]!r}")
-        valid = [name for one in forms(schema, node) for name in one.get("properties", ())]
+    kind, value = worst["type"], worst["input"]
+    place = [one for one in worst["loc"] if isinstance(one, int) or not _TAG.fullmatch(one)]
+    path = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)[1:]
+    if kind in ("extra_forbidden", "unexpected_keyword_argument"):
+        valid = fields if len(place) == 1 else ()
+        table = of if len(place) == 1 else repr(path.rpartition(".")[0])
         return UnknownName(f"field of {table}", str(place[-1]), valid)
-    node, path = _walk(schema, place)
+    if kind == "missing":
+        return SpecError(f"{path.rpartition('.')[0] or of} lacks {place[-1]!r}")
     if kind in ("twice", "unprintable"):
         return SpecError(f"{path!r} of {of} {worst['msg']}")
-    if "enum" in node and isinstance(value, str):
+    if kind in ("literal_error", "enum") and isinstance(value, str):
+        known = re.findall(r"'([^']*)'", worst.get("ctx", {})["expected"])
         what = f"value of {path!r}" if of == SPEC else f"value of {path!r} of {of}"
-        return UnknownName(what, value, [str(v) or '""' for v in node["enum"]])
-    held = isinstance(place[-1], int)
-    where = f"{path.rpartition('[')[0]!r} of {of} holds" if held else f"{path!r} of {of} is"
-    return SpecError(f"{where} {value!r}; it takes {type_text(schema, node)}")
-
-
-def forms(schema: Schema, node: Schema) -> list[Schema]:
-    """The forms that a value of a node may have, references followed."""
-    if "$ref" in node:
-        return [schema["$defs"][node["$ref"].rpartition("/")[2]]]
-    return [form for one in node.get("anyOf", ()) for form in forms(schema, one)] or [node]
-
-
-def _walk(schema: Schema, place: Sequence[int | str]) -> tuple[Schema, str]:
-    """The schema of the value at ``place`` and its path as users write it."""
-    node, path = schema, ""
-    for part in place:
-        for form in forms(schema, node):
-            if isinstance(part, int) and "items" in form:
-                node, path = form["items"], f"{path}[{part}]"
-                break
-            if part in form.get("properties", {}):
-                node, path = form["properties"][part], f"{path}.{part}" if path else str(part)
-                break
-    return node, path
-
-
-def type_text(schema: Schema, node: Schema) -> str:
-    """What a field of a JSON schema takes, with its limits, in words."""
-    return " or ".join(dict.fromkeys(_form(schema, one) for one in forms(schema, node)))
-
-
-def _form(schema: Schema, form: Schema) -> str:
-    if "enum" in form:
-        return "one of " + ", ".join(map(str, form["enum"]))
-    kind = form.get("type", "object")
-    if kind == "array":
-        least = " of at least one, each " if form.get("minItems") else ", each "
-        return f"a list{least}{type_text(schema, form['items'])}"
-    if kind == "string":
-        return "a text that is not empty" if "pattern" in form else "a text"
-    words = {"integer": "a whole number", "number": "a number", "boolean": "true or false"}
-    limits = [
-        f" {word} {form[name]:g}" if isinstance(form[name], float) else f" {word} {form[name]}"
-        for name, word in (
-            ("exclusiveMinimum", "above"),
-            ("minimum", "from"),
-            ("exclusiveMaximum", "below"),
-            ("maximum", "to"),
-        )
-        if name in form
-    ]
-    return "".join([words.get(kind, "a table"), *limits])
+        return UnknownName(what, value, [one or '""' for one in known])
+    rule = worst["msg"].replace("Input", "it").replace("Tuple", "it").replace("tuple", "list")
+    held = f"{path.rpartition('[')[0]!r} of {of} holds" if path.endswith("]") else ""
+    return SpecError(f"{held or f'{path!r} of {of} is'} {value!r}; {rule}")
 
 
 def received_fields(model: type[BaseModel] | None) -> frozenset[str]:

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, cast
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.dataclasses import dataclass
 
 from midchart.core.errors import SpecError, UnknownName
@@ -221,4 +221,5 @@ def parse(choice: Any = "corrected") -> Protocol:
     try:
         return dataclasses.replace(PRESETS[preset], **changes)
     except ValidationError as error:
-        raise refusal(error, TypeAdapter(Protocol).json_schema(), "the protocol") from None
+        fields = [field.name for field in dataclasses.fields(Protocol)]
+        raise refusal(error, fields, "the protocol") from None

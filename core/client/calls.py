@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
@@ -66,18 +65,6 @@ _STATUS: dict[int, str] = {
     503: "is not available",
     529: "is overloaded",
 }
-_TYPES: dict[str, int] = {
-    "rate_limit_error": 429,
-    "overloaded_error": 529,
-    "api_error": 500,
-    "timeout_error": 408,
-    "authentication_error": 401,
-    "permission_error": 403,
-    "billing_error": 402,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "invalid_request_error": 400,
-}
 _RETRYABLE = frozenset({408, 409, 425, 429})
 
 
@@ -98,8 +85,7 @@ def call_failure(error: BaseException, service: str) -> CallFailed:
     status = getattr(error, "status_code", None)
     kind = type(error).__name__
     if isinstance(status, int) and kind != "APIResponseValidationError":
-        if status < 300:  # an error inside a stream that began well
-            status = _TYPES.get(_error_type(error), 500)
+        status = 500 if status < 300 else status  # an error inside a stream that began well
         if status < 400:
             return CallFailed(
                 f"{service} sends requests on to another address (status {status}); redirects are "
@@ -120,21 +106,9 @@ def call_failure(error: BaseException, service: str) -> CallFailed:
         return CallFailed(reason, True, billed=not unreachable, unreachable=unreachable)
     if isinstance(error, RecursionError):
         return CallFailed(f"{service} sent an answer that is nested too deeply", billed=True)
-    malformed = "APIResponseValidationError" in names or isinstance(error, ValueError)
-    if malformed or _raised_in_client(error):
+    if "APIResponseValidationError" in names or isinstance(error, ValueError):
         return broken_response(service)
-    return CallFailed(f"the call to {service} failed ({kind})")
-
-
-def _raised_in_client(error: BaseException) -> bool:
-    """Whether the client's own code failed on the form of a response."""
-    step, file = error.__traceback__, __file__
-    while step is not None:
-        file = step.tb_frame.f_code.co_filename
-        step = step.tb_next
-    return isinstance(
-        error, AssertionError | AttributeError | LookupError | TypeError
-    ) and not Path(file).is_relative_to(Path(__file__).parent)
+    return CallFailed(f"the call to {service} failed ({kind})", billed=True)
 
 
 def broken_response(service: str) -> CallFailed:
@@ -167,12 +141,6 @@ def reported_count(part: Any, name: str, missing: int | None = None) -> int | No
     if value is None:
         return missing
     return value if type(value) is int and 0 <= value <= LARGEST_COUNT else None
-
-
-def _error_type(error: BaseException) -> str:
-    body = getattr(error, "body", None)
-    inner = body.get("error") if isinstance(body, dict) else None
-    return str(inner.get("type", "")) if isinstance(inner, dict) else ""
 
 
 A = TypeVar("A")

@@ -17,7 +17,7 @@
     cancelled        the worker stopped
     queued.json      number in the queue and kind of slot (midchart.core.runs.process)
     slot             slot of this machine where its worker is or was
-    place            "cores", "ray" or "ray://HOST:PORT" (midchart.core.runs.places)
+    place            "cores", "ray" or "ray://HOST:PORT" (midchart.core.runs.pool)
     done.json        finished: counts, times and SHA-256 digests of the files of rows
     imported.json    imported from another installation, read-only
                      (midchart.core.results.importing); with digests of the files of rows
@@ -110,7 +110,7 @@ class RunDirectory:
         return self.path.name
 
     def cluster(self) -> str:
-        """Where its work is done, as :func:`midchart.core.runs.places.read_cluster` spells it."""
+        """Where its work is done, as :func:`midchart.core.runs.pool.read_cluster` spells it."""
         try:
             return self.read(self.cluster_note).decode("utf-8", "replace")
         except FileNotFoundError:

@@ -32,7 +32,6 @@ from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.runs.directory import RunDirectory, run_ids
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.places import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Spec
 from midchart.core.runs.planner import (
     Destination,
@@ -43,6 +42,7 @@ from midchart.core.runs.planner import (
     permit,
     positioned,
 )
+from midchart.core.runs.pool import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.spec import gathering, read_spec, read_toml
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text import count_tokens, sentences
@@ -347,7 +347,7 @@ def preflight(source: SpecText, on: str = "") -> dict[str, Any]:
     """Preflight: what a spec will do, and every reason why it cannot start.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
-    to be done (:mod:`midchart.core.runs.places`). ``problems``: reasons, none where it can start;
+    to be done (:mod:`midchart.core.runs.pool`). ``problems``: reasons, none where it can start;
     ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
     machines would see records, "" where none would. Raises nothing for a wrong spec or cluster.
     """

@@ -27,31 +27,15 @@ from midchart.core.registry import Registry
 from midchart.core.runs.gate_checkpoints import arm_options, pin, pinned_option
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan, Spec
 from midchart.core.runs.schemas import blank
-from midchart.core.storage.rows import Schema
+from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Instruction, Span
 
 T = TypeVar("T")
 Row = dict[str, Any]
 
 
-class Progress(Protocol):
-    """Called after each item with both counts; False stops the pass."""
-
-    def __call__(self, done: int, failed: int) -> bool: ...
-
-
-class Rows(Protocol):
-    """The tables of a pass: a run's own (:class:`core.storage.RowStore`), or a cluster worker's in
-    memory (:mod:`midchart.core.runs.pool`)."""
-
-    @property
-    def schemas(self) -> Mapping[str, Schema]: ...
-
-    def select(
-        self, table: str, columns: str = "*", where: str = "true"
-    ) -> list[dict[str, Any]]: ...
-
-    def append(self, table: str, row: Mapping[str, Any]) -> None: ...
+Progress = Callable[[int, int], bool]
+"""Called after each item with the numbers of rows done and failed; False stops the pass."""
 
 
 class Stopped(Exception):
@@ -110,7 +94,7 @@ class Job:
         self,
         plan: Plan,
         cohort: Cohort,
-        store: Rows,
+        store: RowStore,
         progress: Progress,
         folder: Path,
         note: Callable[[str], None] = lambda _: None,
@@ -137,7 +121,7 @@ class Job:
         finally:
             self._over.set()
 
-    def restrict(self, shards: Iterable[str], store: Rows) -> None:
+    def restrict(self, shards: Iterable[str], store: RowStore) -> None:
         """Do some shards alone, with their rows in another store."""
         self._only, self.store = frozenset(shards), store
         self._names.clear()

@@ -1,4 +1,9 @@
-"""A run divided among worker processes, of this machine or of Ray.
+"""Where a run is done, and a run divided among worker processes, of this machine or of Ray.
+
+As the command line says it: "" (here) is the run's own process; "cores" as many processes as this
+machine has cores for it; "ray" a Ray that serves this run alone, listens on loopback and uses all
+of this machine; "ray://HOST:PORT" the cluster whose first machine was started with ``ray start
+--head --port=PORT``.
 
 The run's own process (:mod:`midchart.core.runs.worker`) holds the run's lock and writes all rows. A
 worker is given a few shards and returns their rows; where it dies they are done again.
@@ -6,10 +11,12 @@ worker is given a few shards and returns their rows; where it dies they are done
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
+import inspect
 import logging
 import multiprocessing
 import os
+import re
 import threading
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +25,14 @@ from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from midchart.core import config as settings
+from midchart.core.arms import ARMS
 from midchart.core.egress import audit, require_cluster
-from midchart.core.errors import WorkFailed, reason_of
+from midchart.core.egress.owners_list import RAY_PORT
+from midchart.core.errors import InputError, MissingModel, WorkFailed, reason_of
 from midchart.core.identity import resolve
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
@@ -31,10 +41,84 @@ from midchart.core.registry import Registry
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment
 from midchart.core.runs.job import Job, Stopped, chosen
-from midchart.core.runs.places import CORES, GPU, LOCAL, named_cluster, tracks_budget, wanted
-from midchart.core.runs.plan import ComponentSpec, Plan
+from midchart.core.runs.plan import ComponentSpec, Plan, Spec
 from midchart.core.runs.planner import destinations, open_source, permit
-from midchart.core.storage.rows import Schema, literal
+from midchart.core.storage.rows import RowStore, Schema, literal
+
+HERE, CORES, LOCAL = "here", "cores", "ray"
+CPU, GPU = "cpu", "gpu"
+_ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
+
+
+def read_cluster(text: str) -> str:
+    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here.
+
+    Raises InputError, MissingModel where Ray is not installed.
+    """
+    if text in ("", HERE, CORES):
+        return "" if text == HERE else text
+    match = _ADDRESS.fullmatch(text)
+    port = int(match["port"] or RAY_PORT) if match else 0
+    if text != LOCAL and (match is None or not 0 < port < 65536):
+        raise InputError(
+            f"a run is done on 'here', 'cores', 'ray' or 'ray://HOST:PORT', not on {text!r}"
+        )
+    if importlib.util.find_spec("ray") is None:
+        raise MissingModel(
+            "a run on Ray needs the package ray; get it with: pip install -r docs/optional/ray.txt"
+        )
+    return f"ray://{match['host']}:{port}" if match else LOCAL
+
+
+def on_ray(cluster: str) -> bool:
+    """Whether Ray starts the workers of a place."""
+    return cluster == LOCAL or cluster.startswith("ray://")
+
+
+def named_cluster(cluster: str) -> str:
+    """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
+
+    One whose first machine is this one may have others, so its address does not decide.
+    """
+    return cluster if cluster.startswith("ray://") else ""
+
+
+def wanted(plan: Spec) -> str:
+    """ "gpu" for a run that trains or has a component that loads weights, else "cpu".
+
+    A spec whose ``device`` is "cpu" keeps training off the GPUs.
+    """
+    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
+    components: list[tuple[Registry[Any], str]] = [
+        *((ARMS, arm.name) for arm in plan.arms),
+        *((READERS, entry.name) for entry in (*plan.reader_entries, *plan.readers_of_arms)),
+        *((JUDGES, entry.name) for entry in plan.judge_entries),
+    ]
+    factories = [registry.get(name) for registry, name in components]
+    loads = any(getattr(one, "needs", None) or hasattr(one, "mark") for one in factories)
+    return GPU if trains or loads or plan.options.get("semantic") else CPU
+
+
+def tracks_budget(registry: Registry[Any], entry: ComponentSpec) -> bool:
+    """Whether a reader or judge has a budget, which one process tracks."""
+    return "folder" in inspect.signature(registry.get(entry.name)).parameters
+
+
+def require_divisible(plan: Spec, cluster: str) -> None:
+    """Refuse a run that cannot be divided among the workers of a place; raises InputError."""
+    readers = (*plan.reader_entries, *plan.readers_of_arms)
+    paid = [entry.label for entry in readers if tracks_budget(READERS, entry)]
+    if cluster and paid:
+        raise InputError(
+            f"the reader {paid[0]!r} keeps a budget, which one process tracks: do the run without "
+            "workers (--on here)"
+        )
+    if cluster == CORES and wanted(plan) == GPU and settings.gpus():
+        raise InputError(
+            "this run uses a GPU, which processes would share: do it in one process (--on here), "
+            "or with a worker for each GPU (--on ray)"
+        )
+
 
 Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table → rows."""
@@ -66,20 +150,18 @@ def for_workers(plan: Plan, workers: int) -> Plan:
 # its cohort and models between calls.
 
 
-class MemoryRows:
+class MemoryRows(RowStore):
     """Tables in memory: the ``existing`` rows of some shards, and those ``added``."""
 
     def __init__(self, schemas: Mapping[str, Schema], existing: Rows) -> None:
-        self.schemas = schemas
+        super().__init__(Path(), schemas)
         self._rows = {table: list(existing.get(table, ())) for table in schemas}
         self.added: list[tuple[str, Mapping[str, Any]]] = []
 
     def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
-        """Rows of a table in order; plain columns only. Raises ValueError for other queries."""
+        """All rows of a table in order; plain columns only."""
         names = list(self.schemas[table]) if columns == "*" else columns.split(", ")
-        if where != "true" or not set(names) <= self.schemas[table].keys():
-            raise ValueError(f"rows in memory have plain columns, not {columns!r} {where!r}")
-        return [{name: row.get(name) for name in names} for row in self._rows[table]]
+        return [{name: row[name] for name in names} for row in self._rows[table]]
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
         """Add a row."""

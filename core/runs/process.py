@@ -38,7 +38,9 @@ from midchart.core.runs.directory import (
     write_json,
 )
 from midchart.core.runs.gate_checkpoints import refuse_others
-from midchart.core.runs.places import (
+from midchart.core.runs.plan import ComponentSpec, Plan
+from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
+from midchart.core.runs.pool import (
     CPU,
     GPU,
     LOCAL,
@@ -48,8 +50,6 @@ from midchart.core.runs.places import (
     require_divisible,
     wanted,
 )
-from midchart.core.runs.plan import ComponentSpec, Plan
-from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.status import slot_of, state_of
 from midchart.core.storage.files import open_private, writing
@@ -137,7 +137,7 @@ def _reap() -> None:
 def enqueue(spec: SpecRef, on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
-    ``on``: where its work is done (:mod:`midchart.core.runs.places`). Raises as
+    ``on``: where its work is done (:mod:`midchart.core.runs.pool`). Raises as
     :func:`start` does.
     """
     cluster = read_cluster(on)
@@ -245,7 +245,7 @@ STOP_PATIENCE_S = 30.0
 def start(spec: SpecRef, on: str = "") -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.places`). Raises
+    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.pool`). Raises
     InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
     cluster = read_cluster(on)

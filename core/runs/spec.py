@@ -251,34 +251,23 @@ def spec_schema(kind: str = "") -> Schema:
     return {**draft, "title": "Midchart run spec", "oneOf": kinds, "$defs": definitions}
 
 
-LARGEST_SPEC = 8 << 20
-"""Bytes of a spec's file."""
-
-
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
-    """A spec from a TOML file's path or from a mapping with the same fields.
+    """A spec from a TOML file's path, whose name it has unless it states one, or from a mapping
+    with the same fields.
 
     Raises SpecError, UnknownName or MissingModel, each one line.
     """
     if isinstance(source, Mapping):
         return parse_spec(source)
     path = user_path(source)
-    spec = parse_spec(read_spec_file(path))
-    return dataclasses.replace(spec, base=str(path.resolve().parent))
-
-
-def read_spec_file(path: Path) -> dict[str, Any]:
-    """The fields of a spec's file, unchecked; its name is that of the file unless it states one.
-
-    Raises SpecError.
-    """
     try:
-        table = read_toml(read_named(path, LARGEST_SPEC), str(path))
+        table = read_toml(read_named(path), str(path))
     except FileNotFoundError:
         raise SpecError(f"{path}: there is no such spec file") from None
     except OSError as error:
         raise SpecError(f"{path}: cannot be read ({error.strerror})") from None
-    return {"name": path.stem, **table}
+    spec = parse_spec({"name": path.stem, **table})
+    return dataclasses.replace(spec, base=str(path.resolve().parent))
 
 
 def parse_spec(table: Mapping[str, Any]) -> Spec:
@@ -326,22 +315,16 @@ def _primary(named: str | None, judges: Sequence[ComponentSpec]) -> str:
 
 def _refuse(table: Mapping[str, Any], kind: Experiment) -> None:
     """Raise SpecError or UnknownName for fields that a kind does not take."""
+    known = (*_model(kind.name).model_fields, *kind.fields)
+    valid = [name for name in known if name not in kind.refuses]
     for field in table:
         why = f": {kind.refuses[field]}" if field in kind.refuses else ""
         if why or (field in LISTS and field not in kind.lists):
             raise SpecError(f"a run of kind {kind.name!r} takes no {field}{why}")
-        valid = spec_fields(kind)
         if field not in valid:
             raise UnknownName("field of a spec", str(field), valid)
     if kind.makes_records and table.get("data", MADE) != MADE:
         raise SpecError(f"a run of kind {kind.name!r} makes its own records: leave 'data' out")
-
-
-def spec_fields(kind: Experiment) -> list[str]:
-    """Names of the fields that a spec of a kind takes."""
-    return [
-        name for name in (*_model(kind.name).model_fields, *kind.fields) if name not in kind.refuses
-    ]
 
 
 def _components(
@@ -493,7 +476,9 @@ def try_options(
         if check is not None:
             check(protocol, **options)
             return
-        refuse_missing(factory)
+        weights_needed = getattr(factory, "needs", None)
+        if weights_needed and (problem := weights.problem(weights_needed)):
+            raise MissingModel(problem)
         if options and build:
             factory(protocol, **options)
     except (MissingModel, MissingKey) as error:
@@ -519,15 +504,6 @@ def gathering() -> Generator[list[str]]:
         yield missing
     finally:
         _gathered.reset(token)
-
-
-def refuse_missing(factory: Callable[..., Any]) -> None:
-    """Raise MissingModel where a member's weights are not on this machine."""
-    needs = getattr(factory, "needs", None)
-    if needs:
-        problem = weights.problem(needs)
-        if problem:
-            raise MissingModel(problem)
 
 
 # Specs as TOML, and presets: the files of ``docs/``, the paper's comparison among them.

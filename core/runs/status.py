@@ -198,7 +198,7 @@ def status(run: str | None = None) -> Any:
     rows that its plan does not have or lacks.
     ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
     ``queue_number``, from 1; ``slot`` of a running worker; ``seconds_left``: null before a tenth of
-    the items (:mod:`midchart.core.time_left`). ``cohort_here``: whether this installation's cohort
+    the items. ``cohort_here``: whether this installation's cohort
     of an imported run's name is the "same" (then ``data`` is that one), an "other", or "absent"
     (then ``data`` is a name, and no place).
     """

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from midchart.core.errors import InputError, MidchartError, reason_of
+from midchart.core.format import time_left
 from midchart.core.identity import resolve
 from midchart.core.provenance import now, versions
 from midchart.core.runs.directory import (
@@ -26,7 +27,6 @@ from midchart.core.runs.directory import (
 )
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.job import Job, Stopped, chosen
-from midchart.core.runs.places import named_cluster
 from midchart.core.runs.planner import (
     audit_destinations,
     destinations,
@@ -34,17 +34,14 @@ from midchart.core.runs.planner import (
     permit,
     preflight,
 )
-from midchart.core.runs.pool import divide
+from midchart.core.runs.pool import divide, named_cluster
 from midchart.core.runs.process import tick
 from midchart.core.runs.status import plan_warnings
 from midchart.core.storage.lock import Lock
 from midchart.core.storage.rows import LineWriter, damage_warnings
-from midchart.core.time_left import TimeLeft
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""
-LEAST_ROUNDS = 12
-"""Rounds of the estimate of time left, where a run has fewer patients."""
 
 
 def do_run(folder: RunDirectory) -> str:
@@ -56,7 +53,7 @@ def do_run(folder: RunDirectory) -> str:
     start = time.monotonic()
     notified = [float("-inf"), -1.0]  # time and number of rows of the last progress event
     cancel = str(folder.cancel)
-    timed = start, 0  # the same of the last estimate of the time left
+    begun: list[tuple[float, int]] = []  # the same of the first progress
 
     def notify(event: str, **facts: Any) -> None:
         events.append({"time": now(), "event": event, **facts})
@@ -65,13 +62,13 @@ def do_run(folder: RunDirectory) -> str:
         return {"done": done, "failed": failed, "planned": plan.planned}
 
     def progress(done: int, failed: int) -> bool:
-        nonlocal timed
         moment, total = time.monotonic(), done + failed
         patience = NOTIFY_S if total != notified[1] else UNCHANGED_S
         if moment - notified[0] > patience or plan.planned == total != notified[1]:
             notified[:] = moment, total
-            left = time_left.after(total - timed[1], moment - timed[0], plan.planned - total)
-            timed = moment, total
+            since, before = begun[0] if begun else (moment, total)
+            begun[:] = [(since, before)]
+            left = time_left(total - before, moment - since, plan.planned - total)
             seconds = round(moment - start, 2)
             notify("progress", **counts(done, failed), seconds=seconds, seconds_left=left)
         return not os.path.exists(cancel)  # noqa: PTH110 - called after each item, and cheaper
@@ -90,7 +87,6 @@ def do_run(folder: RunDirectory) -> str:
         receiver = named_cluster(cluster)
         egress = permit(listed, cohort, plan.allow_hosts, receiver)
         patients = kind.patients(cohort, asked)
-        time_left = TimeLeft(plan.planned / max(patients, LEAST_ROUNDS))
         audit_destinations(folder.id, cohort.manifest.name, listed, patients)
 
         def note(text: str) -> None:

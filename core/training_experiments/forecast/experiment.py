@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import UnknownName
-from midchart.core.format import about_left, finite
+from midchart.core.format import about_left, finite, time_left
 from midchart.core.loaders.open import refuse_untrainable
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
@@ -26,7 +26,6 @@ from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.time_left import TimeLeft
 from midchart.core.training import history_rows
 from midchart.core.training_experiments.forecast import tables as forecast_tables
 from midchart.core.training_experiments.forecast import views
@@ -100,7 +99,7 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
     def __init__(self, job: Job) -> None:
         super().__init__(job, items(job.plan.options, job.cohort))
         self._examples: tuple[tuple[str, str], Examples] | None = None
-        self._time_left = TimeLeft()
+        self._timed = 0, 0.0  # epochs, and seconds that they took
 
     def columns(self, one: ForecastItem) -> Row:
         return {
@@ -212,7 +211,8 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
 
         def report(epoch: Epoch, of: int) -> bool:
             models = sum(one.variant is not None for one in later)
-            left = self._time_left.after(1, epoch.seconds, of - epoch.epoch + models * of)
+            self._timed = self._timed[0] + 1, self._timed[1] + epoch.seconds
+            left = time_left(*self._timed, of - epoch.epoch + models * of)
             self.job.watch(
                 f"{item.task}, {item.label}, seed {item.seed}: epoch {epoch.epoch} of {of}, tuning "
                 f"AUROC {epoch.tuning_auroc:.3f}{about_left(left, 'for this run')}"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.format import about_left, finite
+from midchart.core.format import about_left, finite, time_left
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
 from midchart.core.runs.declared import Conclusion
@@ -21,7 +21,6 @@ from midchart.core.runs.experiment import Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.time_left import TimeLeft
 from midchart.core.training import history_rows
 from midchart.core.types import Cohort, Instruction
 from midchart.extras.lab.inhibition import tables as inhibition_tables
@@ -71,7 +70,7 @@ class InhibitionJobs(TrainingJobs[DecoderItem]):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, items(job.plan.options))
-        self._time_left, self._evaluation_seconds = TimeLeft(), 0.0
+        self._timed, self._evaluation_seconds = (0, 0.0), 0.0
 
     def columns(self, one: DecoderItem) -> Row:
         return {
@@ -100,7 +99,8 @@ class InhibitionJobs(TrainingJobs[DecoderItem]):
         def report(stage: Stage, of: int) -> bool:
             steps = stage.step % recipe.save_every or recipe.save_every
             remaining = of - stage.step + len(later) * of
-            left = self._time_left.after(steps, stage.seconds, remaining)
+            self._timed = self._timed[0] + steps, self._timed[1] + stage.seconds
+            left = time_left(*self._timed, remaining)
             if left is not None:
                 left += (len(later) + 1) * self._evaluation_seconds
             self.job.watch(

@@ -107,15 +107,15 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         words = f"Copying: {done / 1e6:,.1f} of {total / 1e6:,.1f} MB"
         meter.progress(min(share, 1.0), words if share < 1 else "Opening the files")
 
-    shown, counted, time_left = time.monotonic(), 0, api.TimeLeft()
+    begun = shown = time.monotonic()
 
     def read(done: int, planned: int) -> None:
-        nonlocal shown, counted
+        nonlocal shown
         moment = time.monotonic()
         if moment - shown < 0.3:
             return
-        left = time_left.after(done - counted, moment - shown, planned - done)
-        shown, counted = moment, done
+        left = api.time_left(done, moment - begun, planned - done)
+        shown = moment
         words = f"Reading every record: {done:,} of {planned:,}{api.about_left(left)}"
         meter.progress(min(done / max(planned, 1), 1.0), words)
 

@@ -145,7 +145,7 @@ def test_concurrent_processes_start_a_queued_run_once(cohort, monkeypatch):
 def test_a_launcher_killed_between_start_and_note_starts_nothing_twice(cohort, hold):
     run = start(small(cohort))
     # What a launcher leaves that dies right after it started the worker.
-    write_json(folder_of(run).queued, {"place": 1, "wants": "cpu", "since": ""})
+    write_json(folder_of(run).queued, {"queue_number": 1, "wants": "cpu", "since": ""})
     tick()
     assert status(run)["status"] == "running"
     hold.unlink()

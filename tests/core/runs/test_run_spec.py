@@ -10,7 +10,6 @@ import pytest
 
 from midchart.core.cli import main
 from midchart.core.errors import InputError
-from midchart.core.options import type_text
 from midchart.core.runs.directory import find_run, run_ids
 from midchart.core.runs.planner import find_data
 from midchart.core.runs.process import start, status
@@ -65,12 +64,12 @@ def test_readers_with_options_are_distinguished_by_what_differs():
     [
         ({"arm": ["bm25"]}, ["'arm'", "Did you mean arms", "judges"]),
         ({"arms": ["bm52"]}, ["'bm52'", "Did you mean bm25", "oracle"]),
-        ({"arms": []}, ["'arms' of the spec is []; it takes a list of at least one"]),
-        ({"arms": "bm25"}, ["takes a list"]),
+        ({"arms": []}, ["'arms' of the spec is []; it should have at least 1 item"]),
+        ({"arms": "bm25"}, ["a valid list"]),
         ({"arms": [3]}, ["holds 3"]),
         ({"arms": [{"k": 3}]}, ["whose name is None"]),
         ({"arms": ["bm25", {"name": "bm25", "k": 20}]}, ["'bm25' twice"]),
-        ({"arms": [{"name": "bm25", "k": -1}]}, ["'k'", "-1", "from 0"]),
+        ({"arms": [{"name": "bm25", "k": -1}]}, ["'k'", "-1", "equal to 0"]),
         ({"arms": [{"name": "bm25", "k": True}]}, ["'k'", "True"]),
         ({"arms": [{"name": "bm25", "kk": 1}]}, ["'kk'", "Did you mean k", "recency"]),
         ({"arms": [{"name": "oracle", "pinned": 1}]}, ["'pinned'"]),
@@ -83,16 +82,19 @@ def test_readers_with_options_are_distinguished_by_what_differs():
         ),
         ({"readers": [{"name": "extractive", "window": [9]}]}, ["'window'", "[9]"]),
         ({"readers": ["extractive", {"name": "extractive", "window": 32768}]}, ["twice"]),
-        ({"readers": [{"name": "extractive", "window": "big"}]}, ["is 'big'", "a whole number"]),
-        ({"readers": [{"name": "extractive", "window": True}]}, ["is True", "a whole number"]),
+        ({"readers": [{"name": "extractive", "window": "big"}]}, ["is 'big'", "a valid integer"]),
+        ({"readers": [{"name": "extractive", "window": True}]}, ["is True", "a valid integer"]),
         ({"readers": [{"name": "extractive", "window": -1}]}, ["'window'", "from "]),
         ({"judges": [{"name": "claude", "batch": True}]}, ["'batch'"]),
-        ({"judges": [{"name": "claude", "timeout": "30s"}]}, ["'timeout'", "'30s'", "a number"]),
-        ({"judges": [{"name": "claude", "timeout": -5}]}, ["'timeout'", "a number above 0"]),
-        ({"judges": [{"name": "claude", "model": 5}]}, ["'model'", "a text"]),
-        ({"judges": [{"name": "claude", "price_in": -1}]}, ["'price_in'", "a number from 0"]),
+        (
+            {"judges": [{"name": "claude", "timeout": "30s"}]},
+            ["'30s'", "a valid number"],
+        ),
+        ({"judges": [{"name": "claude", "timeout": -5}]}, ["'timeout'", "greater than 0"]),
+        ({"judges": [{"name": "claude", "model": 5}]}, ["'model'", "a valid string"]),
+        ({"judges": [{"name": "claude", "price_in": -1}]}, ["'price_in'", "equal to 0"]),
         ({"judges": [{"name": "exact", "repeats": 2}]}, ["'repeats'", "Valid: name"]),
-        ({"readers": []}, ["'readers'", "at least one"]),
+        ({"readers": []}, ["'readers'", "at least 1 item"]),
         ({"readers": ["extractive", "extractive"]}, ["twice"]),
         ({"judges": ["token"]}, ["'token'", "token_overlap"]),
         ({"judges": [1]}, ["holds 1"]),
@@ -106,7 +108,7 @@ def test_readers_with_options_are_distinguished_by_what_differs():
         ({"protocol": 3}, ["'protocol'"]),
         ({"seed": -1}, ["'seed'"]),
         ({"seed": "x"}, ["'seed'"]),
-        ({"limit": 0}, ["'limit'", "from 1"]),
+        ({"limit": 0}, ["'limit'", "equal to 1"]),
         ({"name": ""}, ["'name'"]),
         *(
             (
@@ -119,7 +121,7 @@ def test_readers_with_options_are_distinguished_by_what_differs():
         ({"group": "x" * 201}, ["'group' of the spec takes printable text of at most 200"]),
         ({"semantic": "yes"}, ["'semantic'", "'yes'", "answer, evidence"]),
         ({"semantic": 1.5}, ["'semantic'", "1.5"]),
-        ({"token_matched": 0}, ["'token_matched'", "0", "from 1"]),
+        ({"token_matched": 0}, ["'token_matched'", "0", "equal to 1"]),
         ({"token_matched": [600, "x"]}, ["'token_matched'", "'x'"]),
         ({"token_matched": [600, 600]}, ["twice"]),
         ({"token_matched": True}, ["'token_matched'", "True"]),
@@ -160,7 +162,6 @@ def test_the_schema_has_title_description_limits_and_default_of_each_field(capsy
                if "const" not in field)  # fmt: skip
     needles = table["properties"]["needles"]
     assert (needles["minimum"], needles["maximum"], needles["default"]) == (1, 24, 4)
-    assert type_text(table, needles) == "a whole number from 1 to 24"
     assert "limit" not in table["properties"], "the kind refuses it"
     assert main(["schema", "nedles"]) == 2
     assert "Did you mean needles?" in capsys.readouterr().err
