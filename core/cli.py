@@ -742,8 +742,7 @@ def _fitted(rows: Sequence[dict[str, str]]) -> None:
 
 
 def _whole_report(run_report: Mapping[str, Any]) -> None:
-    items = run_report["items"]
-    counts = f"{items['done']} of {items['planned']} done, {items['failed']} failed"
+    counts = "{done} of {planned} done, {failed} failed".format(**run_report["items"])
     say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
     if run_report["primary_judge"]:
         say(f"primary judge: {run_report['primary_judge']}")
@@ -753,10 +752,10 @@ def _whole_report(run_report: Mapping[str, Any]) -> None:
     shown = run_report.get("conclusion") or {"headline": "", "details": ()}
     for text in filter(None, (shown["headline"], *shown["details"])):
         say(f"\n{text}")
-    questions = {view.table: view.title for view in reversed(api.views_of(run_report))}
+    questions = {view.table: f": {view.title}" for view in reversed(api.views_of(run_report))}
     for name, rows in run_report["tables"].items():
         if rows:
-            say(f"\n{name}" + (f": {questions[name]}" if name in questions else ""))
+            say(f"\n{name}{questions.get(name, '')}")
             table(rows, list(rows[0]))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,14 +31,6 @@ def _folder(variable: str, default: Path) -> Path:
     value = os.environ.get(variable, "").strip()
     if not value:
         return default
-    if not value.startswith(("/", "~")):  # from the working directory, which may change
-        return user_path(value).resolve()
-    return _resolved(value, os.environ.get("HOME"))
-
-
-@lru_cache(maxsize=64)
-def _resolved(value: str, _home: str | None) -> Path:
-    """The folder that a variable names, read once: a page asks hundreds of times."""
     return user_path(value).resolve()
 
 

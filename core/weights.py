@@ -15,8 +15,8 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from midchart.core import config as settings
@@ -329,48 +329,34 @@ def no_progress_bar() -> Generator[None]:
             logging.enable_progress_bar()
 
 
-_hashes: dict[tuple[str, int, int], str] = {}
-_lock = Lock()
+@lru_cache(maxsize=64)
+def _sha256(path: Path, state: tuple[int, int]) -> str:
+    """SHA-256 of a file, worked out once for each of its states (size, time of change)."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint(located: Found) -> str:
-    """SHA-256 of the weights file, hex; worked out once a process for an unchanged file.
+    """SHA-256 of the weights file, hex.
 
     Raises MissingModel where the project knows the published file's hash and this one, from a
     package or the hub, is another. Weights the user put in the models folder are the user's own
     choice: they may differ, and their hash keeps their vectors apart.
     """
-    path = located.folder / "model.safetensors"
+    path, model = located.folder / "model.safetensors", located.model
     if not path.is_file():
         raise MissingModel(
             f"{located.folder}: no model.safetensors; weights in one file are needed"
         )
     state = path.stat()
-    key = (str(path), state.st_mtime_ns, state.st_size)
-    with _lock:
-        if key not in _hashes:
-            with path.open("rb") as file:
-                _hashes[key] = hashlib.file_digest(file, "sha256").hexdigest()
-        digest = _hashes[key]
-    expected = located.model.sha256
-    if expected and located.how != "models folder" and digest != expected:
-        raise MissingModel(_altered(located, path, digest))
+    digest = _sha256(path, (state.st_size, state.st_mtime_ns))
+    if model.sha256 and located.how != "models folder" and digest != model.sha256:
+        raise MissingModel(
+            f"{path} is not the published file of {model.hub or 'this program'}: its SHA-256 "
+            f"begins {digest[:12]}, that of the published one {model.sha256[:12]}; remove it, and "
+            f"get it again by {fetch_command(model)}"
+        )
     return digest
-
-
-def _altered(located: Found, path: Path, digest: str) -> str:
-    """That a file is not the one that was published, and what to do."""
-    model, command = located.model, fetch_command(located.model)
-    origin = model.hub or "this program"
-    remedy = {
-        "program": f"replace the file by {command}",
-        "package": f"get it again with: {command} --force-reinstall",
-        "hub cache": f"remove it from the hub cache, then: {command}",
-    }[located.how]
-    return (
-        f"{path} is not the published file of {origin}: its SHA-256 begins {digest[:12]}, that of "
-        f"the published one {model.sha256[:12]}; {remedy}"
-    )
 
 
 ENDS = 1 << 20

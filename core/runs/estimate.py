@@ -320,24 +320,18 @@ def _leaves(
 
 def _weights(spec: Spec) -> list[dict[str, Any]]:
     """Weights that components of the run load, and whether they are installed."""
-    lists = (
-        (ARMS, spec.arms),
-        (READERS, spec.reader_entries),
-        (JUDGES, spec.judge_entries),
-    )
+    lists = ((ARMS, spec.arms), (READERS, spec.reader_entries), (JUDGES, spec.judge_entries))
     used: dict[str, list[str]] = {}
     for registry, entries in lists:
         for entry in entries:
-            needs = getattr(registry.get(entry.name), "needs", None)
-            if needs:
+            if needs := getattr(registry.get(entry.name), "needs", None):
                 used.setdefault(str(entry.options.get("model", needs)), []).append(entry.name)
     catalogue = {row["name"]: row for row in weights.catalogue()}
     rows: list[dict[str, Any]] = []
     for name, by in used.items():
         folder = weights.in_models_folder(name)
-        other = {"size_mb": None, "here": folder.exists()}
-        known = catalogue.get(name, {**other, "where": shown_path(folder)})
-        facts = {field: known[field] for field in ("size_mb", "here", "where")}
+        own = {"size_mb": None, "here": folder.exists(), "where": shown_path(folder)}
+        facts = {field: catalogue.get(name, own)[field] for field in own}
         rows.append({"name": name, "used_by": ", ".join(dict.fromkeys(by)), **facts})
     return rows
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -94,23 +95,17 @@ def _seen_by_one(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]
     split: dict[str, list[str]] = card.get("split", {})
     patients = set(card.get("patients") or (*split.get("train", ()), *split.get("validation", ())))
     trained: dict[str, str] = card.get("cohort", {})
-    shared = patients & set(cohort.records)
+    shared = sorted(patients & set(cohort.records))
     known: dict[str, str] | None = card.get("records")
-    named = trained.get("name")
-    if (
-        known is None
-        or trained.get("digest") == digest
-        or (named and named == cohort.manifest.name)
-    ):
-        return sorted(shared)
-
-    def same(id: str) -> bool:
-        try:
-            return id in known and cohort.records[id].digest == known[id]
-        except DataError:
-            return False
-
-    return [id for id in sorted(shared) if same(id)]
+    named = trained.get("name") or None
+    if known is None or trained.get("digest") == digest or named == cohort.manifest.name:
+        return shared
+    same: list[str] = []
+    for id in shared:
+        with suppress(DataError):
+            if cohort.records[id].digest == known.get(id):
+                same.append(id)
+    return same
 
 
 def seen_patients(run: Path) -> dict[str, frozenset[str]]:

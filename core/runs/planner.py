@@ -84,18 +84,10 @@ def permit(
 
 def audit_destinations(run: str, cohort: str, listed: Sequence[Destination], records: int) -> None:
     """Write one audit line per component that sends text of so many records off this machine."""
-    for destination in listed:
-        if not destination.local:
-            audit.note(
-                "left",
-                run=run,
-                cohort=cohort,
-                host=destination.host,
-                encrypted=destination.encrypted,
-                purpose=destination.purpose,
-                records=records,
-                items=destination.calls,
-            )
+    for one in listed:
+        if not one.local:
+            where = {"host": one.host, "encrypted": one.encrypted, "purpose": one.purpose}
+            audit.note("left", run=run, cohort=cohort, records=records, items=one.calls, **where)
 
 
 def preflight(what: Spec, egress: EgressCheck) -> None:

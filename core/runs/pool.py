@@ -322,16 +322,9 @@ def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
     if not kind.shard:
         return
     if host := named_cluster(cluster):
-        audit.note(
-            "left",
-            run=run,
-            cohort=job.cohort.manifest.name,
-            host=host,
-            encrypted=False,
-            purpose="workers of the cluster",
-            records=len(job.cohort.records),
-            items=None,
-        )
+        name, records = job.cohort.manifest.name, len(job.cohort.records)
+        where = {"host": host, "encrypted": False, "purpose": "workers of the cluster"}
+        audit.note("left", run=run, cohort=name, records=records, items=None, **where)
     todo = deque(kind.shards(job.cohort, job.plan))
     for _ in range(ATTEMPTS):
         place = Cores() if cluster == CORES else Ray(cluster, wanted(job.plan) == GPU)

@@ -96,21 +96,14 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     token = secrets.token_hex(32) if cluster == LOCAL else ""
     loopback = cluster.startswith(ON_LOOPBACK)
     ray = settings.ray_environment(loopback, token) if on_ray(cluster) else {}
-    command = [
-        sys.executable,
-        "-m",
-        "midchart.core.runs.worker",
-        folder.id,
-        "--lock-fd",
-        str(lock.fd),
-    ]
+    worker = [sys.executable, "-m", "midchart.core.runs.worker"]
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(open_private(folder.log, flags), "ab") as log:
                 children[folder.id] = subprocess.Popen(
-                    command,
+                    [*worker, folder.id, "--lock-fd", str(lock.fd)],
                     cwd=settings.ROOT,
                     env={**settings.worker_environment(gpu), **ray},
                     stdin=subprocess.DEVNULL,
@@ -137,11 +130,9 @@ def _reap() -> None:
 def enqueue(spec: SpecRef, on: str = "") -> str:
     """Plan a spec and put it at the queue's end; gives the run's id.
 
-    ``on``: where its work is done (:mod:`midchart.core.runs.pool`). Raises as
-    :func:`start` does.
+    ``on``: where its work is done (:mod:`midchart.core.runs.pool`). Raises as :func:`start` does.
     """
-    cluster = read_cluster(on)
-    document = _planned(spec, cluster)
+    document, cluster = _planned(spec, on)
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
@@ -151,11 +142,11 @@ def enqueue(spec: SpecRef, on: str = "") -> str:
     return folder.id
 
 
-def _planned(spec: str | Path | Mapping[str, Any], cluster: str) -> dict[str, Any]:
-    """The plan of a spec whose work a place can do; raises as :func:`start` does."""
-    asked = read_spec(spec)
+def _planned(spec: str | Path | Mapping[str, Any], on: str) -> tuple[dict[str, Any], str]:
+    """The plan of a spec, and the place that does its work; raises as :func:`start` does."""
+    cluster, asked = read_cluster(on), read_spec(spec)
     require_divisible(asked, cluster)
-    return plan(asked, named_cluster(cluster))
+    return plan(asked, named_cluster(cluster)), cluster
 
 
 def _put(folder: RunDirectory) -> None:
@@ -248,8 +239,7 @@ def start(spec: SpecRef, on: str = "") -> str:
     ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.pool`). Raises
     InputErrors before any folder is made. :func:`enqueue` queues it instead.
     """
-    cluster = read_cluster(on)
-    document = _planned(spec, cluster)
+    document, cluster = _planned(spec, on)
     with ExitStack() as stack:
         locks: list[Lock] = []
 

@@ -230,32 +230,16 @@ SELECTIONS: Schema = {
     **dict.fromkeys(("evidence", "evidence_all"), "BOOLEAN"),
     **dict.fromkeys(("evidence_share", "evidence_chance", "evidence_picked_chance"), "DOUBLE"),
     **dict.fromkeys(("evidence_all_chance", "evidence_all_picked_chance"), "DOUBLE"),
-    **dict.fromkeys(
-        (
-            "buffer_tokens",
-            "filler_tokens",
-            "kept",
-            "picked",
-            "unmatched",
-            "lexical_kept",
-            "lexical_picked",
-        ),
-        "BIGINT",
-    ),
-    **dict.fromkeys(("evidence_kept", "evidence_picked", "prompt_tokens"), "BIGINT"),
+    **dict.fromkeys(("buffer_tokens", "filler_tokens", "kept", "picked", "unmatched"), "BIGINT"),
+    **dict.fromkeys(("lexical_kept", "lexical_picked", "evidence_kept"), "BIGINT"),
+    **dict.fromkeys(("evidence_picked", "prompt_tokens"), "BIGINT"),
     "cut": "VARCHAR[]",
     **dict.fromkeys(("prompt_cut", "evidence_in_prompt", "evidence_all_in_prompt"), "BOOLEAN"),
     "evidence_in_prompt_picked": "BIGINT",
-    **dict.fromkeys(
-        (
-            "evidence_share_in_prompt",
-            "evidence_in_prompt_chance",
-            "evidence_in_prompt_picked_chance",
-            "evidence_all_in_prompt_chance",
-            "evidence_all_in_prompt_picked_chance",
-        ),
-        "DOUBLE",
-    ),
+    **dict.fromkeys(("evidence_share_in_prompt", "evidence_in_prompt_chance"), "DOUBLE"),
+    "evidence_in_prompt_picked_chance": "DOUBLE",
+    "evidence_all_in_prompt_chance": "DOUBLE",
+    "evidence_all_in_prompt_picked_chance": "DOUBLE",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
 reference (null without one). ``evidence``: any piece, one of the sentences with evidence was kept

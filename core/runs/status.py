@@ -242,19 +242,20 @@ def damaged_runs() -> dict[str, str]:
 
 FIELDS = ("instruction", "record", "label", "variant", "reader", "judge", "repeat", "value")
 """Columns that identify an item, where the table has them."""
+LOG_LINES, MOST_FAILED = 40, 500
 
 
 @needs("viewer")
-def log_tail(run: RunRef, lines: int = 40) -> str:
+def log_tail(run: RunRef) -> str:
     """The last lines of a run's log, which never holds text of a record; raises UnknownName."""
     folder = find_run(run)
-    text = _tail(folder, folder.log, 400 * lines).decode("utf-8", "replace")
-    return "\n".join(text.splitlines()[-lines:])
+    text = _tail(folder, folder.log, 400 * LOG_LINES).decode("utf-8", "replace")
+    return "\n".join(text.splitlines()[-LOG_LINES:])
 
 
 @needs("viewer")
-def failed_items(run: RunRef, most: int = 500) -> list[dict[str, Any]]:
-    """The items of a run that failed, each with its reason; the first so many of each table.
+def failed_items(run: RunRef) -> list[dict[str, Any]]:
+    """The items of a run that failed, each with its reason; the first 500 of each table.
 
     Columns: stage (the table), what names the item there, reason. Raises UnknownName.
     """
@@ -264,7 +265,7 @@ def failed_items(run: RunRef, most: int = 500) -> list[dict[str, Any]]:
     for table, schema in store.schemas.items():
         names = [name for name in FIELDS if name in schema]
         columns = ", ".join([literal(table) + " AS stage", *names, "reason"])
-        where = f"status = 'failed' ORDER BY reason, key LIMIT {int(most)}"
+        where = f"status = 'failed' ORDER BY reason, key LIMIT {MOST_FAILED}"
         rows += store.select(table, columns, where)
     return rows
 

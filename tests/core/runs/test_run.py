@@ -21,10 +21,9 @@ from midchart.core.results.items import (
     rows,
 )
 from midchart.core.results.report import report
-from midchart.core.runs.directory import find_run, make_run
+from midchart.core.runs.directory import make_run
 from midchart.core.runs.process import cancel, resume, start, status, wait
 from tests.support.run_helpers import (
-    continue_run,
     finished_run,
     read_questions,
     spec,
@@ -242,18 +241,6 @@ def test_progress_counts_failed_items(capsys):
     step(4, 4, 3)
     first, last = capsys.readouterr().err.strip().splitlines()
     assert "failed" not in first and "4/4 (100 %), 3 failed" in last
-
-
-def test_what_a_run_lacks_is_done_once_and_what_it_has_stays(cohort: Path, monkeypatch):
-    monkeypatch.setenv("TEST_READER_FAILS_ON", "metformin")
-    run = finished_run(spec(cohort, arms=["full", "recency"], judges=["test_words"]))
-    answered = {r["key"]: r["answer"] for r in rows(run, "answers") if r["status"] == "ok"}
-    monkeypatch.setenv("TEST_READER_FAILS_ON", "")
-    assert 0 < len(answered) < 24 and continue_run(find_run(run)) == "done"
-    complete = [(r["key"], r["answer"]) for r in rows(run, "answers") if r["status"] == "ok"]
-    assert len(complete) == len(dict(complete)) == 24
-    assert answered.items() <= dict(complete).items()
-    assert (status(run)["done"], status(run)["failed"]) == (status(run)["planned"], 0)
 
 
 @pytest.mark.slow

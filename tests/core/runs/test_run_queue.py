@@ -118,14 +118,6 @@ def test_a_queued_run_is_cancelled_immediately_and_can_be_queued_again(cohort, h
     assert [status(run)["status"] for run in (first, second, third)] == ["done"] * 3
 
 
-def test_a_run_started_directly_occupies_the_slot(cohort, hold):
-    now, later = start(small(cohort)), enqueue(small(cohort))
-    assert status(now)["status"] == "running" and status(later)["status"] == "queued"
-    hold.unlink()
-    wait(later)
-    assert status(now)["status"] == "done"
-
-
 def test_concurrent_processes_start_a_queued_run_once(cohort, monkeypatch):
     monkeypatch.setenv("TEST_READER_DELAY_S", "0.1")
     first = enqueue(small(cohort, seed=1))

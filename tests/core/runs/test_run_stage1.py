@@ -188,20 +188,6 @@ def test_precision_intervals_are_those_of_resampled_questions():
     assert (row["n"], row["hits"], row["questions"]) == (5, 3, 2)
 
 
-def test_answers_are_scored_on_the_sentences_that_were_read(cohort):
-    run = finished_run(
-        spec(cohort, kind="answers", arms=["bm25", "recency"], readers=["test_echo"], limit=5)
-    )
-    assert status(run)["planned"] == status(run)["done"] == 5 * 2 * (1 + 1)
-    read = {(r["label"], r["instruction"]): r["selection"] for r in rows(run, "answers")}
-    scored = {(r["label"], r["instruction"]): r["entailment"] for r in rows(run, "semantic")}
-    assert read.keys() == scored.keys()
-    for key, lines in scored.items():
-        if key[1] != "i00":
-            assert [line["id"] for line in lines] == [k["id"] for k in read[key]]
-    assert {r["criterion"] for r in table(run, "recall")} > {"semantic", "lexical"}
-
-
 def test_evidence_may_be_the_reference_and_the_best_snippet_counts(cohort):
     run = finished_run(spec(cohort, semantic="evidence", arms=["bm25"], limit=2))
     by_instruction = {r["instruction"]: r for r in rows(run, "semantic")}
@@ -239,13 +225,6 @@ def test_failed_scores_have_a_reason_and_are_repeated_on_resume(cohort, monkeypa
     before = [r["key"] for r in rows(run, "semantic")]
     continue_run(find_run(run))
     assert [r["key"] for r in rows(run, "semantic")] == before
-
-
-def test_without_the_field_nothing_is_scored_and_the_report_warns_of_it(cohort):
-    run = finished_run(spec(cohort, semantic=False, arms=["bm25"], limit=3))
-    assert status(run)["planned"] == 3 and rows(run, "semantic") == []
-    assert {r["criterion"] for r in table(run, "recall")} == {"lexical", "all pieces", "any piece"}
-    assert any("semantic hits were not scored" in warning for warning in report(run)["warnings"])
 
 
 @pytest.mark.parametrize("preset", ["corrected", "published"])

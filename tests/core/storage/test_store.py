@@ -129,15 +129,6 @@ def test_a_partly_written_last_line_is_no_row_wherever_it_is_cut(tmp_path: Path,
     assert path.read_bytes() == complete + encode(row(5))
 
 
-def test_appending_to_a_partly_written_file_cuts_it_first(tmp_path: Path):
-    filled(tmp_path).close()
-    path = tmp_path / "rows.jsonl"
-    complete = path.read_bytes()
-    path.write_bytes(complete + encode(row(5))[:HALF])
-    store(tmp_path).append("rows", row(5))
-    assert path.read_bytes() == complete + encode(row(5))
-
-
 def test_append_refuses_a_known_key_and_a_strange_column(tmp_path: Path):
     rows_store = filled(tmp_path)
     with pytest.raises(ValueError, match="has a row with the key k1"):
@@ -245,20 +236,6 @@ def test_the_lock_is_visible_to_others_and_released_on_exit(tmp_path: Path):
     assert lock is not None
     lock.release()
     lock.release()
-    assert not is_locked(path)
-
-
-@pytest.mark.slow
-def test_a_lock_passed_to_a_child_outlives_the_launcher(tmp_path: Path):
-    path = tmp_path / "lock"
-    lock = Lock.take(path)
-    assert lock is not None
-    child = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=(lock.fd,)
-    )
-    lock.release()
-    assert is_locked(path)
-    child.communicate(b"\n")
     assert not is_locked(path)
 
 
