@@ -10,7 +10,6 @@ import re
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import BM25Arm, Candidates
-from midchart.core.storage.lru import LRU
 
 SHORTEST = 5
 """A text of fewer characters is dropped."""
@@ -22,8 +21,6 @@ _OPENING = re.compile(
     r"|subjective|objective|disposition)\b",
     re.IGNORECASE,
 )
-
-_pools: LRU[Candidates] = LRU(32, len)
 
 
 def dropped(text: str) -> bool:
@@ -46,7 +43,4 @@ class BM25Filtered(BM25Arm):
     name, title = "bm25_filtered", "BM25, filtered"
 
     def pool(self, everything: Candidates) -> Candidates:
-        return _pools.get(
-            everything.key,
-            lambda: everything.only([not dropped(s.text) for s in everything.sentences], "filter"),
-        )
+        return everything.only([not dropped(s.text) for s in everything.sentences], "filter")

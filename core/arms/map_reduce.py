@@ -15,11 +15,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
-from hashlib import blake2b
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -30,6 +30,7 @@ from midchart.core.arms.base import Candidates, candidates
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.interfaces import Reader, read_each
 from midchart.core.protocol import Protocol
+from midchart.core.provenance import digest
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.text import count_tokens
@@ -48,38 +49,24 @@ from midchart.core.types import (
 _LOG = logging.getLogger("midchart.summaries")
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A reader's summary, with its input and output tokens."""
-
-    text: str
-    prompt_tokens: int
-    output_tokens: int
-
-
-def _digest(*parts: str) -> str:
-    spelled = "".join(f"{len(part)}:{part}" for part in parts)
-    return blake2b(spelled.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
 class _Summaries:
-    """The summaries of one reader; ``asked`` counts the prompts that it read."""
+    """The summaries of one reader, each an answer with its input and output tokens."""
 
     def __init__(self, reader: Reader, protocol: Protocol) -> None:
-        self.reader, self.asked = reader, 0
-        self._known: dict[str, Summary] = {}
+        self.reader = reader
+        self._known: dict[str, Answer] = {}
         identity: str = getattr(reader, "identity", "")
         self._folder: Path | None = None
         if identity:
-            digest = _digest(reader.name, identity, str(protocol.answer_tokens))
-            self._folder = settings.cache_folder() / "summaries" / digest
+            place = digest(reader.name, identity, str(protocol.answer_tokens))
+            self._folder = settings.cache_folder() / "summaries" / place
 
-    def of(self, prompts: Sequence[Prompt]) -> list[Summary]:
+    def of(self, prompts: Sequence[Prompt]) -> list[Answer]:
         """A summary for each prompt; equal prompts are asked once.
 
         Raises WorkFailed where the reader fails; what it wrote before is kept.
         """
-        keys = [_digest(prompt.text) for prompt in prompts]
+        keys = [digest(prompt.text) for prompt in prompts]
         missing = {
             key: prompt
             for key, prompt in zip(keys, prompts, strict=True)
@@ -89,7 +76,6 @@ class _Summaries:
         todo = list(missing.items())
         with closing(read_each(self.reader, [prompt for _, prompt in todo])) as answers:
             for index, answer in answers:
-                self.asked += 1
                 if answer.status == "ok":
                     self._keep(todo[index][0], answer, todo[index][1])
                 else:
@@ -100,11 +86,15 @@ class _Summaries:
         return [self._known[key] for key in keys]
 
     def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
-        tokens = answer.prompt_tokens or prompt.tokens
-        self._known[key] = Summary(answer.text.strip(), tokens, answer.output_tokens)
+        kept = {
+            "text": answer.text.strip(),
+            "prompt_tokens": answer.prompt_tokens or prompt.tokens,
+            "output_tokens": answer.output_tokens,
+        }
+        self._known[key] = Answer(**kept)
         if self._folder is not None:
             with replacing(self._folder / f"{key}.json") as fresh:
-                fresh.write_text(json.dumps(asdict(self._known[key])), encoding="ascii")
+                fresh.write_text(json.dumps(kept), encoding="ascii")
 
     def _find(self, key: str) -> bool:
         """Whether the summary is on disk; if so, it is loaded."""
@@ -112,7 +102,7 @@ class _Summaries:
         if path is None:
             return False
         try:
-            self._known[key] = Summary(**json.loads(read_regular(path).decode("ascii")))
+            self._known[key] = Answer(**json.loads(read_regular(path).decode("ascii")))
         except FileNotFoundError:
             return False
         except (OSError, ValueError, TypeError):
@@ -144,17 +134,6 @@ class RecordPart:
     line: ContextLine
     begins: datetime | None
     ends: datetime | None
-
-
-@dataclass(slots=True)
-class Work:
-    """Cost of the summaries of one selection."""
-
-    requests: int = 0
-    prompt_tokens: int = 0
-    output_tokens: int = 0
-    empty: int = 0
-    folds: int = 0
 
 
 @ARMS.register("map_reduce")
@@ -203,14 +182,14 @@ class MapReduce:
         two summaries, WorkFailed where the reader fails.
         """
         pool = candidates(record, instruction.cutoff, self.protocol)
-        work = Work()
+        work = Counter[str]()
         chunks = self._chunks(pool)
         flat = self.protocol.map_reduce == "flat"
         asked = [(piece, prompt) for chunk in chunks for piece, prompt in self._pieces(chunk)]
         parts = [part for part in self._summarised(asked, work) if part is not None]
         while not flat and len(parts) > 1 and (by := self._excess(parts, instruction, budget)) > 1:
             parts = self._folded(parts, by, work)
-            work.folds += 1
+            work["folds"] += 1
         lines = tuple(part.line for part in parts)
         kept_lines = self._within(lines, budget.tokens)
         trace = [
@@ -218,11 +197,11 @@ class MapReduce:
             *([("after the cutoff", str(pool.withheld))] if pool.withheld else []),
             ("reader", self.reader.name),
             ("chunks", str(len(chunks))),
-            ("summaries asked for", str(work.requests)),
-            ("times folded", str(work.folds)),
-            ("tokens read for summaries", str(work.prompt_tokens)),
-            ("tokens of summaries written", str(work.output_tokens)),
-            *([("empty summaries", str(work.empty))] if work.empty else []),
+            ("summaries asked for", str(work["requests"])),
+            ("times folded", str(work["folds"])),
+            ("tokens read for summaries", str(work["prompt_tokens"])),
+            ("tokens of summaries written", str(work["output_tokens"])),
+            *([("empty summaries", str(work["empty"]))] if work["empty"] else []),
         ]
         return Selection(
             record.id,
@@ -292,16 +271,16 @@ class MapReduce:
         return half(first), half(second)
 
     def _summarised(
-        self, asked: list[tuple[list[RecordPart], Prompt]], work: Work
+        self, asked: list[tuple[list[RecordPart], Prompt]], work: Counter[str]
     ) -> list[RecordPart | None]:
         """A part for each request; None for an empty summary."""
         parts: list[RecordPart | None] = []
         summaries = self._summaries.of([prompt for _, prompt in asked])
         for (piece, _), summary in zip(asked, summaries, strict=True):
-            work.requests += 1
-            work.prompt_tokens += summary.prompt_tokens
-            work.output_tokens += summary.output_tokens
-            work.empty += not summary.text
+            work["requests"] += 1
+            work["prompt_tokens"] += summary.prompt_tokens
+            work["output_tokens"] += summary.output_tokens
+            work["empty"] += not summary.text
             parts.append(_summary(piece, summary, self.protocol) if summary.text else None)
         return parts
 
@@ -330,7 +309,7 @@ class MapReduce:
             excess = max(excess, needed / room, 1.01)
         return excess
 
-    def _folded(self, parts: list[RecordPart], by: float, work: Work) -> list[RecordPart]:
+    def _folded(self, parts: list[RecordPart], by: float, work: Counter[str]) -> list[RecordPart]:
         """Groups of ``by`` neighbours, two at least, so that no more is lost than necessary."""
         n = len(parts)
         groups = max(1, min((n + 1) // 2, int(FILL * n / by)))
@@ -383,7 +362,7 @@ def _part(sentence: Sentence, protocol: Protocol) -> RecordPart:
     return RecordPart(line, sentence.time, sentence.time)
 
 
-def _summary(piece: Sequence[RecordPart], summary: Summary, protocol: Protocol) -> RecordPart:
+def _summary(piece: Sequence[RecordPart], summary: Answer, protocol: Protocol) -> RecordPart:
     """A summary as a part, with the id of the first sentence that it replaces."""
     begins, ends = piece[0].begins, piece[-1].ends
     first, last = line_date(begins, protocol), line_date(ends, protocol)

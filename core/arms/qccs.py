@@ -6,11 +6,9 @@ from pathlib import Path
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, ScoredArm, Scores, Trace
-from midchart.core.errors import MissingModel
-from midchart.core.gate.checkpoint import CARD, gate_folders, load_gate, not_held_out
+from midchart.core.gate.checkpoint import CARD, gates_of, load_gate, not_held_out
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.scoring import Parts, Scorer, explain
-from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
@@ -35,27 +33,18 @@ class Qccs(ScoredArm):
 
     def __init__(self, protocol: Protocol, gate: CheckpointPath = "") -> None:
         super().__init__(protocol)
-        if not gate:
-            raise MissingModel(
-                "the arm 'qccs' needs a trained gate: name its folder with the option 'gate', or "
-                "train one with: midchart train-gate DATA"
-            )
         hashing = hashing_of(protocol, scoring=True)
 
-        def scorer(folder: Path) -> Scorer:
-            card = folder / CARD
-            state = card.stat().st_mtime_ns if card.exists() else 0
-
+        def scorer(folder: Path, changed: int) -> Scorer:
             def make() -> Scorer:
                 gate = load_gate(folder)
                 wanted = hashing_of(protocol, gate.config.hashing.n)
                 scoring = hashing_of(protocol, wanted.n, scoring=True)
                 return Scorer(load_gate(folder, wanted), scoring)
 
-            return _scorers.get((str(folder.resolve()), state, hashing), make)
+            return _scorers.get((str(folder.resolve()), changed, hashing), make)
 
-        self.folder = place_of(gate)
-        self.scorers = [scorer(folder) for folder in gate_folders(self.folder, CARD)]
+        self.folder, self.scorers = gates_of(self.name, gate, CARD, scorer)
 
     def scorer_of(self, record_id: str) -> Scorer:
         """The gate that scores a patient's record; raises InputError where a cross-fitted one has

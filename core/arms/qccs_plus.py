@@ -9,17 +9,14 @@ from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, Scores, Trace
 from midchart.core.arms.semantic import LexicalArm
 from midchart.core.embedding.embedder import Embedder
-from midchart.core.errors import MissingModel
-from midchart.core.gate.checkpoint import gate_folders, not_held_out
+from midchart.core.gate.checkpoint import gates_of, not_held_out
 from midchart.core.gate.plus import STEM, Plus, PlusRecord, explain, load_plus, ready, scores
-from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.vectors import Progress
 from midchart.core.types import Explanation, Instruction, Record
 
-CARD = f"{STEM}.json"
 _gates: LRU[Plus] = LRU(4)
 _records: LRU[PlusRecord] = LRU(32, lambda record: record.words.sentences)
 
@@ -43,19 +40,11 @@ class QccsPlus(LexicalArm):
         embedder: Embedder | None = None,
     ) -> None:
         super().__init__(protocol, progress, embedder)
-        if not gate:
-            raise MissingModel(
-                "the arm 'qccs_plus' needs a trained gate: name its folder with the option 'gate', "
-                "or train one with: midchart train-gate DATA --plus"
-            )
 
-        def plus(folder: Path) -> Plus:
-            card = folder / CARD
-            state = card.stat().st_mtime_ns if card.exists() else 0
-            return _gates.get((str(folder.resolve()), state), lambda: load_plus(folder))
+        def plus(folder: Path, changed: int) -> Plus:
+            return _gates.get((str(folder.resolve()), changed), lambda: load_plus(folder))
 
-        self.folder = place_of(gate)
-        self.gates = [plus(folder) for folder in gate_folders(self.folder, CARD)]
+        self.folder, self.gates = gates_of(self.name, gate, f"{STEM}.json", plus)
 
     def gate_of(self, record_id: str) -> Plus:
         """The gate that scores a patient's record; raises InputError where a cross-fitted one has

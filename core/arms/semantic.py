@@ -35,7 +35,6 @@ class SentenceVectors:
 
 
 _vectors: LRU[SentenceVectors] = LRU(8, lambda vectors: len(vectors.row_of))
-_cosines: LRU[Scores] = LRU(8)
 
 
 class SemanticArm(ScoredArm):
@@ -73,13 +72,9 @@ class SemanticArm(ScoredArm):
         return cosines(vectors.rows, self.embedder.embed([question])[0]).astype(np.float64)
 
     def cosines(self, pool: Candidates, question: str) -> Scores:
-        """Cosine of each candidate with the question, float64 [n], rounded; cached."""
-
-        def make() -> Scores:
-            vectors = self.vectors(pool)
-            return np.round(self.relevance(vectors, question), DECIMALS)[vectors.row_of]
-
-        return _cosines.get((self.embedder.id, *pool.key, question), make)
+        """Cosine of each candidate with the question, float64 [n], rounded."""
+        vectors = self.vectors(pool)
+        return np.round(self.relevance(vectors, question), DECIMALS)[vectors.row_of]
 
     def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
         return self.cosines(pool, instruction.question) > 0

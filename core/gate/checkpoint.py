@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.errors import DataError, InputError
+from midchart.core.errors import DataError, InputError, MissingModel
 from midchart.core.gate.ngrams import Hashing
+from midchart.core.named_files import place_of
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 
+T = TypeVar("T")
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
 """Hidden widths of each head (docs/methods.md, The QCCS gate)."""
@@ -158,6 +160,27 @@ def fold_patients(groups: Iterable[Iterable[str]], folds: int, seed: int) -> lis
             Split(*(tuple(sorted(id for i in part for id in every[i])) for part in parts))
         )
     return splits
+
+
+def gates_of(
+    arm: str, gate: str, card: str, load: Callable[[Path, int], T]
+) -> tuple[Path, list[T]]:
+    """The folder of the gate that an arm's option ``gate`` names, and what ``load`` makes of it, or
+    of each fold of a cross-fitted one, by its folder and when its card was changed.
+
+    Raises MissingModel where the option names none.
+    """
+    if not gate:
+        command = "midchart train-gate DATA" + (" --plus" if arm == "qccs_plus" else "")
+        raise MissingModel(
+            f"the arm {arm!r} needs a trained gate: name its folder with the option 'gate', or "
+            f"train one with: {command}"
+        )
+    folder = place_of(gate)
+    cards = [one / card for one in gate_folders(folder, card)]
+    return folder, [
+        load(one.parent, one.stat().st_mtime_ns if one.exists() else 0) for one in cards
+    ]
 
 
 def gate_folders(folder: Path, card: str) -> list[Path]:

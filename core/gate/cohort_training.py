@@ -6,7 +6,6 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ from midchart.core.gate.checkpoint import (
     split_patients,
 )
 from midchart.core.gate.examples import Pairs, QuestionSentences, hashing_of, pairs
-from midchart.core.gate.measures import auroc, fit_temperature
+from midchart.core.gate.measures import fit_temperature
 from midchart.core.gate.plus import (
     Plus,
     PlusWeights,
@@ -49,6 +48,7 @@ from midchart.core.gate.scoring import DECIMALS
 from midchart.core.loaders.open import content_digest, open_cohort, refuse_untrainable
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions
+from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lock import exclusive
 from midchart.core.text import allowed, sentences, words
@@ -248,7 +248,7 @@ def train_gate(
             )
         },
         "curve": history_rows(trainer.history),
-        "test_auroc": finite(auroc(trainer.logits(drawn.test), drawn.test.label)),
+        "test_auroc": finite(ranking_areas(trainer.logits(drawn.test), drawn.test.label)[0]),
     }  # fmt: skip
     # Temperature from validation patients; then the checkpoint.
     validated = trainer.logits(drawn.validation)
@@ -396,7 +396,7 @@ def default_gate_folder(name: str, protocol: Protocol) -> Path:
     if name == "qccs_plus":
         return _PLUS_SHIPPED
     demo = _demo_cohort()
-    cohort = "made" if demo is None else _cohort_digest(demo)
+    cohort = "made" if demo is None else content_digest(demo)
     values = repr([(field, getattr(protocol, field)) for field in PROTOCOL_FIELDS])
     return settings.gates_folder() / digest(_GATE_VERSION, values, cohort)[:16]
 
@@ -404,14 +404,3 @@ def default_gate_folder(name: str, protocol: Protocol) -> Path:
 def _demo_cohort() -> Path | None:
     path = settings.cohorts_folder() / "demo"
     return path if (path / "midchart.toml").is_file() else None
-
-
-def _cohort_digest(path: Path) -> str:
-    changed = tuple(sorted(p.stat().st_mtime_ns for p in path.rglob("*") if p.is_file()))
-    return _digest_at(path, changed)
-
-
-@lru_cache(maxsize=8)
-def _digest_at(path: Path, changed: tuple[int, ...]) -> str:
-    """The content hash of a cohort whose files were last changed at these times."""
-    return content_digest(path)

@@ -1,4 +1,4 @@
-"""Discrimination and calibration of a gate: AUROC, score gap, temperature, reliability curve."""
+"""Discrimination and calibration of a gate: score gap, temperature, reliability curve."""
 
 from __future__ import annotations
 
@@ -8,18 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32] | NDArray[np.float64]
-
-
-def auroc(scores: Floats, labels: Floats) -> float:
-    """Area under the ROC curve by ranks, ties counted half; NaN where one class is missing."""
-    from scipy.stats import rankdata
-
-    positive = np.asarray(labels) > 0.5
-    n, m = int(positive.sum()), int((~positive).sum())
-    if not n or not m:
-        return float("nan")
-    ranks = rankdata(np.asarray(scores, dtype=np.float64))
-    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * m))
 
 
 def score_gap(logits: Floats, labels: Floats) -> float:

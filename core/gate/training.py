@@ -33,7 +33,6 @@ from midchart.core.gate.checkpoint import (
     widths,
 )
 from midchart.core.gate.examples import Pairs
-from midchart.core.gate.measures import auroc
 from midchart.core.gate.ngrams import Bags, bags
 from midchart.core.gate.plus import (
     GATE_SCALE,
@@ -44,6 +43,7 @@ from midchart.core.gate.plus import (
     QuestionWords,
     RecordWords,
 )
+from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training import require_finite
 from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
 
@@ -160,7 +160,7 @@ class GateTrainer(Trainer[GateModel, GateEpoch]):
         logits = self.logits(self.validation)
         labels = torch.from_numpy(self.validation.label)
         loss = float(loss_of(torch.from_numpy(logits), labels, self.recipe.loss))
-        return loss, auroc(logits, self.validation.label)
+        return loss, ranking_areas(logits, self.validation.label)[0]
 
     @one_thread()
     def logits(self, pairs: Pairs) -> NDArray[np.float32]:

@@ -212,20 +212,12 @@ class Sequences:
 
     ``codes``: int32 [n, L], latest event last, 0 on the left where there are fewer. ``values``:
     float32 [n, L], nan where an event has none. ``deltas``: float32 [n, L], days from the event
-    to the prediction, :data:`UNDATED` for an event without a time, 0 where padded. ``mask``: bool
-    [n, L], true at events. ``label``: uint8 [n]. ``value``: int32 [n], the label's own grade.
-    ``patient``: int64 [n]. ``split``: int8 [n].
+    to the prediction, :data:`UNDATED` for an event without a time, 0 where padded.
     """
 
-    task: str
     codes: NDArray[np.int32]
     values: NDArray[np.float32]
     deltas: NDArray[np.float32]
-    mask: NDArray[np.bool_]
-    label: NDArray[np.uint8]
-    value: NDArray[np.int32]
-    patient: NDArray[np.int64]
-    split: NDArray[np.int8]
 
 
 def last_events(
@@ -245,7 +237,6 @@ def last_events(
     codes = np.zeros(shape, np.int32)
     values = np.full(shape, np.nan, np.float32)
     deltas = np.zeros(shape, np.float32)
-    mask = np.zeros(shape, bool)
     side = "left" if prediction_time == "strict" else "right"
     for i, (patient, time) in enumerate(zip(patients.tolist(), times.tolist(), strict=True)):
         first, last = store.offsets[patient : patient + 2].tolist()
@@ -255,15 +246,4 @@ def last_events(
         at = store.time[events]
         codes[i, into], values[i, into] = store.code[events], store.value[events]
         deltas[i, into] = np.where(at == NO_TIME, UNDATED, (time - at) / _DAY)
-        mask[i, into] = True
-    return Sequences(
-        labels.task,
-        codes,
-        values,
-        deltas,
-        mask,
-        label=labels.positive[chosen],
-        value=labels.value[chosen],
-        patient=labels.patient[chosen],
-        split=labels.split[chosen],
-    )
+    return Sequences(codes, values, deltas)

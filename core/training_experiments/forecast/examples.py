@@ -190,7 +190,7 @@ def examples(
         if vocabulary is None:
             vocabulary = learn_vocabulary(events.codes, events.values, with_values)
         tokens = vocabulary.tokens(events.codes, events.values)
-        parts.append(SplitExamples(tokens, events.label, events.patient, rows))
+        parts.append(SplitExamples(tokens, label, labels.patient[rows], rows))
     patients = [set(part.patient.tolist()) for part in parts]
     shared = len(patients[0] & patients[1]) + len((patients[0] | patients[1]) & patients[2])
     if shared:

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.special import expit
-from sklearn.metrics import roc_auc_score
 
 from midchart.core.gate.checkpoint import GateConfig, GateRecipe
 from midchart.core.gate.examples import Pairs
 from midchart.core.gate.measures import (
-    auroc,
     expected_calibration_error,
     fit_temperature,
     reliability,
@@ -111,15 +109,6 @@ def test_an_interrupted_training_resumes_to_identical_bits(tmp_path):
     assert ended.history == uninterrupted.history
     for name, array in uninterrupted.weights().items():
         assert array.tobytes() == ended.weights()[name].tobytes()
-
-
-def test_auroc_equals_scikit_learn():
-    rng = np.random.default_rng(3)
-    for _ in range(20):
-        scores = rng.integers(-4, 5, 60) / 2.0  # with ties
-        labels = (rng.random(60) < 0.3).astype(float)
-        assert auroc(scores, labels) == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
-    assert np.isnan(auroc(np.zeros(3), np.ones(3)))
 
 
 def test_auroc_over_patients_where_it_cannot_be_reported():

@@ -134,16 +134,18 @@ def test_codes_predict_the_label_and_values_predict_it_better(default_cohort):
         lab = events.codes == words.index(code)
         read = np.where(lab, np.nan_to_num(events.values), 0).sum(1) / np.maximum(lab.sum(1), 1)
         train, test = labels.part("train"), labels.part("held_out")
-        assert not set(events.patient[train]) & set(events.patient[test])
+        assert not set(labels.patient[train]) & set(labels.patient[test])
         scaled = np.log1p(counts.astype(float))
         standard = (read - read[train].mean()) / read[train].std()
         both = np.column_stack([scaled, 3 * standard])
         auroc = []
         for features in (scaled, both):
             model = LogisticRegression(C=0.01, max_iter=200).fit(
-                features[train], events.label[train]
+                features[train], labels.positive[train]
             )
-            auroc.append(roc_auc_score(events.label[test], model.decision_function(features[test])))
+            auroc.append(
+                roc_auc_score(labels.positive[test], model.decision_function(features[test]))
+            )
         assert auroc[0] > 0.57, task
         assert auroc[1] > auroc[0] + 0.08, task
 
