@@ -9,13 +9,12 @@ MedAlign's column names, ``filename`` being the person_id.
 
 from __future__ import annotations
 
-import csv
 import os
 import re
-import threading
+import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, nullcontext
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import (
@@ -56,21 +56,17 @@ from midchart.core.cohorts.records import (
     tables_in,
 )
 from midchart.core.cohorts.tables import (
-    APOSTROPHES,
     DAMAGED_FILE,
     DELIMITERS,
     MOST_CSV_COLUMNS,
-    are_quoted_by_apostrophes,
     check_columns,
     column_names,
     leave_out,
-    read_any_text,
     read_head,
-    state_apostrophes,
+    read_table,
     state_delimiter,
     table_kind,
     table_name,
-    table_rows,
 )
 from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
@@ -95,19 +91,16 @@ MOST_ZIP_FILES = 10_000
 LARGEST_ZIP = 4 << 30
 """Bytes of the tables of a zip that are read, together and uncompressed."""
 MEMORY = "2GB"
-"""What the tables of CSV files and zips may take in memory; Parquet and DuckDB stay on disk."""
+"""What the tables may take in memory; the rest is in a temporary folder."""
 _CONCEPT = ("concept_id", "concept_name", "vocabulary_id", "concept_code")
-_LARGEST_REREAD = 256 << 20
-"""Bytes of a CSV that is read row by row where DuckDB cannot read all of it."""
 _COUNTS = ("quantity", "days_supply", "year_of_birth", "month_of_birth", "day_of_birth")
 _NUMBERS = (*_COUNTS, "value_as_number", "range_low", "range_high")
 _EXACT_IDS = 2**53
 """Whole numbers up to which a floating-point column has each."""
 _ROWS_AT_ONCE = 100_000
 """Rows that are read at once at most, where persons have as many as the cohort's mean."""
-_PERSON = "midchart_number"
-"""Column of a person's id as a whole number."""
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+_ROW, _PLACE = "midchart_row", "midchart_place"
+"""Columns of a row's number in its file and of its person's place in the cohort."""
 
 Row = Mapping[str, str]
 """Column (lower case) → value as text; only columns with a value."""
@@ -213,7 +206,7 @@ _NEEDED = ("person", *_TABLES, *_SHARED)
 
 @dataclass
 class _Database:
-    """The tables of a cohort behind one DuckDB connection, used by one thread at a time."""
+    """The tables of a cohort in one DuckDB database, as text."""
 
     base: duckdb.DuckDBPyConnection
     settings: Mapping[str, str]
@@ -227,56 +220,29 @@ class _Database:
     """Readings of the columns (by table and name) whose times are not all ISO 8601."""
     numbers: dict[tuple[str, str], Numbers] = field(default_factory=dict[tuple[str, str], Numbers])
     """Readings of the columns whose numbers are not all as shown."""
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    people: list[str] = field(default_factory=list[str])
-    """Persons in the order of the cohort."""
-    _numbers: list[int | None] = field(default_factory=list[int | None])
-    """Their ids as whole numbers, where they are some; those without one come last."""
-    _places: dict[str, int] = field(default_factory=dict[str, int])
-    _block: dict[str, _PersonRows] = field(default_factory=dict[str, "_PersonRows"])
-    """Rows of the persons that were read last, who follow each other."""
-    _drawn_on: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
-    _most: int = 1
-    """Persons that are read at once at most."""
-    _open: ExitStack = field(default_factory=ExitStack)
-    """The files that the views read."""
+    places: dict[str, int] = field(default_factory=dict[str, int])
+    """Person → place in the order of the cohort."""
+    _blocks: dict[int, dict[str, _PersonRows]] = field(
+        default_factory=dict[int, "dict[str, _PersonRows]"]
+    )
+    """The rows of the block of persons that was read last."""
+    _at_once: int = 1
+    """Persons of a block."""
 
-    def __post_init__(self) -> None:
-        weakref.finalize(self, self._open.close)
+    def add(self, table: str, file: str, source: str, csv: bool = False) -> None:
+        """Enter a table from an SQL source.
 
-    def add(self, table: str, file: str, source: str, stored: bool, typed: bool) -> None:
-        """Enter a table from an SQL source, as a view where it is ``stored`` on disk already.
-
-        Columns become lower case and text, and how they are read is decided. ``typed``: whether its
-        columns are not yet text; those of CSV are, and their cells may be quoted by apostrophes.
-        Raises duckdb.Error, DataError.
+        Columns become lower case and text, and how they are read is decided. Raises duckdb.Error,
+        DataError, and OtherDialectError where it is ``csv`` and apostrophes may quote its cells.
         """
-        # A view reads its file as long as there is the database.
-        with reading(source) if not stored else nullcontext(self._held_open(source)) as sql:
-            try:
-                self._add(table, file, sql, stored, typed)
-            except (duckdb.Error, DataError):
-                self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
-                raise
+        try:
+            with reading(source) as sql:
+                self._add(table, file, sql, csv)
+        except (duckdb.Error, DataError, OtherDialectError):
+            self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
+            raise
 
-    def attach(self, path: Path) -> None:
-        """Attach a DuckDB file as ``cdm``, read-only; raises duckdb.Error, OSError.
-
-        DuckDB opens the log of changes that are not yet in the file by its name: where there is
-        one, both are copied to a private folder.
-        """
-        log = path.with_name(f"{path.name}.wal")
-        if os.path.lexists(log):
-            folder = self._open.enter_context(temporary_folder())
-            for file in (path, log):
-                copy_regular(file, folder / file.name)
-            path = folder / path.name
-        self.base.execute(f"ATTACH {self._held_open(quoted(path))} AS cdm (READ_ONLY)")
-
-    def _held_open(self, source: str) -> str:
-        return self._open.enter_context(reading(source))
-
-    def _add(self, table: str, file: str, source: str, stored: bool, typed: bool) -> None:
+    def _add(self, table: str, file: str, source: str, csv: bool) -> None:
         described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types: dict[str, str] = {}
         originals: dict[str, str] = {}
@@ -286,44 +252,45 @@ class _Database:
         for name, type in plain:
             lower = re.sub(r"\W+", "_", str(name).strip(" \ufeff\"'").lower()).strip("_")
             if lower.isidentifier():
-                types[lower], originals[lower] = type, str(name)
+                types[lower], originals[lower] = type, identifier(str(name))
         needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
         check_columns(list(types), needed, table)
-        chosen = ", ".join(
-            f"{_as_text(identifier(originals[c]), type, c)} AS {identifier(c)}"
-            for c, type in types.items()
+        texts = [
+            f"{_as_text(originals[c], type, c)} AS {identifier(c)}" for c, type in types.items()
+        ]
+        texts.append(f"row_number() OVER () AS {_ROW}")
+        self.base.execute(
+            f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT {', '.join(texts)} FROM {source}"
         )
-        if "person_id" in types:
-            is_integer = types["person_id"] in _INTEGERS
-            id = identifier(originals["person_id"])
-            chosen += f", {id if is_integer else f'TRY_CAST({id} AS BIGINT)'} AS {_PERSON}"
-        self._create(table, f"SELECT {chosen} FROM {source}", stored)
         self.columns[table], self.files[table] = tuple(types), file
+        opening = [f"bool_or(starts_with({identifier(c)}, ''''))" for c in types if csv]
+        if any(self.aggregates(table, opening)):
+            raise OtherDialectError
+        # What cannot be text: ids that are rounded, times that Python does not have.
+        dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
+        beyond = {
+            c: f"abs({originals[c]}) > {_EXACT_IDS}"
+            for c, type in types.items()
+            if c.endswith("_id") and type in _FLOATING
+        } | {
+            c: f"{originals[c]} < TRY_CAST('0001-01-01' AS {types[c]}) "
+            f"OR {originals[c]} > TRY_CAST('9999-12-31 23:59:59' AS {types[c]})"
+            for c in dated
+            if types.get(c, "").startswith(_TEMPORAL)
+        }  # fmt: skip
+        filters = ", ".join(f"count(*) FILTER ({sql})" for sql in beyond.values())
+        counts = self.base.execute(f"SELECT {filters} FROM {source}").fetchone() if beyond else ()
+        for column, rows in zip(beyond, counts or (), strict=True):
+            what = f"{rows:,} times are {OUTSIDE} and are not read"
+            if column.endswith("_id"):
+                what = f"{rows:,} ids are floating-point numbers too large to be exact — export "
+                what += "ids as text or whole numbers"
+            if rows:
+                self.log.warn(f"{file}: {column}: {what}")
         ids = [c for c, type in types.items() if c.endswith("_id") and type == "VARCHAR"]
-        rough = [c for c, type in types.items() if c.endswith("_id") and type in _FLOATING]
-        for column in rough:
-            beyond = f"abs({identifier(originals[column])}) > {_EXACT_IDS}"
-            rows = self.base.execute(f"SELECT count(*) FROM {source} WHERE {beyond}").fetchall()
-            if rows[0][0]:
-                self.log.warn(
-                    f"{file}: {column}: {rows[0][0]:,} ids are floating-point numbers too large to "
-                    "be exact — export ids as text or whole numbers"
-                )
-        strings = [c for c, type in types.items() if type == "VARCHAR" and not typed]
-        changes = self._apostrophes(table, file, strings) | self._ids(table, file, ids)
-        if changes:
-            replaced = ", ".join(f"{sql} AS {identifier(c)}" for c, sql in changes.items())
-            if "person_id" in changes:
-                replaced += f", TRY_CAST({changes['person_id']} AS BIGINT) AS {_PERSON}"
-            inner = f"(SELECT {chosen} FROM {source})" if stored else f"midchart_{table}"
-            self._create(table, f"SELECT * REPLACE ({replaced}) FROM {inner}", stored)
+        self._plain_ids(table, file, ids)
         if table in _TABLES or table == "person":
-            self._decide(table, file, source, types, originals)
-
-    def _create(self, table: str, select: str, stored: bool) -> None:
-        ordered = "" if stored or table in _SHARED else " ORDER BY person_id"
-        what = "VIEW" if stored else "TABLE"
-        self.base.execute(f"CREATE OR REPLACE {what} midchart_{table} AS {select}{ordered}")
+            self._decide(table, file, types)
 
     def aggregates(self, table: str, expressions: Sequence[str]) -> tuple[Any, ...]:
         """Aggregates over all rows of a table; none for none."""
@@ -332,176 +299,104 @@ class _Database:
         row = self.base.execute(f"SELECT {', '.join(expressions)} FROM midchart_{table}").fetchone()
         return row or ()
 
-    def _apostrophes(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
-        """SQL for the columns whose cells in apostrophes are quoted by them."""
-        starts = [f"count_if(starts_with({identifier(c)}, ''''))" for c in columns]
-        some = dict(zip(columns, self.aggregates(table, starts), strict=True))
-        some = {column: n for column, n in some.items() if n}
-        pattern = literal(APOSTROPHES)
-        full = [f"count_if(regexp_full_match({identifier(c)}, {pattern}, 's'))" for c in some]
-        changes: dict[str, str] = {}
-        for (column, n), cells in zip(some.items(), self.aggregates(table, full), strict=True):
-            if are_quoted_by_apostrophes(n, cells):
-                state_apostrophes(file, column, cells, self.log)
-                cell = identifier(column)
-                inner = f"replace({cell}[2:-2], '''''', '''')"
-                changes[column] = (
-                    f"CASE WHEN starts_with({cell}, '''') THEN {inner} ELSE {cell} END"
-                )
-        return changes
-
-    def _ids(self, table: str, file: str, columns: Sequence[str]) -> dict[str, str]:
-        """SQL for the columns of ids that are not all plain whole numbers."""
-        plain = [f"bool_or(translate({identifier(c)}, '-0123456789', '') <> '')" for c in columns]
-        other = [c for c, n in zip(columns, self.aggregates(table, plain), strict=True) if n]
+    def _plain_ids(self, table: str, file: str, columns: Sequence[str]) -> None:
+        """Make the ids of columns that are not all plain whole numbers so where they are some."""
+        plain = [f"bool_or(translate({c}, '-0123456789', '') <> '')" for c in columns]
         missing = ", ".join(map(literal, sorted(MISSING_TYPED)))
-        tests: list[str] = []
-        for column in other:
-            cell = f"trim({identifier(column)})"
+        for column, is_other in zip(columns, self.aggregates(table, plain), strict=True):
+            if not is_other:
+                continue
+            cell = f"trim({column})"
             number = f"regexp_full_match({cell}, {literal(WHOLE_OR_NUMBER)})"
-            tests.append(f"bool_and({number} OR {cell} IN ({missing}))")
-            tests.append(f"bool_or({number} AND contains({cell}, '.'))")
-        results = self.aggregates(table, tests)
-        changes: dict[str, str] = {}
-        for i, column in enumerate(other):
-            cell = f"trim({identifier(column)})"
-            if results[2 * i] and results[2 * i + 1]:
+            all_numbers, decimal = self.aggregates(table, [
+                f"bool_and({number} OR {cell} IN ({missing}))",
+                f"bool_or({number} AND contains({cell}, '.'))",
+            ])  # fmt: skip
+            digits = cell
+            if all_numbers and decimal:
                 self.log.warn(f"{file}: {column} read as whole numbers (1.0 is 1)")
                 digits = f"split_part({cell}, '.', 1)"
-            else:
-                digits = cell
-            changes[column] = f"CASE WHEN {cell} IN ({missing}) THEN NULL ELSE {digits} END"
-        return changes
+            self.base.execute(
+                f"UPDATE midchart_{table} SET {column} = "
+                f"CASE WHEN {cell} NOT IN ({missing}) THEN {digits} END"
+            )
 
-    def _decide(
-        self,
-        table: str,
-        file: str,
-        source: str,
-        types: Mapping[str, str],
-        originals: Mapping[str, str],
-    ) -> None:
+    def _decide(self, table: str, file: str, types: Mapping[str, str]) -> None:
         """Decide the readings of the columns of times and numbers of a table."""
         dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
         times = [c for c in dated if not types.get(c, "DATE").startswith(_TEMPORAL)]
-        for column in (c for c in dated if types.get(c, "").startswith(_TEMPORAL)):
-            cell, type = identifier(originals[column]), types[column]
-            rows = self.base.execute(
-                f"SELECT count(*) FROM {source} WHERE {cell} < TRY_CAST('0001-01-01' AS {type}) "
-                f"OR {cell} > TRY_CAST('9999-12-31 23:59:59' AS {type})"
-            ).fetchall()
-            if rows[0][0]:
-                self.log.warn(
-                    f"{file}: {column}: {rows[0][0]:,} times are {OUTSIDE} and are not read"
-                )
         numbers = [c for c in _NUMBERS if types.get(c) == "VARCHAR"]
         floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
-        counts = [c for c in numbers if c in _COUNTS]
-        aggregates = [
-            *(f"coalesce(bool_or(NOT {_is_iso(identifier(c))}), false)" for c in times),
-            *(
-                f"coalesce(bool_or(try_cast({identifier(c)} AS DOUBLE) IS NULL AND {identifier(c)} "
-                "IS NOT NULL), false)"
-                for c in numbers
-            ),
-            *(f"coalesce(bool_and(ends_with({identifier(c)}, '.0')), false)" for c in counts),
-            *(f"coalesce(bool_and(ends_with({identifier(c)}, '.0')), false)" for c in floating),
-        ]
-        flags = iter(self.aggregates(table, aggregates))
+        whole = [c for c in numbers if c in _COUNTS] + floating
+        flags = iter(self.aggregates(table, [
+            *(f"coalesce(bool_or(NOT {_is_iso(c)}), false)" for c in times),
+            *(f"count(*) FILTER (try_cast({c} AS DOUBLE) IS NULL AND {c} IS NOT NULL)"
+              for c in numbers),
+            *(f"coalesce(bool_and(ends_with({c}, '.0')), false)" for c in whole),
+        ]))  # fmt: skip
         other_times = [column for column in times if next(flags)]
         other_numbers = [column for column in numbers if next(flags)]
-        for column in counts + floating:
-            if next(flags):
-                self.numbers[table, column] = Numbers(integers=True)
-        values = {c: self._values(source, originals[c], _TIME_TOKEN) for c in other_times}
+        self.numbers |= {(table, c): Numbers(integers=True) for c in whole if next(flags)}
+        values = {c: self._values(table, c, _TIME_TOKEN) for c in other_times}
         readings = decide_times(file, table, values, self.settings, self.log)
         self.times |= {(table, column): reading for column, reading in readings.items()}
-        for column in other_numbers:
-            values = self._values(source, originals[column], "{0}")
-            self.numbers[table, column] = decide_numbers(
-                file, table, column, values, self.settings, self.log
-            )
+        for c in other_numbers:
+            values = self._values(table, c, "{0}")
+            number = decide_numbers(file, table, c, values, self.settings, self.log)
+            self.numbers[table, c] = number
 
-    def _values(self, source: str, column: str, token: str) -> Values:
-        """The distinct values of a column of a source by ``token``, an SQL expression."""
-        cell = f"trim(CAST({identifier(column)} AS VARCHAR))"
+    def _values(self, table: str, column: str, token: str) -> Values:
+        """The distinct values of a column by ``token``, an SQL expression."""
         rows = self.base.execute(
-            f"SELECT {token.format('v')}, count(*), min(n) FROM (SELECT {cell} AS v, "
-            f"row_number() OVER () AS n FROM {source}) WHERE v IS NOT NULL GROUP BY 1"
+            f"SELECT {token.format('v')}, count(*), min(n) FROM (SELECT trim({column}) AS v, "
+            f"{_ROW} AS n FROM midchart_{table}) WHERE v IS NOT NULL GROUP BY 1"
         ).fetchall()
         return {str(value): (int(count), int(first)) for value, count, first in rows}
 
-    def read_people(self) -> list[str]:
-        """The persons, in the order of the cohort; sets how many are read per query."""
-        people = self.base.execute(
-            "SELECT DISTINCT person_id, try_cast(person_id AS BIGINT) AS number "
-            "FROM midchart_person WHERE person_id IS NOT NULL ORDER BY number, person_id"
-        ).fetchall()
-        self.people, self._numbers = [id for id, _ in people], [number for _, number in people]
-        self._places = {id: place for place, id in enumerate(self.people)}
-        tables = [table for table in ("person", *_TABLES) if table in self.columns]
-        rows = sum(self.aggregates(table, ["count(*)"])[0] for table in tables)
-        self._most = max(1, _ROWS_AT_ONCE * len(people) // max(rows, 1))
-        return self.people
+    def read_people(self) -> None:
+        """Order the persons, and the rows of each table by them."""
+        self.base.execute(
+            "CREATE TABLE places AS SELECT id, row_number() OVER "
+            f"(ORDER BY try_cast(id AS BIGINT), id) - 1 AS {_PLACE} "
+            "FROM (SELECT DISTINCT person_id AS id FROM midchart_person) WHERE id IS NOT NULL"
+        )
+        people = self.base.execute(f"SELECT id FROM places ORDER BY {_PLACE}").fetchall()
+        self.places = {id: place for place, (id,) in enumerate(people)}
+        rows = 0
+        for table in filter(self.columns.__contains__, ("person", *_TABLES)):
+            self.base.execute(
+                f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT t.*, {_PLACE} "
+                f"FROM midchart_{table} t LEFT JOIN places ON id = person_id "
+                f"ORDER BY {_PLACE}, {_ROW}"
+            )
+            rows += self.aggregates(table, ["count(*)"])[0]
+        self._at_once = max(1, _ROWS_AT_ONCE * len(people) // max(rows, 1))
 
     def rows(self, person: str) -> _PersonRows:
-        """The rows of a person by table; raises DataError where they cannot be read.
+        """The rows of a person by table; those of its neighbours are read with them."""
+        block = self.places[person] // self._at_once
+        if block not in self._blocks:
+            self._blocks = {block: self._read_block(block)}
+        return self._blocks[block].get(person, {})
 
-        The persons that follow are read with one whose predecessor was read last, twice as many
-        each time.
-        """
-        with self.lock:
-            if person not in self._block:
-                place = self._places[person]
-                follows = place > 0 and self.people[place - 1] in self._block
-                size = min(2 * len(self._block), self._most) if follows else 1
-                self._block = self._read_block(place, size)
-            return self._block[person]
+    def _read_block(self, block: int) -> dict[str, _PersonRows]:
+        people: dict[str, _PersonRows] = {}
+        first = block * self._at_once
+        where = f"{_PLACE} BETWEEN {first} AND {first + self._at_once - 1}"
+        for table in filter(self.columns.__contains__, ("person", *_TABLES)):
+            for person, row in self.select(table, where):
+                people.setdefault(person, {}).setdefault(table, []).append(row)
+        return people
 
-    def _read_block(self, place: int, size: int) -> dict[str, _PersonRows]:
-        """The rows of persons who follow each other; those of one where ids are no numbers."""
-        numbers = self._numbers[place : place + size]
-        if len(numbers) == 1 or numbers[-1] is None:
-            block: dict[str, _PersonRows] = {self.people[place]: {}}
-            where, values = "person_id = ?", [*block]
-        else:
-            block = {person: {} for person in self.people[place : place + size]}
-            where, values = f"{_PERSON} BETWEEN ? AND ?", [numbers[0], numbers[-1]]
-        for table in ("person", *_TABLES):
-            if table not in self.columns:
-                continue
-            names = self.drawn_on(table)
-            chosen = ", ".join(map(identifier, ("person_id", *names)))
-            try:
-                rows = self.base.execute(
-                    f"SELECT {chosen} FROM midchart_{table} WHERE {where}", values
-                ).fetchall()
-            except duckdb.Error as error:
-                remedy = "open the cohort again"
-                raise DataError(table, None, describe_error(error), remedy) from None
-            for person, *row in rows:
-                if person in block:
-                    block[person].setdefault(table, []).append(_row(names, row))
-        return block
-
-    def persons(self, people: Set[str]) -> dict[str, list[Row]]:
-        """The rows of PERSON that are about these persons, by one pass over it."""
-        rows: dict[str, list[Row]] = {}
-        if people:
-            names = self.columns["person"]
-            chosen = ", ".join(map(identifier, ("person_id", *names)))
-            passed = self.base.execute(f"SELECT {chosen} FROM midchart_person")
-            while block := passed.fetchmany(_ROWS_AT_ONCE):
-                for person, *row in block:
-                    if person in people:
-                        rows.setdefault(person, []).append(_row(names, row))
-        return rows
-
-    def drawn_on(self, table: str) -> list[str]:
-        """Which columns of a table records draw on."""
-        if table not in self._drawn_on:
-            self._drawn_on[table] = _columns_of(table, self.columns[table])
-        return self._drawn_on[table]
+    def select(self, table: str, where: str) -> Iterator[tuple[str, Row]]:
+        """The rows of a table by person, in the order of the file."""
+        names = _columns_of(table, self.columns[table])
+        passed = self.base.execute(
+            f"SELECT {', '.join(map(identifier, ('person_id', *names)))} FROM midchart_{table} "
+            f"WHERE {where} "
+            f"ORDER BY {_PLACE}, {_ROW}"
+        )
+        yield from ((person, _row(names, row)) for person, *row in passed.fetchall())
 
     def read_concepts(self) -> None:
         """Name and ``VOCABULARY/code`` of the concepts that the tables use."""
@@ -710,6 +605,10 @@ def _duckdb_at(place: Path) -> Path | None:
     )
 
 
+class OtherDialectError(Exception):
+    """A CSV file that DuckDB does not read completely."""
+
+
 def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     """SQL that reads a CSV file as text; raises DataError where its header cannot be read.
 
@@ -717,11 +616,9 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     """
     default = DELIMITERS[table_kind(file)]
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
-    if (n := len(head.header)) > MOST_CSV_COLUMNS:
-        reason = f"has {n:,} columns; at most {MOST_CSV_COLUMNS} are read"
-        raise DataError(file.name, 1, reason, "export the table again")
+    check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
     if head.last != 1 or head.encoding or head.quote != '"':
-        raise _OtherDialectError
+        raise OtherDialectError
     names = column_names(head, (), {}, file.name, log)
     state_delimiter(head, default, file.name, log)
     columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
@@ -735,82 +632,38 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     )
 
 
-class _OtherDialectError(Exception):
-    """A CSV file that DuckDB does not read completely."""
-
-
 def _add_csv(base: _Database, table: str, file: Path) -> None:
-    """Enter the table of a CSV file; rows that cannot be read are skipped.
-
-    Where DuckDB cannot read all of it, a copy is read that has the rows in plain quotes and UTF-8.
-    """
-    log, size = base.log, file.stat().st_size * (10 if file.suffix.lower() == ".gz" else 1)
-    rejected: list[tuple[int, str]] = []
+    """Enter the table of a CSV file: by DuckDB, or row by row where that does not read it all."""
     try:
-        base.add(table, file.name, _csv_source(file, table, log), False, False)
-        rejected = base.base.execute(
-            "SELECT line, min(CAST(error_type AS VARCHAR)) FROM reject_errors "
-            "GROUP BY line ORDER BY line"
-        ).fetchall()
-        again = bool(rejected) and size <= _LARGEST_REREAD
-    except (_OtherDialectError, duckdb.InvalidInputException):
-        if size > _LARGEST_REREAD:
-            raise DataError(
-                file.name, None, "mixes line ends, or is not UTF-8 with a header in line 1",
-                f"export it as UTF-8, or in files of at most {_LARGEST_REREAD >> 20} MB",
-            ) from None  # fmt: skip
-        again = True
+        base.add(table, file.name, _csv_source(file, table, base.log), csv=True)
+        (rejected,) = base.base.execute("SELECT count(*) FROM reject_errors").fetchone() or (0,)
+    except (OtherDialectError, duckdb.InvalidInputException):
+        rejected = True
     finally:
         base.base.execute("DROP TABLE IF EXISTS reject_errors; DROP TABLE IF EXISTS reject_scans")
-    if again:
-        _add_copy(base, table, file)
+    if not rejected:
+        (read,) = base.aggregates(table, ["count(*)"])
+        base.log.account(file.name, "rows", total=read, shown=read)
         return
-    (read,) = base.aggregates(table, ["count(*)"])
-    reasons = {"cannot be parsed": len(rejected)}
-    log.account(file.name, "rows", total=read + len(rejected), shown=read, reasons=reasons)
-    if rejected:
-        reason = f"{len(rejected):,} rows cannot be parsed, the first in line {rejected[0][0]}"
-        log.skip(file.name, None, f"{reason} — fix their quotes and columns")
-
-
-def _add_copy(base: _Database, table: str, file: Path) -> None:
-    """Enter the table of a CSV file by way of a copy in plain quotes and UTF-8."""
     default = DELIMITERS[table_kind(file)]
-    text = read_any_text(file, file.name, base.log)
-    header, rows = table_rows(text, file.name, base.log, default)
-    with temporary_folder() as folder:
-        copy = folder / f"{table}.csv"
-        with copy.open("w", encoding="utf-8", errors="surrogatepass", newline="") as written:
-            writer = csv.writer(written, quoting=csv.QUOTE_ALL, lineterminator="\n")
-            writer.writerow(header)
-            writer.writerows(cells for _, cells in rows)
-        columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in header)
-        source = (
-            f"read_csv({sql_files([copy])}, header=false, skip=1, auto_detect=false, "
-            f"columns={{{columns}}}, delim=',', quote='\"', escape='\"', comment='', "
-            "max_line_size=67108864)"
-        )
-        base.add(table, file.name, source, False, False)
+    rows = read_table(file, file.name, (), base.log, default)
+    header = list(rows[0].cells) if rows else read_head(file, default).header
+    cells = {column: pa.array([row.cells[column] for row in rows], "string") for column in header}
+    base.base.register("rows_of_csv", pa.table(cells))
+    base.add(table, file.name, "rows_of_csv")
 
 
-def _read_files(base: _Database, files: Mapping[str, Path], stored: bool = True) -> None:
-    """Enter the tables of files; ``stored``: whether they stay where they are."""
+def _read_files(base: _Database, files: Mapping[str, Path]) -> None:
+    """Enter the tables of files."""
     log = base.log
-    for table, file in files.items():
-        log.opened.add(file)
-        if table not in _NEEDED:
-            continue
-        if not checked_tables([file], file.parent, log):
-            continue
+    log.opened.update(files.values())
+    needed = {file: table for table, file in files.items() if table in _NEEDED}
+    for file in checked_tables(needed, next(iter(files.values())).parent, log):
         try:
             if table_kind(file) == "parquet":
-                source = f"read_parquet({sql_files([file])})"
-                base.add(table, file.name, source, stored, True)
+                base.add(needed[file], file.name, f"read_parquet({sql_files([file])})")
             else:
-                _add_csv(base, table, file)
-        except duckdb.OutOfMemoryException:
-            reason = f"takes more than {MEMORY} of memory"
-            raise DataError(file.name, None, reason, "convert the tables to Parquet") from None
+                _add_csv(base, needed[file], file)
         except duckdb.Error as error:
             log.skip(file.name, None, f"{describe_error(error)} — export the table again")
         except DAMAGED_FILE:
@@ -821,53 +674,60 @@ def _read_files(base: _Database, files: Mapping[str, Path], stored: bool = True)
 
 def _read_zip(base: _Database, path: Path) -> list[str]:
     """Enter the tables of a zip, by way of a folder that is removed; gives all tables' names."""
-    log = base.log
-    with (
-        UntrustedZip(path, path.name) as archive,
-        temporary_folder() as folder,
-    ):
+    with UntrustedZip(path, path.name) as archive, temporary_folder() as folder:
         members = _by_table(archive.names)
         wanted = {t: m for t, m in members.items() if t in _NEEDED}
         archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
         files: dict[str, Path] = {}
         for table, member in wanted.items():
-            ending = Path(member).name[len(table) :].lower()
-            file = folder / f"{table}{ending}"
+            file = folder / f"{table}{Path(member).name[len(table) :].lower()}"
             try:
                 with archive.open(member) as packed, file.open("wb") as unpacked:
-                    while block := packed.read(1 << 20):
-                        unpacked.write(block)
+                    shutil.copyfileobj(packed, unpacked)
             except DataError as error:
-                log.skip(path.name, None, f"{error.reason} — {error.remedy}")
+                base.log.skip(path.name, None, f"{error.reason} — {error.remedy}")
             else:
                 files[table] = file
-        _read_files(base, files, False)
+        _read_files(base, files)
         return list(members)
 
 
 def _read_duckdb(base: _Database, path: Path) -> list[str]:
-    """Enter the tables of a DuckDB file, read-only; its views are not trusted."""
-    log = base.log
+    """Enter the tables of a DuckDB file, read-only; its views are not run.
+
+    DuckDB opens the log of changes that are not yet in the file by its name: where there is one,
+    both are copied to a private folder.
+    """
+    log, changes = base.log, path.with_name(f"{path.name}.wal")
     if not checked_tables([path], path.parent, log):
         raise log.nothing_read(path.name, "cannot be read")
-    try:
-        base.attach(path)
-        base.base.execute("SET enable_external_access = false")
-        tables = base.base.execute(
-            "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
-        ).fetchall()
-    except duckdb.Error as error:
-        raise DataError(path.name, None, describe_error(error), "close other users of it") from None
-    except OSError as error:
-        raise data_error(error, path.name) from None
-    for name, schema in tables:
-        if str(name).lower() in _NEEDED:
-            try:
-                lower = str(name).lower()
-                base.add(lower, lower, f'cdm."{schema}"."{name}"', True, True)
-            except (duckdb.Error, DataError) as error:
-                reason = error.reason if isinstance(error, DataError) else describe_error(error)
-                log.skip(path.name, None, f"table {name}: {reason} — export it")
+    with ExitStack() as stack:
+        try:
+            stored = path
+            if os.path.lexists(changes):
+                folder = stack.enter_context(temporary_folder())
+                stored = folder / path.name
+                for file in (path, changes):
+                    copy_regular(file, folder / file.name)
+            sql = stack.enter_context(reading(quoted(stored)))
+            base.base.execute(f"ATTACH {sql} AS cdm (READ_ONLY)")
+            tables = base.base.execute(
+                "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
+            ).fetchall()
+        except duckdb.Error as error:
+            remedy = "close other users of it"
+            raise DataError(path.name, None, describe_error(error), remedy) from None
+        except OSError as error:
+            raise data_error(error, path.name) from None
+        for name, schema in tables:
+            lower = str(name).lower()
+            if lower in _NEEDED:
+                try:
+                    base.add(lower, lower, f'cdm."{schema}"."{name}"')
+                except (duckdb.Error, DataError) as error:
+                    reason = error.reason if isinstance(error, DataError) else describe_error(error)
+                    log.skip(path.name, None, f"table {name}: {reason} — export it")
+        base.base.execute("DETACH cdm")
     return [str(name).lower() for name, _ in tables]
 
 
@@ -925,7 +785,10 @@ class Omop(RecordLoader):
             raise DataError(place.name, None, describe_error(error), remedy) from None
 
     def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
-        base = _Database(connect(memory=MEMORY), column_settings(root, log), log)
+        stack = ExitStack()  # what exceeds the memory is in a folder as long as there is the base
+        spill = stack.enter_context(temporary_folder())
+        base = _Database(connect(memory=MEMORY, spill=spill), column_settings(root, log), log)
+        weakref.finalize(base, stack.close)
         files = _table_files(place) if place.is_dir() else {}
         if files:
             _read_files(base, files)
@@ -938,13 +801,13 @@ class Omop(RecordLoader):
             tables = _read_zip(base, _zip_at(place) or place)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
             raise log.nothing_read(place.name, "has no person — export PERSON")
-        people = base.read_people()
+        base.read_people()
         base.read_concepts()
         base.read_providers()
         questions = {table_name(table) for table in tables_in(place)}
         _account(base, [table for table in tables if table not in questions], log)
         readers: dict[str, ReadRecord] = {
-            id: partial(_record, base, id, place.name) for id in people
+            id: partial(_record, base, id, place.name) for id in base.places
         }
         records = ReadRecords(readers, log)
         questions = [table for table in tables_in(place) if table_name(table) not in _NEEDED]
@@ -953,7 +816,6 @@ class Omop(RecordLoader):
 
 def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
     """Account for the rows of the tables, and name what is no part of any record."""
-    people = "(SELECT person_id FROM midchart_person WHERE person_id IS NOT NULL)"
     for table in ("person", *_TABLES):
         if table not in base.columns:
             continue
@@ -962,7 +824,7 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
             [
                 "count(*)",
                 "count(*) FILTER (person_id IS NULL)",
-                f"count(*) FILTER (person_id NOT IN {people})",
+                f"count(*) FILTER (person_id IS NOT NULL AND {_PLACE} IS NULL)",
             ],
         )
         if nobody:
@@ -988,15 +850,14 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
 
 def _account_people(base: _Database, log: LoadLog) -> None:
     """Name the persons who are in PERSON more than once, of whom the first row is used."""
-    twice = base.base.execute(
-        "SELECT person_id FROM midchart_person GROUP BY person_id HAVING count(*) > 1 "
-        "AND person_id IS NOT NULL ORDER BY person_id"
-    ).fetchall()
+    twice = "SELECT person_id FROM midchart_person GROUP BY person_id HAVING count(*) > 1"
+    stated: dict[str, list[Row]] = {}
+    for id, row in base.select("person", f"person_id IN ({twice})"):
+        stated.setdefault(id, []).append(row)
     people, file = People(log), base.files["person"]
     repeated = others = 0
-    stated = base.persons({id for (id,) in twice})
-    for (id,) in twice:
-        first, *later = (_person(base, row) for row in stated[id])
+    for id, rows in sorted(stated.items()):
+        first, *later = (_person(base, row) for row in rows)
         people.same(("", id), first, file)
         same = [people.same(("", id), person, file) for person in later]
         repeated, others = repeated + same.count(True), others + same.count(False)
