@@ -137,7 +137,6 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "inhibition": [pick(row, models) for row in rows],
         **_curves(answers, options, protocol),
         "attention": _attention(groups, longest, protocol),
-        "attention_depth": _attention_depth(groups, answers),
         "contrasts": compared,
         "verdict": [{"text": headline(compared, rows, options)}] if compared else [],
         "training": nested(rows, "stages", NAMES),
@@ -224,19 +223,6 @@ def _attention(groups: Mapping[Group, Table], longest: int, protocol: Protocol) 
                     **ends("ci_", means.reported(column)),
                 }
             )
-    return table
-
-
-def _attention_depth(groups: Mapping[Group, Table], answers: Mapping[Group, Answers]) -> Table:
-    """Mass by depth: mean, least and most over seeds."""
-    table: Table = []
-    for group, rows in groups.items():
-        for ones in zip(*(row["attended"] for row in rows), strict=True):  # one of each seed
-            columns = {"placement": group[0], "variant": group[1], **pick(ones[0], MAP)}
-            depths = answers[group].depths[ones[0]["length"], ones[0]["distractors"]]
-            for depth, *masses in zip(depths, *(one["by_depth"] for one in ones), strict=True):
-                row = {"depth": depth, "seeds": len(rows), "mass": float(np.mean(masses))}
-                table.append({**columns, **row, "least": min(masses), "most": max(masses)})
     return table
 
 
