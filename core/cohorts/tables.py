@@ -9,8 +9,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
@@ -225,18 +224,9 @@ def parse_rows(
     """The rows of ``lines`` after the first ``after`` lines, blank ones included.
 
     ``width``: the number of cells of a complete row. ``mixed``: some rows may quote in another way
-    (:func:`_row_in_other_quotes`). Raises csv.Error where a cell is too long.
+    (:func:`_row_in_other_quotes`).
     """
     start = after
-    if all(quote not in line for line in islice(lines, after, None)):
-        # Each line is a row.
-        reader = csv.reader(islice(lines, after, None), delimiter=delimiter, quotechar=quote)
-        for end, cells in enumerate(reader, after + 1):
-            other = None
-            if mixed and len(cells) > width:
-                other = _row_in_other_quotes(lines, end - 1, end, cells, delimiter, width)
-            yield other or ParsedRow(end, end, cells)
-        return
     while start < len(lines):
         # A row of two empty cells is appended; an unclosed quote swallows it and is thus detected.
         source = chain(map(lines.__getitem__, range(start, len(lines))), [delimiter])
@@ -354,8 +344,6 @@ DELIMITERS: Mapping[str, str] = {"csv": ",", "tsv": "\t", "psv": "|"}
 _ENDING = re.compile(r"(.*)\.(csv|tsv|psv|jsonl|ndjson|parquet)(?:\.gz)?", re.IGNORECASE)
 _DELIMITERS = (",", "\t", ";", "|")
 DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
-_MOST_COLUMNS = 5_000
-"""Columns of a table; those of the formats that are read have some tens."""
 MOST_CSV_COLUMNS = 64
 """Columns of a CSV that DuckDB reads: it copies a short row for each column that the row lacks."""
 _LONGEST_CELL = 2**31 - 1
@@ -409,10 +397,7 @@ def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) 
     quote = "'" if opening == "'" else '"'
     best: tuple[tuple[int, int], Head] | None = None
     for mark in [stated[1]] if stated else dict.fromkeys((delimiter, *_DELIMITERS)):
-        try:
-            top = next(parse_rows(lines[: first + _HEADER_LINES], mark, first, 0, quote), None)
-        except csv.Error:
-            continue
+        top = next(parse_rows(lines[: first + _HEADER_LINES], mark, first, 0, quote), None)
         cells = [cell.strip() for cell in top.cells] if top else []
         known = known_names(cells, dict.fromkeys(names, ()))
         score = len(known), len(cells)
@@ -479,31 +464,6 @@ def read_table(
     missing ones are named).
     """
     text = read_any_text(path, name, log)
-    header, parsed = table_rows(text, name, log, delimiter, required, names)
-    rows = [TableRow(name, line, dict(zip(header, cells, strict=True))) for line, cells in parsed]
-    if "'" in text:
-        for column, number in apostrophe_columns(
-            header, (list(row.cells.values()) for row in rows)
-        ).items():
-            state_apostrophes(name, header[column], number, log)
-            for row in rows:
-                row.cells[header[column]] = without_apostrophes(row.cells[header[column]])
-    return rows
-
-
-def table_rows(
-    text: str,
-    name: str,
-    log: LoadLog,
-    delimiter: str = "\t",
-    required: Sequence[str] = (),
-    names: Mapping[str, Sequence[str]] | None = None,
-) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
-    """The columns of a table's text, and line and cells of each row; arguments of
-    :func:`read_table`.
-
-    Rows that cannot be read are skipped while the others are given; then all are accounted for.
-    """
     lines = lines_of(text)
     known = {**dict.fromkeys(required, ()), **(names or {})}
     head = table_head(lines, delimiter, [*known, *chain.from_iterable(known.values())])
@@ -512,64 +472,65 @@ def table_rows(
     needed = max((header.index(column) for column in required), default=-1) + 1
     marks = ('\\"', f'{head.delimiter} "', f"{head.delimiter}'")
     mixed = head.quote == '"' and any(mark in text for mark in marks)
-    rows = parse_rows(lines, head.delimiter, head.last, len(header), head.quote, mixed)
-    return header, _complete_rows(rows, head, header, needed, name, log)
-
-
-def _complete_rows(
-    rows: Iterator[ParsedRow],
-    head: Head,
-    header: Sequence[str],
-    needed: int,
-    name: str,
-    log: LoadLog,
-) -> Iterator[tuple[int, list[str]]]:
+    width, tabbed = len(header), head.delimiter == "\t"
+    rows: list[TableRow] = []
     suspicious: list[int] = []
-    total = complete = unclosed = uneven = 0
-    line, width, tabbed = head.last, len(header), head.delimiter == "\t"
-    try:
-        # Each row: unclosed, blank, of another width, or complete.
-        for row in rows:
-            cells, line = row.cells, row.last
-            while len(cells) > width and not cells[-1].strip():
-                cells.pop()
-            blank = not any(map(str.strip, cells))
-            total += row.unclosed or not blank
-            if row.unclosed:
-                unclosed += 1
-                more = row.last - row.first
-                also = f", with {more:,} lines after it," if more else ""
-                log.skip(
-                    name,
-                    row.first,
-                    "has a quote that is not closed, or not doubled inside a cell — the row"
-                    f"{also} is skipped; fix the quote",
-                )
-            elif blank:
-                continue
-            elif not needed <= len(cells) <= width:
-                uneven += 1
-                what = DELIMITER_NAMES.get(head.delimiter, head.delimiter)
-                reason = f"has {len(cells)} columns where the header names {width}"
-                log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
-            else:
-                tabs = tabbed and any("\n" in c and "\t" in c for c in cells)
-                if row.suspicious or tabs:
-                    suspicious.append(row.first)
-                complete += 1
-                if len(cells) < width:
-                    cells = cells + [""] * (width - len(cells))
-                yield row.first, cells
-    except csv.Error as error:
-        log.skip(name, line + 1, f"cannot be parsed from here on ({error}) — fix the quoting")
+    total = unclosed = uneven = 0
+    for row in parse_rows(lines, head.delimiter, head.last, width, head.quote, mixed):
+        cells = row.cells
+        while len(cells) > width and not cells[-1].strip():
+            cells.pop()
+        blank = not any(map(str.strip, cells))
+        total += row.unclosed or not blank
+        if row.unclosed:
+            unclosed += 1
+            more = row.last - row.first
+            also = f", with {more:,} lines after it," if more else ""
+            log.skip(
+                name,
+                row.first,
+                "has a quote that is not closed, or not doubled inside a cell — the row"
+                f"{also} is skipped; fix the quote",
+            )
+        elif blank:
+            continue
+        elif not needed <= len(cells) <= width:
+            uneven += 1
+            reason = f"has {len(cells)} columns where the header names {width}"
+            what = DELIMITER_NAMES[head.delimiter]
+            log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
+        else:
+            if row.suspicious or (tabbed and any("\n" in c and "\t" in c for c in cells)):
+                suspicious.append(row.first)
+            padded = cells + [""] * (width - len(cells))
+            rows.append(TableRow(name, row.first, dict(zip(header, padded, strict=True))))
     # The balance of the table, and rows that look like two.
     reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
-    log.account(name, "rows", total=total, shown=complete, reasons=reasons)
+    log.account(name, "rows", total=total, shown=len(rows), reasons=reasons)
     if suspicious:
         log.warn(
             f"{name}:{suspicious[0]}: {len(suspicious):,} rows hold what looks like a row of its "
             "own in a cell — check for a quote that is not closed"
         )
+    if "'" in text:
+        _strip_apostrophes(rows, header, name, log)
+    return rows
+
+
+_APOSTROPHES = re.compile(r"'(?:[^']|'')*'")
+
+
+def _strip_apostrophes(
+    rows: Sequence[TableRow], header: Sequence[str], name: str, log: LoadLog
+) -> None:
+    """Take away the apostrophes that quote the cells of a column: of those that start with one, all
+    end with one."""
+    for column in header:
+        quoted = [row for row in rows if row.cells[column][:1] == "'"]
+        if quoted and all(_APOSTROPHES.fullmatch(row.cells[column]) for row in quoted):
+            log.warn(f"{name}: {column}: {len(quoted):,} cells are quoted by apostrophes")
+            for row in quoted:
+                row.cells[column] = row.cells[column][1:-1].replace("''", "'")
 
 
 def leave_out(log: LoadLog, name: str, reasons: Mapping[str, int]) -> None:
@@ -604,46 +565,14 @@ def column_names(
     return [column or f"column {n}" for n, column in enumerate(header, 1)]
 
 
-def are_quoted_by_apostrophes(starting: int, quoted: int) -> bool:
-    """Whether apostrophes quote the cells of a column: all that start with one end with one."""
-    return 0 < starting == quoted
-
-
-APOSTROPHES = r"'(?:[^']|'')*'"
-"""A cell in apostrophes, as a regular expression for Python and DuckDB."""
-_APOSTROPHES = re.compile(APOSTROPHES)
-
-
-def apostrophe_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> dict[int, int]:
-    """The columns whose cells apostrophes quote, by their place, with how many cells are quoted."""
-    starting, quoted = Counter[int](), Counter[int]()
-    for cells in rows:
-        for place, cell in enumerate(cells):
-            if cell[:1] == "'":
-                starting[place] += 1
-                quoted[place] += _APOSTROPHES.fullmatch(cell) is not None
-    places = range(len(header))
-    return {p: quoted[p] for p in places if are_quoted_by_apostrophes(starting[p], quoted[p])}
-
-
-def without_apostrophes(cell: str) -> str:
-    """A cell of a column that apostrophes quote, without them."""
-    return cell[1:-1].replace("''", "'") if cell.startswith("'") else cell
-
-
-def state_apostrophes(name: str, column: str, quoted: int, log: LoadLog) -> None:
-    """State that apostrophes quote cells of a column."""
-    log.warn(f"{name}: {column}: {quoted:,} cells are quoted by apostrophes")
-
-
 def check_columns(
     header: Sequence[str],
     required: Sequence[str],
     name: str,
     line: int | None = 1,
-    most: int = _MOST_COLUMNS,
+    most: int = 0,
 ) -> None:
-    """Raise DataError naming the columns that are missing or there twice, or for too many.
+    """Raise DataError naming columns that are missing or there twice, or for more than ``most``.
 
     Only required columns are named: a file without a header has text of records in its place.
     """
@@ -651,7 +580,7 @@ def check_columns(
     if missing:
         needs = ", ".join(required)
         raise DataError(name, line, f"lacks the columns {', '.join(missing)}", f"it needs {needs}")
-    if len(header) > most:
+    if 0 < most < len(header):
         reason = f"names {len(header):,} columns"
         raise DataError(name, line, reason, f"at most {most:,} are read")
     twice = repeated(header)
