@@ -32,17 +32,9 @@ LONGEST_LINE = 64 << 20
 """Bytes of one line of a file that is read line by line."""
 LARGEST_TOML = 1 << 20
 """Bytes of a TOML document; one that people write has some thousands."""
-MOST_KEY_PARTS = 16
-"""Parts of a dotted TOML key; tomllib's time grows with their square."""
 LONGEST_NAME, LONGEST_PATH = 255, 4095
 """Bytes of a file's name and of a path that Linux and macOS take."""
-LONGEST_INTEGER = 4300
-"""Digits of the longest whole number that Python parses."""
 _INTEGER = 1 << 63
-
-
-_PART = r"""[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*"""
-_LONG_KEY = re.compile(rf"(?m)(?:^|[\[{{,]){_PART}(?:\.{_PART}){{{MOST_KEY_PARTS}}}")
 
 
 class _NotJson(ValueError):
@@ -120,14 +112,10 @@ def read_document(
     name: str,
     model: TypeAdapter[Any],
     remedy: str,
-    line: int | None = None,
 ) -> Any:
-    """A JSON document as it is written, once ``model`` accepts it; raises DataError.
-
-    ``line``: of the file ``name``, where the document is one of its lines.
-    """
-    document = read_json(data, name, line, remedy)
-    check_document(document, name, model, remedy, line)
+    """A JSON document as it is written, once ``model`` accepts it; raises DataError."""
+    document = read_json(data, name, None, remedy)
+    check_document(document, name, model, remedy)
     return document
 
 
@@ -216,10 +204,6 @@ def read_toml(data: bytes | str, name: str) -> dict[str, Any]:
         if len(document) > LARGEST_TOML:
             reason = f"is TOML of more than {LARGEST_TOML >> 20} MB"
             raise DataError(name, None, reason, "is it the right file?")
-        if long_key := _LONG_KEY.search(document):
-            line = document.count("\n", 0, long_key.start()) + 1
-            reason = f"has a key of more than {MOST_KEY_PARTS} parts"
-            raise DataError(name, line, reason, remedy)
         table = tomllib.loads(document)
     except UnicodeDecodeError:
         raise DataError(name, None, "is not UTF-8 text", "save it as UTF-8") from None

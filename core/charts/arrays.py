@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -96,23 +95,10 @@ class ArrowTable:
 
     def numbers(self, column: str) -> Numbers:
         """The numbers of a column."""
-        chunks = [np.from_dlpack(chunk) for chunk in self._table.column(column).chunks]
-        if len(chunks) == 1:
-            return chunks[0]
-        return np.concatenate(chunks) if chunks else np.zeros(0, np.int64)
+        return self._table.column(column).to_numpy()
 
     def texts(self, column: str) -> list[str]:
         """The texts of a column."""
-        texts: list[str] = []
-        for chunk in self._table.column(column).chunks:
-            _, offsets, content = chunk.buffers()
-            places = np.frombuffer(offsets, np.int64)[chunk.offset : chunk.offset + len(chunk) + 1]
-            first, last = int(places[0]), int(places[-1])
-            data = content.slice(first, last - first).to_pybytes() if last > first else b""
-            each = pairwise((places - first).tolist())
-            if data.isascii():  # then a character is a byte
-                text = data.decode()
-                texts += [text[start:end] for start, end in each]
-            else:
-                texts += [data[a:b].decode("utf-8", "surrogatepass") for a, b in each]
-        return texts
+        return [
+            str(text, "utf-8", "surrogatepass") for text in self._table.column(column).to_pylist()
+        ]

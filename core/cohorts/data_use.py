@@ -9,24 +9,20 @@ from __future__ import annotations
 
 import os
 import re
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
+from functools import lru_cache
 from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
+from midchart.core.cohorts.files import data_error
 from midchart.core.egress import audit
-from midchart.core.errors import DataError, MidchartError
-from midchart.core.parsing import read_json
+from midchart.core.errors import MidchartError
 from midchart.core.provenance import add_file, now
-from midchart.core.regular_files import open_regular, read_regular
-from midchart.core.storage.files import (
-    FileState,
-    file_state_if_any,
-    replacing,
-)
-from midchart.core.storage.jsonl import add_line, encode, read_lines
+from midchart.core.regular_files import open_regular
+from midchart.core.storage.files import FileState, file_state_if_any
+from midchart.core.storage.jsonl import add_line, read_lines
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
 """Files in a cohort's folder that people change by this program, and their temporary copies."""
@@ -34,8 +30,10 @@ _NAMES = "|".join(map(re.escape, _FILES_OF_PEOPLE))
 _OF_PEOPLE = re.compile(rf"(?:{_NAMES})|\.(?:{_NAMES})\.[a-z0-9_]{{8}}")
 """A copy is named as :func:`core.storage.files.replacing` does; no loader reads such an ending."""
 _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
-_SETTLED_NS = 2_000_000_000
-"""A file that changed this shortly before it was read may change again with the same times."""
+
+
+_FileTimes = tuple[str, int, int, int, int, int]
+"""Name in the folder, device, inode, bytes, and times of change in ns."""
 
 
 def evidence_state() -> tuple[FileState | None, ...]:
@@ -69,33 +67,22 @@ def files_digest(folder: Path) -> str:
     """A hash of every file in a cohort's folder, names and bytes; the data-use tag, people's own
     questions and views of file managers left out.
 
-    Files whose size, inode and times are those of the last call are not read again. Raises
-    DataError.
+    A process reads files whose size, inode and times are unchanged once. Raises DataError.
     """
     root = folder.resolve()
     try:
-        state = _state(root)
-        seen = blake2b(repr(state).encode("utf-8", "surrogateescape"), digest_size=20).hexdigest()
-        memory = _memory(root)
-        if memory is not None and (known := _remembered(memory, seen)):
-            return known
-        start = time.time_ns()
-        total = blake2b(digest_size=20)
-        for name, *_ in state:
-            with open_regular(root / name) as file:
-                add_file(total, name, file)
-        settled = all(max(times[-2:]) < start - _SETTLED_NS for _, *times in state)
-        if memory is not None and settled and _state(root) == state:
-            with suppress(OSError), replacing(memory) as fresh:  # next time it takes longer
-                fresh.write_bytes(encode({"state": seen, "digest": total.hexdigest()}))
+        return _digest(root, tuple(_state(root)))
     except OSError as error:
-        reason = f"cannot be read ({error.strerror or type(error).__name__})"
-        raise DataError(folder.name, None, reason, "check its files") from None
+        raise data_error(error, folder.name) from None
+
+
+@lru_cache(maxsize=64)
+def _digest(root: Path, state: tuple[_FileTimes, ...]) -> str:
+    total = blake2b(digest_size=20)
+    for name, *_ in state:
+        with open_regular(root / name) as file:
+            add_file(total, name, file)
     return total.hexdigest()
-
-
-_FileTimes = tuple[str, int, int, int, int, int]
-"""Name in the folder, device, inode, bytes, and times of change in ns."""
 
 
 def _state(root: Path) -> list[_FileTimes]:
@@ -118,24 +105,6 @@ def _state(root: Path) -> list[_FileTimes]:
 
 def _is_of_people(name: str) -> bool:
     return _OF_PEOPLE.fullmatch(name) is not None
-
-
-def _memory(root: Path) -> Path | None:
-    """Where the digest of a folder is kept; None where there is no place for it."""
-    try:
-        place = blake2b(os.fsencode(root), digest_size=12).hexdigest()
-        return settings.state_folder() / "digests" / f"{place}.json"
-    except MidchartError:
-        return None
-
-
-def _remembered(memory: Path, seen: str) -> str:
-    try:
-        known = read_json(read_regular(memory), memory.name)
-    except (OSError, DataError):
-        return ""
-    right = isinstance(known, Mapping) and known.get("state") == seen
-    return str(known.get("digest", "")) if right else ""
 
 
 # Cohorts that the program generated: no real person is in them.

@@ -93,7 +93,7 @@ _open: OrderedDict[Path, _Opened] = OrderedDict()
 _lock = threading.RLock()
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
-OPEN_AT_ONCE = 4
+OPEN_AT_ONCE = 16
 """Cohorts kept open; their records are made on demand, so this bounds memory, not speed."""
 
 

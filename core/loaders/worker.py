@@ -1,8 +1,7 @@
 """Conversion in a process of its own, which is confined: what exceeds a limit is left out by name.
 
-A process with one thread forks it. For others a server (``python -m midchart.core.loaders.worker``)
-does, which has the loaders imported; it ends when nothing was asked of it for a while, or when who
-started it ends. Requests and reports are lines of JSON.
+A process with one thread forks it; others start ``python -m midchart.core.loaders.worker``. Reports
+are lines of JSON.
 
 The processor time of a process is that of the file, or record, at which it is: one that exceeds it,
 or the memory, is named and left out, and the others are converted again.
@@ -15,12 +14,10 @@ import gc
 import inspect
 import json
 import os
-import select
 import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterable
-from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +27,7 @@ from midchart.core.charts.store import Progress, ignored, write_charts
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import check_folder
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
-from midchart.core.errors import DataError, WorkFailed
+from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader, read_files
 from midchart.core.storage.staging import temporary_root
@@ -39,8 +36,6 @@ _OUTPUT = 64 << 30
 """Bytes of a file that a conversion may write."""
 MOST_EXCLUDED = 8
 """Files and records over a limit after which no more is tried."""
-_IDLE_S = 60
-"""Seconds without a request after which the server ends."""
 
 
 def convert_files(
@@ -68,46 +63,11 @@ def convert_files(
 # Who asks.
 
 
-class _Server:
-    """A server that this process has started."""
-
-    def __init__(self) -> None:
-        self.started_by = os.getpid()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "midchart.core.loaders.worker"],
-            cwd=settings.ROOT,
-            env=without_secrets(settings.worker_environment("")),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def lines(self) -> IO[str]:
-        """What it reports."""
-        if self._process.stdout is None:
-            raise WorkFailed("the process that converts cohorts cannot be heard")
-        return self._process.stdout
-
-    def ask(self, request: str) -> bool:
-        """Send a request; False where it has ended."""
-        if self._process.poll() is not None or self._process.stdin is None:
-            return False
-        try:
-            self._process.stdin.write(f"{request}\n")
-            self._process.stdin.flush()
-        except OSError:
-            return False
-        return True
-
-
-_server: _Server | None = None
-_lock = threading.Lock()
 _Error = tuple[str, "int | None", str, str]
 
 
 def _asked(cohort: dict[str, Any], progress: Progress) -> tuple[str, _Error | tuple[()] | None]:
     """Convert once. Gives at what it ended, and why: an error, () for a limit, None for success."""
-    global _server
     environment = without_secrets(settings.worker_environment(""))
     ours = {name: value for name, value in environment.items() if name.startswith("MIDCHART_")}
     limits = {
@@ -117,40 +77,34 @@ def _asked(cohort: dict[str, Any], progress: Progress) -> tuple[str, _Error | tu
         "memory_per_byte": confinement.MEMORY_PER_BYTE,
     }
     request = json.dumps(cohort | limits | {"environment": ours})
-    if threading.active_count() == 1 and sys.platform == "linux":
-        with _forked(request) as lines:
-            return _outcome(lines, progress)
-    with _lock:
-        for _ in range(2):  # a server may have ended since it was asked last
-            if _server is None or _server.started_by != os.getpid() or not _server.ask(request):
-                _server = _Server()
-                _server.ask(request)
-            with contextlib.suppress(EOFError):
-                return _outcome(_server.lines(), progress)
-            _server = None
-    raise WorkFailed("the process that converts cohorts has ended")
-
-
-def _outcome(lines: Iterable[str], progress: Progress) -> tuple[str, _Error | tuple[()] | None]:
-    """What the reports of a conversion say (:func:`_asked`); EOFError where they do not end."""
+    alone = threading.active_count() == 1 and sys.platform == "linux"
     at, error = "", ()
-    for line in lines:
-        report = json.loads(line)
-        if "at" in report:
-            at = report["at"]
-        elif "done" in report:
-            progress(report["done"], report["planned"])
-        elif "error" in report:
-            error = report["error"]
-        else:
-            return at, error
-    raise EOFError
+    with _forked(request) if alone else _started(request, environment) as lines:
+        for line in lines:
+            report = json.loads(line)
+            if "at" in report:
+                at = report["at"]
+            elif "done" in report:
+                progress(report["done"], report["planned"])
+            else:
+                error = report["error"]
+    return at, error
+
+
+@contextlib.contextmanager
+def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[str]]:
+    """The reports of a conversion in a program that is started for it."""
+    program = [sys.executable, "-m", "midchart.core.loaders.worker", request]
+    with subprocess.Popen(
+        program, cwd=settings.ROOT, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process.stdout or ()
 
 
 @contextlib.contextmanager
 def _forked(request: str) -> Generator[Iterable[str]]:
     """The reports of a conversion in a process that this one forks, which has no other thread: the
-    start of a server would take longer than most conversions."""
+    start of a program would take longer than most conversions."""
     prepare()
     reading, writing = os.pipe()
     child = os.fork()
@@ -162,38 +116,12 @@ def _forked(request: str) -> Generator[Iterable[str]]:
     os.close(writing)
     try:
         with os.fdopen(reading) as lines:
-            yield chain(lines, ('{"ended": 0}',))
+            yield lines
     finally:
         os.waitpid(child, 0)
 
 
 # Who is asked.
-
-
-def main() -> None:
-    """Serve requests until nothing is asked any more."""
-    with os.fdopen(os.dup(1), "w", buffering=1) as reports:
-        os.dup2(2, 1)  # what a library prints is no report
-        for name in LOADERS.names():
-            LOADERS.get(name)
-        prepare()
-        while select.select([0], [], [], _IDLE_S)[0]:
-            line = _line()
-            if not line:
-                return
-            child = os.fork()
-            if not child:
-                _work(json.loads(line), reports)
-            _, status = os.waitpid(child, 0)
-            print(json.dumps({"ended": status}), file=reports)
-
-
-def _line() -> bytes:
-    """A line of the standard input, read without a buffer, in which another would be lost."""
-    line = b""
-    while not line.endswith(b"\n") and (byte := os.read(0, 1)):
-        line += byte
-    return line
 
 
 def _work(request: dict[str, Any], reports: IO[str]) -> None:
@@ -264,4 +192,6 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    with os.fdopen(os.dup(1), "w", buffering=1) as reports:
+        os.dup2(2, 1)  # what a library prints is no report
+        _work(json.loads(sys.argv[1]), reports)

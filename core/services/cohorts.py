@@ -12,11 +12,10 @@ from typing import Any, Literal
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, LocalPath, needs
 from midchart.core.cohorts.demo import DEMOS, Included, install
-from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.cohorts.manifest import unconfirmed
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.identity import by_name_alone
-from midchart.core.loaders.open import FilesState, cohort_folder, files_state, open_cohort
+from midchart.core.loaders.open import cohort_folder, files_state, open_cohort
 from midchart.core.named_files import name_of, shown_path
 from midchart.core.parsing import user_path, valid_unicode
 from midchart.core.storage.files import writing
@@ -38,11 +37,6 @@ class CohortCard:
 
 
 _LINKED = "is a link, which is not followed for people who sign in; its owner can import the folder"
-_cards: dict[Path, tuple[FilesState, bool, CohortCard, str]] = {}
-"""Folder → the state of its files, whether people keep questions with it, card and time of import:
-listing more cohorts than are kept open reads only those whose files changed."""
-_keys: dict[str, tuple[FilesState, str]] = {}
-"""Path → the state of a cohort's files and the key made of it."""
 
 
 @needs("viewer")
@@ -101,16 +95,10 @@ def _unread(path: Path, problem: str) -> CohortCard:
 
 def _card(path: Path) -> tuple[CohortCard, str]:
     """A cohort's card and its time of import; raises InputErrors where it cannot be opened."""
-    files, asked = files_state(path), (path / QUESTIONS_FILE).exists()
-    known = _cards.get(path)
-    alike = known is not None and (known[0] is files or known[0] == files)
-    if known is None or not alike or known[1] != asked:
-        cohort = open_data(path)
-        imported = cohort.manifest.imported
-        forecasts = bool(cohort.labels) and not cohort.instructions
-        card = CohortCard(path.name, str(path), "", forecasts, bool(imported))
-        known = _cards[path] = (files, asked, card, imported)
-    return known[2], known[3]
+    cohort = open_data(path)
+    imported = cohort.manifest.imported
+    forecasts = bool(cohort.labels) and not cohort.instructions
+    return CohortCard(path.name, str(path), "", forecasts, bool(imported)), imported
 
 
 def cohort_size(cohort: Cohort) -> int:
@@ -121,12 +109,8 @@ def cohort_size(cohort: Cohort) -> int:
 @needs("viewer")
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
-    files = files_state(Path(cohort.path))
-    known = _keys.get(cohort.path)
-    if known is None or known[0] is not files:
-        state = repr((cohort.path, files)).encode()
-        known = _keys[cohort.path] = (files, hashlib.blake2b(state, digest_size=8).hexdigest())
-    return known[1]
+    state = repr((cohort.path, files_state(Path(cohort.path)))).encode()
+    return hashlib.blake2b(state, digest_size=8).hexdigest()
 
 
 @needs("researcher")

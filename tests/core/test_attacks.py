@@ -4,11 +4,14 @@ they planted is read or shown, and every refusal is one line, at once."""
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import duckdb
@@ -21,8 +24,10 @@ from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.regular_files import read_named
 from midchart.core.runs.spec import read_spec
 from midchart.core.storage.outputs import output_path
-from tests.fuzz import seeds
 from tests.fuzz.mutate import zip_of
+from tests.support.cases import CASES
+from tests.support.event_files import write_ehrshot, write_meds
+from tests.support.fhir import patient, reading
 from tests.support.run_helpers import ROOT, in_time, make_socket, write_cohort
 
 SECRET = "planted-secret"
@@ -74,41 +79,61 @@ IN_PLACE: dict[str, Callable[[Path], None]] = {
 }
 
 
-def in_duckdb() -> seeds.Files:
-    """OMOP tables in a DuckDB file."""
-    with seeds.TemporaryDirectory() as place, duckdb.connect(f"{place}/cdm.duckdb") as base:
-        for name, data in seeds.omop_parquet().items():
-            if name.endswith(".parquet"):
-                (Path(place) / name).write_bytes(data)
-                base.execute(
-                    f"CREATE TABLE {Path(name).stem} AS FROM read_parquet('{place}/{name}')"
-                )
-        base.close()
-        return {"cdm.duckdb": (Path(place) / "cdm.duckdb").read_bytes()}
-
-
-COHORTS: dict[str, tuple[Callable[[], seeds.Files], str]] = {
-    "OMOP, CSV": (seeds.omop_csv, "NOTE.csv"),
-    "OMOP, packed": (lambda: {"NOTE.csv.gz": gzip.compress(seeds.omop_csv()["NOTE.csv"])}, ""),
-    "OMOP, Parquet": (seeds.omop_parquet, "note.parquet"),
-    "OMOP, DuckDB": (in_duckdb, ""),
-    "OMOP, zip": (lambda: {"cohort.zip": zip_of(seeds.omop_csv())}, ""),
-    "MEDS": (seeds.meds, ""),
-    "EHRSHOT": (seeds.ehrshot, "EHRSHOT_ASSETS/data/ehrshot.csv"),
-    "notes": (seeds.notes, "notes.csv"),
-    "bundles": (seeds.fhir_bundle, ""),
-    "resources": (seeds.fhir_lines, ""),
-    "C-CDA": (seeds.ccda, "d1.xml"),
-    "MedAlign": (seeds.medalign, "ehrs/1.xml"),
+OMOP = {
+    "person.csv": "person_id,year_of_birth\n1,1950\n",
+    "note.csv": "note_id,person_id,note_date,note_text\n7,1,2020-01-01,No fever today.\n",
 }
-"""Format → files of a cohort, and the one that is replaced ("": the largest)."""
 
 
-def write_files(folder: Path, files: seeds.Files) -> Path:
-    for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return folder
+def omop(place: Path, ending: str) -> None:
+    """OMOP tables in files of an ending, or in one file that holds them."""
+    texts = {name: text.encode() for name, text in OMOP.items()}
+    if ending == "zip":
+        texts = {"c.zip": zip_of(texts)}
+    elif ending == "csv.gz":
+        texts = {f"{name}.gz": gzip.compress(text) for name, text in texts.items()}
+    for name, text in texts.items():
+        (place / name).write_bytes(text)
+    if ending in ("parquet", "duckdb"):
+        with duckdb.connect(str(place / "cdm.duckdb")) as base:
+            for name in texts:
+                base.execute(f"CREATE TABLE {name[:-4]} AS FROM read_csv('{place / name}')")
+                base.execute(f"COPY {name[:-4]} TO '{place / name[:-4]}.parquet'")
+        for file in place.glob("*"):
+            if file.suffix != f".{ending}":
+                file.unlink()
+
+
+def resources(place: Path) -> None:
+    lines = [patient("1"), reading("r", "Potassium", "Patient/1")]
+    (place / "a.ndjson").write_text("\n".join(map(json.dumps, lines)))
+
+
+def ccda(place: Path) -> None:
+    shutil.copytree(
+        CASES / "ccda" / "body_without_sections_leaves_a_dated_note-10" / "input",
+        place,
+        dirs_exist_ok=True,
+    )
+
+
+NOTES = "patient_id,time,text\n1,2020-01-01,No fever today.\n"
+COHORTS: dict[str, tuple[Callable[[Path], object], str]] = {
+    **{
+        f"OMOP, {ending}": (partial(omop, ending=ending), name)
+        for ending, name in (
+            ("csv", "note.csv"), ("csv.gz", "note.csv.gz"), ("parquet", "note.parquet"),
+            ("duckdb", "cdm.duckdb"), ("zip", "c.zip"),
+        )
+    },
+    "MEDS": (write_meds, ""),
+    "EHRSHOT": (write_ehrshot, "EHRSHOT_ASSETS/data/ehrshot.csv"),
+    "notes": (lambda place: (place / "notes.csv").write_text(NOTES), "notes.csv"),
+    "resources": (resources, "a.ndjson"),
+    "C-CDA": (ccda, ""),
+    "MedAlign": (partial(write_cohort, records=1), ""),
+}  # fmt: skip
+"""Format → writes a cohort, and the file that is replaced ("": the largest)."""
 
 
 def content(folder: Path) -> str:
@@ -120,12 +145,16 @@ def content(folder: Path) -> str:
 @pytest.mark.usefixtures("workspace")
 @pytest.mark.parametrize("form", COHORTS)
 def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, form: str) -> None:
-    files, name = COHORTS[form][0](), COHORTS[form][1]
-    unharmed = outcome(lambda: content(write_files(tmp_path / "whole", files)))
+    write, name = COHORTS[form]
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    write(whole)
+    unharmed = outcome(lambda: content(whole))
     assert isinstance(unharmed, str) and len(unharmed) > 2
-    target = name or max(files, key=lambda one: len(files[one]))
+    largest = max(whole.rglob("*.*"), key=lambda one: one.stat().st_size * one.is_file())
+    target = name or largest.relative_to(whole)
     for number, (kind, replace) in enumerate(IN_PLACE.items()):
-        folder = write_files(tmp_path / f"c{number}" / "ward", files)
+        folder = shutil.copytree(whole, tmp_path / f"c{number}" / "ward")
         file = folder / target
         if kind == "link out":
             file.rename(folder.parent / "outside")  # read over the link, all would be as before
@@ -139,7 +168,9 @@ def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, for
 
 @pytest.mark.usefixtures("workspace")
 def test_a_folder_of_a_cohort_that_is_a_link_out_is_not_read(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "ward", seeds.note_files())
+    folder = tmp_path / "ward"
+    folder.mkdir()
+    (folder / "2.txt").write_text("one lone note")
     digest = content_digest(folder)
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "2020-02-02.txt").write_text(SECRET)
@@ -217,27 +248,6 @@ def test_a_result_replaces_nothing_but_a_regular_file(
     assert main(["calibrate", ward, "--out", str(desk / "out")]) != 0
     assert "is a link, folder, pipe or device" in capsys.readouterr().err
     assert sorted(desk.parent.rglob("*")) == before
-
-
-def test_a_result_replaces_no_file_of_the_installation(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MIDCHART_SECRETS", str(workspace / "keys.toml"))
-    monkeypatch.setenv("MIDCHART_MODELS", str(workspace / "weights"))
-    for place in (
-        config.cohorts_folder() / "ward" / "notes.csv",
-        config.runs_folder() / "x" / "spec.json",
-        config.audit_file(),
-        config.state_folder() / "x.json",
-        config.cache_folder() / "vectors" / "x",
-        config.data_folder() / "reviews" / "x.csv",
-        workspace / "keys.toml",
-        workspace / "weights" / "small" / "config.json",
-    ):
-        with pytest.raises(InputError, match="where Midchart stores its data"):
-            output_path(place)
-    for free in (workspace / "desk" / "a.csv", config.calibrations_folder() / "mine.json"):
-        assert output_path(free) == free
 
 
 # What other accounts may see.

@@ -290,7 +290,6 @@ def test_generated_cohorts_are_allowed_wherever_they_are_and_only_as_generated(d
 
 def test_unchanged_files_are_not_read_again(data, monkeypatch):
     cohort = placed(data / "ward")
-    monkeypatch.setattr(data_use, "_SETTLED_NS", -1)
     digest = data_use.files_digest(cohort)
     with monkeypatch.context() as patch:
         patch.setattr(data_use, "open_regular", lambda *_: pytest.fail("reads a file"))

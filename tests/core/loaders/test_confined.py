@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from midchart.core import confinement
 from midchart.core.errors import DataError
-from midchart.core.loaders import worker
 from midchart.core.loaders.open import open_cohort
 from tests.support.fhir import patient, reading
 
@@ -94,12 +92,10 @@ def test_a_cohort_of_one_file_over_a_limit_is_refused(
         open_cohort(tmp_path)
 
 
-def test_a_server_that_has_ended_is_started_again(tmp_path: Path) -> None:
-    for number in range(2):
-        (tmp_path / "p.txt").write_text("No fever." * (number + 1))
-        assert list(open_cohort(tmp_path).records) == ["p"]
-        if worker._server is not None:
-            os.kill(worker._server._process.pid, signal.SIGKILL)
+def test_a_process_with_threads_starts_another_to_convert(tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("No fever.")
+    with ThreadPoolExecutor(1) as pool:
+        assert list(pool.submit(open_cohort, tmp_path).result().records) == ["p"]
 
 
 TRIES = """

@@ -168,7 +168,7 @@ def test_listing_cohorts_reads_only_those_whose_files_changed(
     workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = workspace / "data" / "cohorts"
-    for number in range(loading.OPEN_AT_ONCE + 2):
+    for number in range(4):
         patient_cohort.make(folder / f"c{number}")
     opened: list[str] = []
     monkeypatch.setattr(
