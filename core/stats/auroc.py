@@ -35,29 +35,11 @@ _AT_ONCE = 4
 
 
 def _checked(scores: ArrayLike, labels: ArrayLike) -> tuple[Floats, _Bools]:
-    """Scores [n] and which labels [n] are positive (above one half)."""
-    data = np.asarray(scores, dtype=np.float64)
-    positive = _positive(labels)
-    if data.ndim != 1 or data.size == 0 or data.shape != positive.shape:
-        raise ValueError("scores and labels are rows of one length, at least one long")
-    if not np.isfinite(data).all():
-        raise ValueError("scores must be finite")
-    return data, positive
-
-
-def _positive(labels: ArrayLike) -> _Bools:
-    values = np.asarray(labels, dtype=np.float64)
-    if not np.isfinite(values).all():
-        raise ValueError("labels must be finite")
-    return values > 0.5
-
-
-def _members(clusters: ArrayLike, rows: int) -> tuple[_Ints, int]:
-    """Cluster number of each row, and the number of clusters."""
-    count, member = cluster_members(clusters)
-    if member.shape != (rows,):
-        raise ValueError(f"{rows} scores but {member.size} clusters")
-    return member, count
+    """Scores [n] or [m, n], finite, and which labels [n] are positive (above one half)."""
+    data, values = (np.asarray(of, dtype=np.float64) for of in (scores, labels))
+    if not data.size or not (np.isfinite(data).all() and np.isfinite(values).all()):
+        raise ValueError("scores and labels are finite, at least one")
+    return data, values > 0.5
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -99,12 +81,8 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     """
     from scipy.stats import rankdata
 
-    data = np.atleast_2d(np.asarray(scores, dtype=np.float64))
-    positive = _positive(labels)
-    if data.ndim != 2 or positive.ndim != 1 or data.shape[1] != positive.size:
-        raise ValueError("scores and labels are rows of one length")
-    if not np.isfinite(data).all():
-        raise ValueError("AUROC takes finite scores only")
+    data, positive = _checked(scores, labels)
+    data = np.atleast_2d(data)
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
         raise ValueError("AUROC takes labels of both classes")
@@ -144,7 +122,7 @@ def clustered_test(
     (1997) 567–578, equations of section 3, with I/(I − 1) for the number I of clusters throughout.
     """
     _same_labels(first, second)
-    member, count = _members(clusters, first.positive.size)
+    count, member = cluster_members(clusters)
     for name, side in _classes(first):
         if len(np.unique(member[side])) < 2:
             return _not_estimable(first, second, f"all {name} labels are of one patient")
@@ -225,7 +203,7 @@ def clustered_auroc(
     Bamber, J Math Psychol 12 (1975) 387–415 (the area is a share of pairs won).
     """
     data, positive = _checked(scores, labels)
-    member, count = _members(clusters, data.size)
+    count, member = cluster_members(clusters)
     if positive.all() or not positive.any():
         return Interval(float("nan"), float("nan"), float("nan"), level)
     ranking = clustered_ranking(data, positive, member, resamples, rng)
@@ -288,7 +266,7 @@ def auroc_difference_floor(
     (2007) 399–413 (correlated).
     """
     intervals = auroc_floor(first, clusters, level), auroc_floor(second, clusters, level)
-    member, _ = _members(clusters, first.positive.size)
+    _, member = cluster_members(clusters)
     a, b = (_parts(placed, member) for placed in (first, second))
     scale = float(np.sqrt((a @ a) * (b @ b)))
     return square_and_add(*intervals, float(a @ b) / scale if scale > 1e-12 else 0.0)
@@ -304,7 +282,7 @@ def _parts(placed: Placements, member: NDArray[np.int64]) -> Floats:
 
 def _effective(placed: Placements, clusters: ArrayLike, level: float) -> tuple[float, float, int]:
     """Effective numbers of positives and negatives, and the number of clusters."""
-    member, k = _members(clusters, placed.positive.size)
+    k, member = cluster_members(clusters)
     if k == 1:
         return 1.0, 1.0, 1
     sides = [placed.positive, ~placed.positive]
@@ -372,7 +350,7 @@ def clustered_ranking(
     and their Application (1997), section 3.8; average precision as in scikit-learn.
     """
     data, positive = _checked(scores, labels)
-    member, count = _members(clusters, data.size)
+    count, member = cluster_members(clusters)
     auroc, auprc = ranking_areas(data, positive)
     sorted_rows = _Sorted(data, positive, member)
     draws = np.full((2, resamples), np.nan)

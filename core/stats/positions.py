@@ -231,9 +231,9 @@ def _permuted(
     return totals
 
 
-_MOST_STEPS = 60
-_SMALL_STEP = 1e-9
-_FLAT = 30.0
+_GRADIENT = 1e-11
+"""Of the log likelihood at the fit, relative to the rows."""
+_FLAT = 20.0
 """Log odds beyond which the data count as separated."""
 _LEAST_ERROR = 1e-10
 """Robust errors up to this are rounding."""
@@ -277,50 +277,43 @@ def clustered_logistic(
     ``design`` float [p, k], full rank; ``right`` [p] in 0 … n; ``n`` [p] rows behind each entry;
     ``clusters`` [p], any labels that sort. None where there is no finite fit (one outcome only, or
     outcomes that the design separates), no spread to test (clusters that all fit exactly), or fewer
-    clusters than coefficients plus one. Raises ValueError for wrong shapes or shares. The
-    covariance is that of statsmodels' clustered Logit: the sandwich times C/(C − 1) · (N − 1)/
-    (N − k). Source: Liang and Zeger, Biometrika 73 (1986) 13–22 (independence estimating
-    equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372 (factor and t); Papke and
-    Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
+    clusters than coefficients plus one. The covariance is that of statsmodels' clustered Logit: the
+    sandwich times C/(C − 1) · (N − 1)/(N − k). Source: Liang and Zeger, Biometrika 73 (1986) 13–22
+    (independence estimating equations); Cameron and Miller, J Hum Resour 50 (2015) 317–372 (factor
+    and t); Papke and Wooldridge, J Appl Econom 11 (1996) 619–632 (fractional outcomes).
     """
-    # Check the arguments; no fit where it is not identified.
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     x = np.ascontiguousarray(np.asarray(design, dtype=np.float64).T)
     y, m = np.asarray(right, dtype=np.float64), np.asarray(n, dtype=np.float64)
     count, member = cluster_members(clusters)
-    if x.ndim != 2 or not x.shape[1] == y.size == m.size == member.size or y.size == 0:
-        raise ValueError(f"{x.T.shape} design, but {y.size}, {m.size} and {member.size} entries")
-    if not all(np.isfinite(of).all() for of in (x, y, m)):
-        raise ValueError("design, right and n are finite")
-    if (m <= 0).any() or (y < -1e-9).any() or (y > m * (1 + 1e-9)).any():
-        raise ValueError("each entry has 0 ≤ right ≤ n and n > 0")
     k, rows = len(x), float(m.sum())
     if count < k + 1 or y.sum() <= 0 or y.sum() >= rows or _rank_deficient(_gram(x, m), k):
         return None
-    # Newton's method, with half steps where the likelihood falls.
-    b = np.zeros(k)
-    step, reached = np.zeros(k), np.inf
-    for _ in range(_MOST_STEPS):
-        z = np.einsum("k,kp->p", b, x)
-        share, cost = _share_and_cost(z, y, m)
-        if cost > reached + 1e-9 * abs(reached):  # too far: half the way back
-            step /= 2.0
-            b = b - step
-            continue
-        if np.abs(z).max() > _FLAT:
-            return None
-        information = _gram(x, m * share * (1.0 - share))
-        if _rank_deficient(information, k):
-            return None
-        pull = x * (y - m * share)
-        reached, step = cost, np.linalg.solve(information, pull.sum(axis=1))
-        if np.abs(step).max() < _SMALL_STEP:
-            break
-        b = b + step
-    else:
+
+    def pull(b: Floats) -> Floats:
+        return x * (y - m * expit(b @ x))
+
+    def information(b: Floats) -> Floats:
+        share = expit(b @ x)
+        return _gram(x, m * share * (1.0 - share))
+
+    fit = minimize(
+        lambda b: float((m * np.logaddexp(0.0, b @ x) - y * (b @ x)).sum()),
+        np.zeros(k),
+        method="trust-exact",
+        jac=lambda b: -pull(b).sum(axis=1),
+        hess=information,
+        options={"gtol": _GRADIENT * rows},
+    )
+    b: Floats = fit.x
+    if np.abs(b @ x).max() > _FLAT or _rank_deficient(information(b), k):
         return None
+    b = b + np.linalg.solve(information(b), pull(b).sum(axis=1))
     # The sandwich covariance, by cluster.
-    bread = np.linalg.inv(information)
-    sums = np.stack([np.bincount(member, column).astype(np.float64) for column in pull])
+    bread = np.linalg.inv(information(b))
+    sums = np.stack([np.bincount(member, column).astype(np.float64) for column in pull(b)])
     factor = count / (count - 1) * (rows - 1) / (rows - k)
     meat = _gram(sums, np.ones(count))
     covariance = factor * bread @ meat @ bread
@@ -337,10 +330,3 @@ def _gram(x: Floats, weights: Floats) -> Floats:
 
 def _rank_deficient(matrix: Floats, k: int) -> bool:
     return bool(np.linalg.matrix_rank(matrix) < k)
-
-
-def _share_and_cost(z: Floats, y: Floats, m: Floats) -> tuple[Floats, float]:
-    """1/(1 + e^−z), and minus the log likelihood without its binomial coefficients."""
-    small = np.exp(-np.abs(z))
-    share = np.where(z >= 0, 1.0, small) / (1.0 + small)
-    return share, float((m * (np.maximum(z, 0.0) + np.log1p(small)) - y * z).sum())

@@ -8,7 +8,7 @@ weighted by the inverse of the probability with which it was drawn. Rows come in
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import hypot, inf, sqrt
+from math import hypot, sqrt
 from statistics import NormalDist
 from typing import Any
 
@@ -37,14 +37,10 @@ def priority_order(sizes: ArrayLike, uniform: ArrayLike) -> NDArray[np.intp]:
     """Items in the order in which they are drawn, [n]: the first k are a sample of k.
 
     ``sizes`` float [n] > 0: an item of twice the size is about twice as likely to be drawn;
-    ``uniform`` float [n] in (0, 1], independent random numbers. Raises ValueError otherwise.
-    Source: Duffield, Lund and Thorup, J ACM 54 (2007) 32 (priority sampling).
+    ``uniform`` float [n] in (0, 1], independent random numbers. Source: Duffield, Lund and Thorup,
+    J ACM 54 (2007) 32 (priority sampling).
     """
     size, chance = np.asarray(sizes, dtype=np.float64), np.asarray(uniform, dtype=np.float64)
-    if size.ndim != 1 or size.shape != chance.shape:
-        raise ValueError("an item has one size and one random number")
-    if not ((size > 0) & (size < inf)).all() or not ((chance > 0) & (chance <= 1)).all():
-        raise ValueError("sizes are positive, and random numbers in (0, 1]")
     return np.argsort(-size / chance, kind="stable")
 
 
@@ -53,13 +49,10 @@ def drawn_with(sizes: ArrayLike, uniform: ArrayLike, count: int) -> Floats:
     :func:`priority_order`, [n].
 
     It is that of passing the priority of the first item left out; weights of its inverse make
-    unbiased totals. All are 1 where every item is drawn. Raises ValueError for a count outside
-    0 … n. Source: as there, section 2.
+    unbiased totals. All are 1 where every item is drawn. Source: as there, section 2.
     """
     order = priority_order(sizes, uniform)
     size, chance = np.asarray(sizes, dtype=np.float64), np.asarray(uniform, dtype=np.float64)
-    if not 0 <= count <= len(size):
-        raise ValueError(f"of {len(size)} items 0 to {len(size)} are drawn, not {count}")
     if count == len(size):
         return np.ones(len(size))
     first_out = order[count]
@@ -159,7 +152,7 @@ def prediction_powered(
     totals = items.totals().sum(axis=0, keepdims=True)
     strength = items.slope(float(_means(totals, 1.0)[0])) if tuning is None else float(tuning)
     estimate = float(_means(totals, strength)[0])
-    counting = float(_counting(totals, strength)[0])
+    counting = float(_parts(totals, strength, 1)[0])
     if not counting > 0:
         raise ValueError("none of the items that were judged counts")
     draws = _means(cluster_totals(items.totals(), resamples, rng), strength)
@@ -327,21 +320,14 @@ def _items(
         np.asarray(of, dtype=np.float64) for of in (predicted, judged, probability)
     )
     count, member = cluster_members(clusters)
-    if machine.ndim != 1 or not machine.size:
-        raise ValueError("items are rows of one length, at least one long")
     of_machine, of_people = (
         np.ones(machine.size) if of is None else np.asarray(of, dtype=np.float64)
         for of in (predicted_counts, judged_counts)
-    )  # fmt: skip
+    )
     known = ~np.isnan(people)
-    if any(of.shape != machine.shape for of in (people, chance, member, of_machine, of_people)):
-        raise ValueError("items are rows of one length, at least one long")
     people, of_people = np.where(known, people, 0.0), np.where(known, of_people, 0.0)
-    for of in (machine, people, of_machine, of_people):
-        if not ((of >= 0) & (of <= 1)).all():
-            raise ValueError("judgements lie between 0 and 1")
-    if not ((chance[known] > 0) & (chance[known] <= 1)).all():
-        raise ValueError("probabilities of judged items lie above 0 and at most at 1")
+    if not all(((of >= 0) & (of <= 1)).all() for of in (machine, people, of_machine, of_people)):
+        raise ValueError("judgements lie between 0 and 1")
     weight = np.zeros(machine.size)
     weight[known] = 1.0 / chance[known] - 1.0
     if not known.all() and not weight.any():
@@ -357,11 +343,6 @@ def _parts(totals: Floats, strength: float, of: int) -> Floats:
     return judged + strength * machine + extended
 
 
-def _counting(totals: Floats, strength: float) -> Floats:
-    """The corrected number of items that count, [rows]."""
-    return _parts(totals, strength, 1)
-
-
 def _means(totals: Floats, strength: float) -> Floats:
     """Corrected means, [rows]; nan where none counts or no weighted item is there."""
-    return ratio(_parts(totals, strength, 0), np.maximum(_counting(totals, strength), 0.0))
+    return ratio(_parts(totals, strength, 0), np.maximum(_parts(totals, strength, 1), 0.0))

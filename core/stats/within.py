@@ -89,16 +89,13 @@ def within_contrast(
     holds Newcombe's paired one at the effective number of rows. For p the columns of a cluster are
     permuted, the same way in all its rows, as these share what is at each position; p is
     (b + 1)/(m + 1) with b of m permutations at least as far from 0, never 0.
-    Raises ValueError for wrong shapes. Source: Good, Permutation, Parametric and Bootstrap Tests
+    Source: Good, Permutation, Parametric and Bootstrap Tests
     of Hypotheses (2005), section 7 (blocks); Phipson and Smyth, Stat Appl Genet Mol Biol 9 (2010)
     article 39.
     """
-    # Check the arguments.
     data = np.asarray(values, dtype=np.float64)
     mark = np.asarray(inside, dtype=bool)
     _, member = cluster_members(clusters)
-    if data.ndim != 2 or mark.shape != (data.shape[1],) or member.shape != (len(data),):
-        raise ValueError(f"values {data.shape}, inside {mark.shape}, clusters {member.shape}")
     known = ~np.isnan(data)
     filled = np.where(known, data, 0.0)
 
@@ -216,8 +213,8 @@ def crossed_bootstrap(
     Source: Owen, Ann Appl Stat 1 (2007) 386–411 (the pigeonhole bootstrap, after McCullagh 2000).
     """
     data = np.asarray(values, dtype=np.float64)
-    if data.ndim != 3 or data.size == 0 or not np.isfinite(data).all():
-        raise ValueError(f"values {data.shape} are not finite [seeds, records, columns]")
+    if not data.size or not np.isfinite(data).all():
+        raise ValueError("values are finite, at least one")
     seeds, records, columns = data.shape
     flat = data.reshape(seeds, records * columns)
     of_seeds = rng.multinomial(seeds, np.full(seeds, 1 / seeds), resamples) / seeds

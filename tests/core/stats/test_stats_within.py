@@ -74,14 +74,5 @@ def test_a_difference_of_the_detectable_size_is_shown_eight_times_in_ten():
     assert few is not None and few.detectable(0.8, 0.05) is None
 
 
-@pytest.mark.parametrize(
-    ("values", "clusters", "inside"),
-    [([1.0, 2.0], [0, 1], [True]), ([[1.0]], [0, 1], [True]), ([[1.0, 0.0]], [0], [True])],
-)
-def test_wrong_shapes_are_refused(values, clusters, inside):
-    with pytest.raises(ValueError):
-        within_contrast(values, clusters, inside, 10, rng(1))
-
-
 def rng(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
