@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 from midchart.core.figures import (
     NAME,
     PERCENT,
-    ForestRow,
+    SCORES,
     Look,
     axis_side,
     band,
@@ -25,19 +25,18 @@ from midchart.core.figures import (
     distinct_looks,
     dotted,
     end_labels,
-    forest,
-    forest_alt,
-    heatmap,
+    error_bars,
     ink,
     is_control,
     leading,
     line,
+    row_axis,
+    series,
     series_look,
     shade_middle,
     shifts,
     step_looks,
     style,
-    symmetric_span,
 )
 from midchart.core.format import for_screen
 from midchart.core.results.funnel import WIDE, arms_sentence, sentence
@@ -64,13 +63,16 @@ def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figur
 
 def alt(estimates: Sequence[Value], view: View, measure: Measure) -> str:
     """What the figure shows, for who cannot see it."""
-    if view.figure in ("forest", "waterfall"):
-        return forest_alt(_rows(estimates), measure.title)
     rows = list(dict.fromkeys(one.row for one in estimates))
     known = [one for one in estimates if not isnan(one.value)]
     if not known:
         return f"{measure.title}: nothing to show yet."
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
+    if view.figure in ("forest", "waterfall"):
+        return (
+            f"Forest plot of {measure.title}, {len(known)} rows; highest {most.row}: "
+            f"{_numbers(most)}; lowest {least.row}: {_numbers(least)}."
+        )
     return (
         f"{measure.title} of {', '.join(rows[:MOST_LINES])}"
         + (f" and {len(rows) - MOST_LINES} more" if len(rows) > MOST_LINES else "")
@@ -106,39 +108,65 @@ def _scaled(value: float, unit: str) -> float:
     return SCALES.get(unit, 1.0) * value
 
 
-def _rows(estimates: Sequence[Value]) -> list[ForestRow]:
-    rows: list[ForestRow] = []
-    for number, one in enumerate(estimates):
-        value, low, high = (_scaled(end, one.unit) for end in (one.value, one.low, one.high))
-        text = f"{one.text} n {one.n:,}" if one.n else one.text
-        chance = _scaled(one.chance, one.unit)
-        if not isnan(chance):
-            text += f", chance {chance:.1f}"
-        label = str(one.key.get("label") or "")
-        rows.append(
-            ForestRow(
-                one.row, value, low, high, text, bool(label) and is_control(label), chance=chance,
-                label=str(number),
-            )
-        )  # fmt: skip
-    return rows
+def _numbers(one: Value) -> str:
+    """The numbers of a row, as they are under its name."""
+    text, chance = f"{one.text} n {one.n:,}" if one.n else one.text, _scaled(one.chance, one.unit)
+    return text if isnan(chance) else f"{text}, chance {chance:.1f}"
 
 
-def _span(rows: Sequence[ForestRow], unit: str, zero: bool) -> tuple[float, float]:
+def _span(ends: Sequence[float], unit: str, zero: bool) -> tuple[float, float]:
+    """The axis that holds every end; around 0 for a difference, with at least 5 on either side."""
     if zero:
-        return symmetric_span(rows)
+        reach = 1.08 * max([5.0, *map(abs, ends)])
+        return -reach, reach
     if unit == "%":
         return PERCENT
-    ends = [end for row in rows for end in (row.value, row.low, row.high) if not isnan(end)]
     margin = 0.06 * (max(ends) - min(ends) or max(abs(max(ends)), 1.0))
     least = min(ends) - margin
     return (max(least, 0.0) if min(ends) >= 0 and unit != "" else least), max(ends) + margin
 
 
 def _forest(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
-    rows = _rows(estimates)
-    suffix = " %" if measure.unit == "%" else ""
-    return forest(rows, measure.title, _span(rows, measure.unit, view.zero), suffix, view.zero)
+    """Rows from top to bottom; a tick is the row's chance level, hollow markers are controls."""
+    chart, faint, count = go.Figure(), ink().faint, len(estimates)
+    values, lows, highs, chances = (
+        [_scaled(getattr(one, of), one.unit) for one in estimates]
+        for of in ("value", "low", "high", "chance")
+    )
+    names = [for_screen(one.row, html=True) for one in estimates]
+    texts = [for_screen(_numbers(one), html=True) for one in estimates]
+    hollow = [is_control(str(one.key.get("label") or "")) for one in estimates]
+    for control in dict.fromkeys(hollow):
+        look = Look(faint, "circle-open") if control else Look(series()[0])
+        drawn = [i for i in range(count) if hollow[i] == control and not isnan(values[i])]
+        x, low, high = ([of[i] for i in drawn] for of in (values, lows, highs))
+        chart.add_scatter(
+            x=x, y=[count - i for i in drawn], mode="markers", cliponaxis=False, showlegend=False,
+            error_x=error_bars(x, low, high, look.colour, thickness=2, width=5),
+            marker={"color": look.colour, "symbol": look.symbol, "size": 10,
+                    "line": {"width": 2, "color": look.colour}},
+            text=[f"{names[i]}: {texts[i]}" for i in drawn],
+            customdata=[[str(i)] for i in drawn], hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    known = [i for i in range(count) if not isnan(chances[i])]
+    if known:
+        chart.add_scatter(
+            x=[chances[i] for i in known], y=[count - i for i in known], mode="markers",
+            name="chance", cliponaxis=False, showlegend=False,
+            marker={"symbol": "line-ns-open", "size": 16, "color": faint,
+                    "line": {"width": 2, "color": faint}},
+            hovertemplate="chance %{x:.1f} %<extra></extra>",
+        )  # fmt: skip
+    if view.zero:
+        dotted(chart, x=0)
+    ends = [end for end in (*values, *lows, *highs) if not isnan(end)]
+    chart.update_xaxes(
+        range=list(_span(ends, measure.unit, view.zero)),
+        title=for_screen(measure.title, html=True),
+        ticksuffix=" %" if measure.unit == "%" else "", zeroline=False, **axis_side(count),
+    )  # fmt: skip
+    row_axis(chart, [one.row for one in estimates], texts)
+    return chart
 
 
 def _waterfall(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
@@ -301,21 +329,42 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
 
 
 def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    """Values as shade and number, the first row on top."""
     columns = in_order([one.x for one in estimates])
     rows = list(dict.fromkeys(one.row for one in estimates))
     rows = sorted(rows) if view.across in SHAPES else rows
     cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
-    shades, texts, clicked = [], [], []
-    for row in rows:
-        line_of = [cells.get((row, column)) for column in columns]
-        shades.append(
-            [_scaled(cell[1].value, measure.unit) if cell else np.nan for cell in line_of]
-        )
-        texts.append([f"{shade:.0f}" if not isnan(shade) else "" for shade in shades[-1]])
-        clicked += [[cell[0]] if cell else [None] for cell in line_of]
-    return heatmap(
-        shades, [in_words(view.across, column) for column in columns], rows, texts,
-        hover=[[cell[1].text if (cell := cells.get((row, c))) else "" for c in columns]
-               for row in rows],
-        clicked=clicked,
+    names = [in_words(view.across, column) for column in columns]
+    grid = [[cells.get((row, column)) for column in columns] for row in rows]
+    shades = [[_scaled(c[1].value, measure.unit) if c else np.nan for c in line] for line in grid]
+    shade = ink()
+    colorbar = {
+        "title": {"text": "%", "font": {"size": 11, "color": shade.faint}}, "thickness": 9,
+        "tickvals": [0, 50, 100], "tickfont": {"size": 11, "color": shade.text},
+        "outlinewidth": 0, "len": 0.9,
+    }  # fmt: skip
+    chart = go.Figure(
+        go.Heatmap(z=shades, x=names, y=rows, zmin=0, zmax=100, colorscale=SCORES,
+                   hoverinfo="skip", xgap=2, ygap=2, colorbar=colorbar)
     )  # fmt: skip
+    for y, line_of in enumerate(shades):
+        for x, value in enumerate(line_of):
+            dark_text = value > 42  # Cividis is dark below
+            chart.add_annotation(
+                x=x, y=y, showarrow=False, text="" if isnan(value) else f"{value:.0f}",
+                font={"size": 12, "color": "#101820" if dark_text else "#F4F6F8"},
+            )  # fmt: skip
+    # A heatmap reports no clicks; invisible markers over its cells do.
+    flat = [cell for line_of in grid for cell in line_of]
+    chart.add_scatter(
+        x=names * len(rows), y=[row for row in rows for _ in names], mode="markers",
+        customdata=[[cell[0]] if cell else [None] for cell in flat], showlegend=False,
+        text=[cell[1].text if cell else "" for cell in flat],
+        hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
+        marker={"size": 26, "symbol": "square", "opacity": 0},
+        selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
+    )  # fmt: skip
+    chart.update_layout(hovermode="closest", hoverdistance=120, height=80 + 28 * max(len(rows), 3))
+    chart.update_xaxes(type="category", showgrid=False, tickangle=0)
+    chart.update_yaxes(type="category", autorange="reversed", showgrid=False)
+    return chart
