@@ -35,19 +35,19 @@ from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
 from midchart.core.readers.extractive import bare
-from midchart.core.results.items import CUT, EVIDENCE_OUTCOME, PARTLY_DROPPED
+from midchart.core.results.items import CUT, PARTLY_DROPPED
 from midchart.core.results.reviews import require_author, reviewer_name, take_code
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
 from midchart.core.services.cohorts import open_data
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.storage.jsonl import add_line
-from midchart.core.storage.rows import RowStore, literal
+from midchart.core.storage.rows import literal
 from midchart.core.text import event_text, sentences
 from midchart.core.text.evidence import gold_sentence_ids
 from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading
 from midchart.core.text.refusals import is_refusal
-from midchart.core.types import Cohort, Span
+from midchart.core.types import Cohort, Instruction, Span
 
 
 def _folder_of(data: str | Path) -> Path:
@@ -366,49 +366,49 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     for what, name, known in (("arm", label, "labels"), ("reader", reader, "readers")):
         if name not in entries[known]:
             raise UnknownName(f"{what} of the run", name, entries[known])
-    data = folder.cohort_path()
-    cohort = gold_under(asked_of_all(open_data(data), questions), plan.protocol)
-    cell_of = {
-        one.id: (one.record_id, i % len(questions)) for i, one in enumerate(cohort.instructions)
-    }
-    # Its rows, and evidence that people marked.
-    store = folder.store(plan)
+    cohort = asked_of_all(open_data(folder.cohort_path()), questions)
+    cohort = gold_under(cohort, plan.protocol)
     where = f"label = {literal(label)} AND reader = {literal(reader)}"
-    rows = store.select(
-        "answers",
-        "instruction, status, reason, answer, "
-        f"CASE WHEN evidence IS NOT NULL THEN {EVIDENCE_OUTCOME} END AS evidence, "
-        "list_filter(selection, lambda x: x.id = sources[1])[1].event AS event, "
-        "sources[1] AS source, len(selection) - coalesce(len(cut), 0) AS got, "
-        "list_transform(list_reverse_sort(list_transform(list_filter(selection, lambda x: "
-        "x.score IS NOT NULL AND x.kept_by <> 'recency'), lambda x: {'score': x.score, "
-        "'id': x.id})), lambda x: x.id) AS ranked",
-        where,
-    )
-    by_id = {row.pop("instruction"): row for row in rows}
-    marked = _marked(data, cohort, store, plan, where)
+    columns = "instruction, status, reason, answer, selection, sources, cut"
+    rows = folder.store(plan).select("answers", columns, where)
+    by_id = {row["instruction"]: row for row in rows}
     cells: list[dict[str, Any]] = []
-    for id, (record, question) in cell_of.items():
-        row = by_id.get(id) or dict.fromkeys(_OF_A_CELL)
-        state = _state(row)
+    for i, one in enumerate(cohort.instructions):
+        row = by_id.get(one.id) or dict.fromkeys(columns.split(", "))
+        kept, state = row["selection"] or [], _state(row)
+        source = (row["sources"] or [None])[0]
+        scored = [x for x in kept if x["score"] is not None and x["kept_by"] != "recency"]
+        scored.sort(key=lambda x: (x["score"], x["id"]), reverse=True)
+        event = next((x["event"] for x in kept if x["id"] == source), None)
         cells.append(
             {
-                "record": record,
-                "question": question,
+                "record": one.record_id,
+                "question": i % len(questions),
                 "state": state,
                 "answer": row["answer"] if state == _ANSWERED else None,
                 "reason": row["reason"],
-                "event": row["event"] if state == _ANSWERED else None,
-                "evidence": marked.get(id, row["evidence"]),
-                "source": row["source"],
-                "got": row["got"],
-                "ranked": row["ranked"] or [],
+                "event": event if state == _ANSWERED else None,
+                "evidence": _evidence(cohort, one, row, plan.protocol),
+                "source": source,
+                "got": len(kept) - len(row["cut"] or ()) if row["selection"] is not None else None,
+                "ranked": [x["id"] for x in scored],
             }
         )
     return cells
 
 
-_OF_A_CELL = ("status", "reason", "answer", "evidence", "event", "source", "got", "ranked")
+def _evidence(
+    cohort: Cohort, one: Instruction, row: Mapping[str, Any], protocol: Protocol
+) -> str | None:
+    """Where the evidence of a question is; None where none is marked or nothing was selected."""
+    gold = cohort.gold.get(one.id)
+    if row["selection"] is None or gold is None or not gold.spans:
+        return None
+    needed = gold_sentence_ids(sentences(cohort.records[one.record_id], protocol), gold.spans)
+    kept = needed & {x["id"] for x in row["selection"]}
+    if kept != needed or not needed:
+        return PARTLY_DROPPED if kept else _DROPPED
+    return CUT if needed & set(row["cut"] or ()) else _IN_PROMPT
 
 
 @needs("viewer")
@@ -453,40 +453,6 @@ def _state(row: Mapping[str, Any]) -> str:
     if not text.strip() or is_refusal(text):
         return _ABSTAINED
     return _HEADING if is_heading(bare(text)) else _ANSWERED
-
-
-def _marked(data: str, cohort: Cohort, store: RowStore, plan: Plan, where: str) -> dict[str, str]:
-    """Instruction id → where its evidence is, for questions with evidence that people mark."""
-    annotated = {
-        (one.record, one.question)
-        for one in own_questions(data)
-        if any(annotation.spans for annotation in one.annotations.values())
-    }
-    asked = [one for one in cohort.instructions if (one.record_id, one.question) in annotated]
-    if not asked:
-        return {}
-    ids = ", ".join(literal(one.id) for one in asked)
-    rows = store.select(
-        "answers",
-        "instruction, list_transform(selection, lambda x: x.id) AS kept, cut",
-        f"{where} AND selection IS NOT NULL AND instruction IN ({ids})",
-    )
-    row_of = {row["instruction"]: row for row in rows}
-    evidence: dict[str, str] = {}
-    for one in asked:
-        row, gold = row_of.get(one.id), cohort.gold.get(one.id)
-        if row is None or gold is None or not gold.spans:
-            continue
-        units = sentences(cohort.records[one.record_id], plan.protocol)
-        needed = gold_sentence_ids(units, gold.spans)
-        selected = needed & set(row["kept"])
-        if not selected:
-            evidence[one.id] = _DROPPED
-        elif selected != needed:
-            evidence[one.id] = PARTLY_DROPPED
-        else:
-            evidence[one.id] = CUT if needed & set(row["cut"] or ()) else _IN_PROMPT
-    return evidence
 
 
 @needs("viewer")

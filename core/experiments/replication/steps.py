@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
-from midchart.core.experiments.answers.tables import accuracy
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
 from midchart.core.results.comparison import Outcomes, differences, read_outcomes
-from midchart.core.results.report import counted_store
+from midchart.core.results.report import counted_store, report
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import counted, facts, pick, read_published
+from midchart.core.results.tables import pick, read_published
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import RULE_JUDGES
 from midchart.core.runs.planner import digest_of
@@ -293,23 +292,19 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     for run in runs:
         now = read_outcomes(run), _texts(run, label, judge)
         effect = _effect(before, now, label, judge) if before else {}
+        overall = next(
+            (
+                row
+                for row in report(run)["tables"]["accuracy"]
+                if (row["label"], row["judge"], row["band"]) == (label, judge, "overall")
+            ),
+            {},
+        )
         shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
         row = {"run": run} | {name: effect.get(name) for name in EFFECT}
-        overall = _overall(run, label, judge)
         rows.append(row | {name: overall.get(name) for name in shown})
         before = now
     return rows
-
-
-def _overall(run: str, label: str, judge: str) -> Row:
-    """An arm's row of table ``accuracy`` at all positions together; empty where there is none."""
-    folder = find_run(run)
-    plan, reviews = folder.plan(), reviews_of(folder)
-    store = counted_store(folder, plan)
-    judged = with_reviews(plan, reviews)
-    with facts(store, judged, reviews.rows()) as ask:
-        rows = accuracy(judged, counted(ask, "'overall'"), ("overall",))
-    return next((row for row in rows if (row["label"], row["judge"]) == (label, judge)), {})
 
 
 @needs("viewer")
