@@ -11,7 +11,6 @@ changes. Markup that is itself text (CDATA) is read as markup.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,13 +20,6 @@ ROW_TOKENS = 96
 MOST_REPEATED = 200
 """Characters of a text wherever it is written again: the name of a column or row, a cell in the
 rows below its own, a footnote where it is referred to."""
-_MOST_AGAIN = 4 * MOST_REPEATED
-"""Characters that cells of the rows above have in a row; others stand in their own row alone."""
-_FEW_SPANNED, _SPANNED_A_CELL = 10_000, 5
-"""Places that the cells of a table take in rows below their own, at most: so many, and so many for
-each cell. In the rows after that no span is followed, and no column has a name."""
-_BEYOND = 1 << 30
-"""A column after all that have a name."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
 
@@ -372,11 +364,10 @@ def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
     """
     grid: list[list[_Placed]] = []
     spanning: list[_Placed] = []
-    left = _FEW_SPANNED + _SPANNED_A_CELL * sum(len(row.cells) for row in rows)
     for at, row in enumerate(rows):
         above = iter(_visible(spanning))
         taken = next(above, None)
-        column = 0 if left >= 0 else _BEYOND
+        column = 0
         fresh: list[_Placed] = []
         for cell in row.cells:
             while taken is not None and taken.start <= column:
@@ -389,9 +380,6 @@ def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
         spanning = [
             replace(one, cell=one.cell.below(), again=True) for one in placed if one.below > at + 1
         ]
-        left -= len(spanning)
-        if left < 0:
-            spanning = []
     return grid
 
 
@@ -451,50 +439,28 @@ def _names_columns(row: _MarkupRow, width: int) -> bool:
 
 
 class _ColumnNames:
-    """The texts of the header cells of a table's columns, from the top; false where there are none.
-
-    Columns below the same cells are one stretch, so that a wide span costs no more than a cell.
-    """
+    """The texts of the header cells over each column, from the top; false where there are none."""
 
     def __init__(self, head: list[list[_Placed]]) -> None:
-        edges = {edge for placed in head for one in placed for edge in (one.start, one.end)}
-        self._starts = sorted(edges)
-        stacked: list[dict[str, None]] = [{} for _ in self._starts]
-        for placed in head:
-            for one in placed:
-                if not one.again and (text := _MARK.sub("", one.cell.text).rstrip(" :")):
-                    for at in self._stretches(one):
-                        stacked[at][text] = None
-        self._ahead: list[tuple[str, int, int]] = []
-        """From each stretch on: the first name, its stretch, and that of the first other name."""
-        first, at, other = "", len(stacked), len(stacked)
-        for place, texts in reversed(list(enumerate(stacked))):
-            if name := " ".join(texts):
-                first, at, other = name, place, other if name == first else at
-            self._ahead.append((first, at, other))
-        self._ahead.reverse()
+        stacked: dict[int, dict[str, None]] = {}
+        for one in (one for placed in head for one in placed if not one.again):
+            if text := _MARK.sub("", one.cell.text).rstrip(" :"):
+                for column in range(one.start, one.end):
+                    stacked.setdefault(column, {})[text] = None
+        self._names = {column: " ".join(texts) for column, texts in stacked.items()}
         self._written: set[str] = set()
 
     def __bool__(self) -> bool:
-        return any(name for name, _, _ in self._ahead)
-
-    def _stretches(self, one: _Placed) -> range:
-        first = bisect_right(self._starts, one.start) - 1
-        return range(max(first, 0), bisect_left(self._starts, one.end))
+        return bool(self._names)
 
     def over(self, one: _Placed) -> str:
         """The name of the columns of a cell, a long one in full the first time alone; "" for one
         below several, which is a remark."""
-        stretches = self._stretches(one)
-        if not stretches:
-            return ""
-        name, at, other = self._ahead[stretches[0]]
-        if not at < stretches.stop <= other:
-            return ""
-        if len(name) > MOST_REPEATED:
-            if name in self._written:
-                return _again(name)
-            self._written.add(name)
+        names = {self._names[at] for at in range(one.start, one.end) if at in self._names}
+        name = names.pop() if len(names) == 1 else ""
+        if name in self._written:
+            return _again(name)
+        self._written.add(name)
         return name
 
 
@@ -502,13 +468,8 @@ def _one_row(filled: list[_Placed], headers: _ColumnNames) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []
     inner: list[str] = []
-    again = 0
     for one in filled:
         cell = one.cell
-        if one.again:
-            again += sum(map(len, (*cell.lines, *cell.inner_rows)))
-            if again > _MOST_AGAIN:
-                continue
         inner += cell.inner_rows
         if cell.lines:
             header = headers.over(one)
