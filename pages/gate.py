@@ -12,13 +12,13 @@ OWN = [
     kit.Extra("real", "Does it keep more on real text?", lambda _: view.real_text()),
     kit.Extra("checkpoints", "Which gates are trained here?", lambda _: view.checkpoints()),
 ]
-if not state.runs((view.KIND,)):
-    view.no_run()
+if state.runs((view.OFFER.kind,)):
+    kit.page((view.OFFER.kind,), "gate", lambda _: OWN)
+    with st.expander("Train and compare again"):
+        view.OFFER.start()
+else:
+    view.OFFER.empty()
     for extra in OWN:
         with st.expander(extra.title, on_change="rerun", key=f"own_{extra.name}") as drawer:
             if drawer.open:
                 extra.draw(None)
-    st.stop()
-kit.page((view.KIND,), "gate", lambda _: OWN)
-with st.expander("Train and compare again"):
-    view.start()

@@ -13,7 +13,7 @@ from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick, pick_component, pick_linked
+from midchart.pages.ui.shared.pickers import pick, pick_linked
 
 guard.page("Replication")
 
@@ -22,7 +22,7 @@ if not state.question_cohorts():
     st.stop()
 with st.sidebar:
     cohort = state.pick_cohort()
-    reader = pick_component("reader", replication_runs.readers(cohort))
+    reader = view.pick_component("reader", replication_runs.readers(cohort))
 if not cohort:
     st.stop()
 with guard.readable("These runs cannot be read"):
@@ -41,8 +41,8 @@ with guard.readable("These runs cannot be read"):
         arms, judges = api.arms_and_judges(finished[-1])
         with st.sidebar:
             arms = sorted(arms, key=lambda arm: view.FIRST.index(arm) if arm in view.FIRST else 9)
-            arm = pick_component("arm", arms)
-            judge = pick_component("judge", judges)
+            arm = view.pick_component("arm", arms)
+            judge = view.pick_component("judge", judges)
     if published and corrected and published != corrected:
         rows = state.result(state.finished_key(*runs), api.compare_runs, runs)["results"]
         compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)

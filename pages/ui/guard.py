@@ -1,7 +1,7 @@
 """The start of every page, the choice of a view, and the message on unreadable results.
 
 ``guard.page("Patient")`` is the first statement of each page. It restores the menu after a deep
-link on a cold server, checks the host, draws the title and the research-use notice, asks for a
+link on a cold server, draws the title and the research-use notice, asks for a
 sign-in where one is set up, and offers the demo where no cohort is installed.
 """
 
@@ -11,14 +11,12 @@ import base64
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
-from midchart.pages.ui.headers import own_origin
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import chart, messages, pickers
 from midchart.pages.ui.shared.marks import for_screen
@@ -38,8 +36,6 @@ COHORTS = {"Forecast": "labels", "Data": "all"}
 """Pages that offer other cohorts than those with questions."""
 WITHOUT_QUEUE = ("Review",)
 """Pages without the line on the queue: nothing moves while a person judges."""
-LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
-"""Allowed host names where the configuration lists none."""
 PAGE = "page_shown"
 NOTICE = "Research use only. Not for clinical decisions."
 KEYS = {
@@ -62,7 +58,6 @@ def page(name: str, needs_cohort: bool = True) -> None:
         st.rerun()
     place = navigation.place(name)
     st.set_page_config(page_title=f"{place.title} · Midchart", page_icon=ICON, layout="wide")
-    _refuse_foreign_origins()
     st.logo(ICON, size="large")
     st.html(STYLE)
     st.html(TEXT_STYLE)
@@ -86,41 +81,6 @@ def page(name: str, needs_cohort: bool = True) -> None:
     chart.forget_source()
     if needs_cohort and not state.cohorts():
         no_cohort()
-        st.stop()
-
-
-def allowed_host(host: str, allowed: Iterable[str]) -> bool:
-    """Whether a Host header (name or address, optional port) is one of ``allowed``.
-
-    An entry "*.example.org" allows every subdomain, as in Streamlit's ``server.allowedHosts``.
-    """
-    try:
-        name = (urlsplit(f"//{host}").hostname or "").rstrip(".")
-    except ValueError:
-        return False
-    patterns = [entry.strip().lower().rstrip(".") for entry in allowed]
-    return any(
-        name == pattern or (pattern.startswith("*.") and name.endswith(pattern[1:]))
-        for pattern in patterns
-        if name
-    )
-
-
-def _refuse_foreign_origins() -> None:
-    """Stop a page that was requested under a host name, or from an origin, that is not allowed.
-
-    The server refuses such connections (``server.allowedHosts``); this check also covers a replaced
-    configuration. Without headers there is no browser (a page run alone in a test).
-    """
-    headers = st.context.headers
-    allowed = st.get_option("server.allowedHosts") or LOOPBACK_HOSTS
-    host, origin = headers.get("Host"), headers.get("Origin")
-    foreign = host is not None and not allowed_host(host, allowed)
-    if foreign or (origin and not own_origin(origin, host or "", sign_in.trusted_origins())):
-        st.error(
-            "This host name or port is not allowed. Use the installation's own name, or ask its "
-            "owner to add this one to server.allowedHosts in .streamlit/config.toml."
-        )
         st.stop()
 
 

@@ -216,6 +216,16 @@ def of_run(run: dict[str, Any], function: Callable[..., Result], *arguments: Any
     return result(run_key(run), function, run["run"], *arguments)
 
 
+@cached(
+    lambda cohort, function, *arguments: (api.cohort_key(cohort), function.__name__, arguments),
+    entries=64,
+    spinner="Reading the cohort",
+)
+def of_cohort(cohort: api.Cohort, function: Callable[..., Result], *arguments: Any) -> Result:
+    """A function of a cohort and hashable arguments, once while the cohort's files are the same."""
+    return function(cohort, *arguments)
+
+
 def report(run: dict[str, Any]) -> dict[str, Any]:
     """A run's report."""
     return of_run(run, api.report)

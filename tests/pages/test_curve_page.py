@@ -148,7 +148,7 @@ def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(home, monke
     assert "midchart run docs/needles.toml" in [code.value for code in app.code]
     app.button(key="start_needles").click().run()
     (spec,) = started
-    assert spec == needles.spec("small")
+    assert spec == needles.FACT.spec("small")
     assert spec["kind"] == "needles" and spec["data"] == str(home / "data" / "cohorts" / "small")
 
 

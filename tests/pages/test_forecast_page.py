@@ -6,7 +6,7 @@ import pytest
 
 from midchart.core import api
 from midchart.extras.lab.synthetic.laboratory import make_laboratory
-from midchart.pages.ui.forecast import view
+from midchart.pages.ui.forecast.attention import OFFER
 from tests.support import forecast_report
 from tests.support.pages import click, clickable, figures_of, open_page, plain_text
 from tests.support.reports import show_run
@@ -46,7 +46,7 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     app = open_page("forecast")
     assert app.selectbox(key="cohort").options == ["lab"]
     app.button(key="start_forecast").click().run()
-    assert started == [view.spec("lab")]
+    assert started == [OFFER.spec("lab")]
     assert started[0]["kind"] == "forecast" and "tasks" not in started[0]
     assert started[0]["data"] == str(home / "data" / "cohorts" / "lab")
 

@@ -11,7 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from midchart.core import api
 from midchart.core.gate.checkpoint import save_gate
-from midchart.pages.ui.gate import view
+from midchart.pages.ui.gate.view import OFFER
 from tests.support import gate_report
 from tests.support.gates import random_gate
 from tests.support.pages import figures_of, open_page, page_at, page_text
@@ -55,7 +55,7 @@ def test_without_a_run_it_says_what_will_be_here_and_how_to_begin(home):
 def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     started = []
     allow_training(home)
-    run_spec = view.spec("small")
+    run_spec = OFFER.spec("small")
     assert run_spec["kind"] == "gate" and run_spec["data"] == str(
         home / "data" / "cohorts" / "small"
     )

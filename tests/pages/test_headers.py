@@ -14,6 +14,7 @@ from midchart.pages.ui.headers import HEADERS, OwnOrigin, SecurityHeaders, own_o
 from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]
+CONFIG = ROOT / ".streamlit" / "config.toml"
 
 
 def test_the_headers_forbid_framing_and_guessed_types():
@@ -166,3 +167,9 @@ def test_a_table_s_own_csv_is_the_only_one():
     """Streamlit's built-in CSV and clipboard keep formulas."""
     settings = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
     assert settings["client"]["disableDataExport"] is True
+
+
+def test_the_shipped_configuration_allows_loopback_alone():
+    server = tomllib.loads(CONFIG.read_text(encoding="utf-8"))["server"]
+    assert set(server["allowedHosts"]) == {"127.0.0.1", "localhost", "::1"}
+    assert server["address"] == "127.0.0.1"

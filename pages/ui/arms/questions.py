@@ -22,7 +22,7 @@ from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, marks, results, tables
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick_linked, switch, token
+from midchart.pages.ui.shared.pickers import pick_linked, token
 
 ANY = "any"
 FILTERS = ("arm", "outcome", "position", "step", "type", "evidence", "domain", "failure")
@@ -54,6 +54,7 @@ PATIENTS = {
     TRAINING: "training patients of a gate",
     EVERYONE: "all",
 }
+DIFFER = {"true": "on which the arms' outcomes differ", "false": "all questions"}
 LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
@@ -104,7 +105,7 @@ def open_questions(**filters: Any) -> None:
     for name in (*FILTERS, "versus"):
         st.session_state[f"q_{name}"] = filters.get(name, ANY)
     st.session_state["q_patients"] = filters.get("patients", COUNTED)
-    st.session_state["differ"] = filters.get("differ", False)
+    st.session_state["differ"] = filters.get("differ", "false")
     st.session_state["asked"] = ""
     st.session_state["view"] = VIEW
 
@@ -183,8 +184,11 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
                 "counts them.",
             )  # fmt: skip
             known = {COUNTED: known, TRAINING: rows[~rows["counted"]], EVERYONE: rows}[patients]
-        if switch("Discordant questions only", True, "differ",
-                  help="Questions on which the arms' outcomes differ."):  # fmt: skip
+        which = pick_linked(
+            "differ", "Questions", list(DIFFER), DIFFER.__getitem__, key="differ", unlinked="true",
+            width=260,
+        )  # fmt: skip
+        if which == "true":
             known = known[known.groupby("instruction")["outcome"].transform("nunique") > 1]
     scope, baseline = comparison.run["run"], comparison.baseline
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):

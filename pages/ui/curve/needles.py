@@ -5,6 +5,7 @@ so only its position changes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -20,22 +21,49 @@ from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.formats import missing
 from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.pickers import segments
 
 KIND = "needles"
-SPECS = {"fact": "needles.toml", "note": "real_position.toml"}
-MOVED = {"fact": "A synthetic fact", "note": "The note with the evidence"}
+
+
+def _cohorts() -> str:
+    if state.question_cohorts():
+        return state.pick_cohort()
+    no_questions()
+    return ""
+
+
+FACT = presets.Offer(
+    KIND,
+    "needles.toml",
+    "Run needles",
+    "No needle run yet",
+    "In an observed curve, questions about one part of a record may be harder for other reasons. A "
+    "needle run places the same synthetic fact (a dose, a laboratory value, a date, a negation) at "
+    "every depth of the same record, cut to several lengths, and asks for it. Only the position "
+    "changes.",
+    _cohorts,
+)
+MOVED = {
+    "A synthetic fact": FACT,
+    "The note with the evidence": replace(FACT, file="real_position.toml"),
+}
+
+
+def _start() -> None:
+    """What is moved, the picker of a cohort with questions, and the start button."""
+    moved = segments(
+        "At every depth", list(MOVED), "needle_moved", persist_state="session",
+        help="A synthetic fact inserted into a record, or the real note that holds the evidence of "
+        "one of its questions, among other notes of the record; the dates of notes stay.",
+    )  # fmt: skip
+    MOVED[moved].start()
 
 
 def needles() -> None:
     """The needle runs of this installation: what depth does, and the items behind a number."""
     if not state.runs((KIND,)):
-        with messages.empty(
-            "No needle run yet",
-            "In an observed curve, questions about one part of a record may be harder for other "
-            "reasons. A needle run places the same synthetic fact (a dose, a laboratory value, a "
-            "date, a negation) at every depth of the same record, cut to several lengths, and "
-            "asks for it. Only the position changes.",
-        ):
+        with messages.empty(FACT.title, FACT.about):
             presets.included(KIND)
             _start()
         return
@@ -49,38 +77,6 @@ def needles() -> None:
 def open_cell(_: kit.Shown, view: api.View, key: Mapping[str, Any]) -> None:
     """Show the items behind a value, by the columns of their planned place."""
     show_items(**{name: key[name] for name in view.opens if key.get(name) is not None})
-
-
-def spec(cohort: str, moved: str = "fact") -> dict[str, Any]:
-    """The preset needle run on a cohort, with the installed arms; ``moved``: a key of MOVED."""
-    return presets.spec(SPECS[moved], cohort, f"needles on {cohort}")
-
-
-def _start() -> None:
-    """The picker of a cohort with questions, and the start button."""
-    if not state.question_cohorts():
-        no_questions()
-        return
-    cohort = state.pick_cohort("Cohort")
-    moved = st.segmented_control(
-        "At every depth", list(MOVED), default="fact", required=True, key="needle_moved",
-        format_func=MOVED.__getitem__,
-        help="A synthetic fact inserted into a record, or the real note that holds the evidence of "
-        "one of its questions, among other notes of the record; the dates of notes stay.",
-    )  # fmt: skip
-    needle_spec = spec(cohort, moved)
-    facts = "facts in" if moved == "fact" else "questions on"
-    about = (
-        "{needles} {facts} each of {patients} records, {depths} depths, {lengths} lengths, "
-        "{arms} arms, read by {readers}, judged by {judges}."
-    ).format(
-        facts=facts,
-        needles=needle_spec["needles"],
-        patients=needle_spec["patients"],
-        **{name: len(needle_spec[name]) for name in ("depths", "lengths", "arms")},
-        **{name: " and ".join(needle_spec[name]) for name in ("readers", "judges")},
-    )
-    presets.button(needle_spec, "Run needles", "needles", about, file=SPECS[moved])
 
 
 CELL, ITEM = "needle_cell", "needle_item"

@@ -19,7 +19,6 @@ from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import chart, formats, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked, segments, token
-from midchart.pages.ui.state import cached
 
 ALL = ""
 """The group that is all answers."""
@@ -115,40 +114,34 @@ def observed() -> None:
                     f"{len(cohort.instructions):,} questions follows."
                 )
                 return
-        key = api.cohort_key(cohort)
         chart.set_cohort(cohort)
         try:
-            known = _choices(key, cohort)
+            known = state.of_cohort(cohort, api.curve_choices)
         except InputError as error:
             top.info(for_screen(str(error)))
             return
         choice = _pick(name, known)
     if choice.position == AUTO:
         choice = replace(choice, position=known["position"]["used"])
-    curve = _curve(key, cohort, choice)
+    curve = state.of_cohort(cohort, _curve, choice)
     if not curve["curve"]:
         reason = "; ".join(row["reason"] for row in curve["failures"]) or "no answer"
         st.info(f"No curve: {for_screen(reason)}.")
         return
     first, *below = _sentences(curve["verdict"][0]["text"])
     messages.conclude(first, below[1:], top)
-    _large(name, key, cohort, choice, curve)
+    _large(name, cohort, choice, curve)
     with st.expander("What this rests on"):
         for line in (*below[:1], chart.source(), f"Position: {known['position']['words']}."):
             st.caption(for_screen(line))
-    groups = _curve(key, cohort, replace(choice, value=ALL), choice.by)
+    groups = state.of_cohort(cohort, _curve, replace(choice, value=ALL), choice.by)
     _groups(name, choice, curve, groups)
-    if located := _locations(key, cohort, choice.position):
+    if located := state.of_cohort(cohort, api.curve_locations, choice.position):
         st.header("How the evidence was located", anchor=False)
         _draw(name, {"location": located}, "located")
 
 
-@cached(
-    lambda key, cohort, choice, by="": (key, choice, by),
-    entries=64,
-    spinner="Computing intervals and the null distribution",
-)
-def _curve(key: str, cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, Any]:
+def _curve(cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, Any]:
     """The tables of the curve of all answers or of one group; ``by``: of every group of a stratum,
     those with the most answers first. Each row says whether its answers are simulated."""
     tables = api.curve(cohort, **choice.options, **({"stratum": by} if by else choice.group))
@@ -165,21 +158,7 @@ def _curve(key: str, cohort: api.Cohort, choice: PickedCurve, by: str = "") -> d
     return {**tables, "curve": rows, "summary": [summary[value] for value in order]}
 
 
-@cached(lambda key, cohort: key, spinner="Locating the evidence of every question")
-def _choices(key: str, cohort: api.Cohort) -> dict[str, Any]:
-    return api.curve_choices(cohort)
-
-
-@cached(
-    lambda key, cohort, position: (key, position),
-    spinner="Locating the evidence of every question by its text",
-)
-def _locations(key: str, cohort: api.Cohort, position: str) -> list[dict[str, Any]]:
-    return api.curve_locations(cohort, position)
-
-
-@cached(lambda key, cohort, choice, bin: (key, choice, bin), spinner="Looking up the questions")
-def _answers(key: str, cohort: api.Cohort, choice: PickedCurve, bin: int | None) -> pd.DataFrame:
+def _answers(cohort: api.Cohort, choice: PickedCurve, bin: int | None) -> pd.DataFrame:
     """The answers behind a point, or all (None): one row per answer (and piece of evidence)."""
     return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options, **choice.group))
 
@@ -275,9 +254,7 @@ def _draw(
     kit.draw(shown, view, measure or view.measures[0], {}, opens)
 
 
-def _large(
-    name: str, key: str, cohort: api.Cohort, choice: PickedCurve, curve: Mapping[str, Any]
-) -> None:
+def _large(name: str, cohort: api.Cohort, choice: PickedCurve, curve: Mapping[str, Any]) -> None:
     """The curve, next to the paper's where it is of the same score and parts, and the questions of
     the part of the record that is open."""
     navigation.follow()
@@ -305,7 +282,7 @@ def _large(
         about=f"Score: {score}{', a mean' if choice.score in MEANS else ''}. Ribbon: 95 % of "
         "permutations of position over the same questions.",
     )
-    _questions(name, key, cohort, choice)
+    _questions(name, cohort, choice)
 
 
 def _groups(
@@ -366,7 +343,7 @@ def _open(choice: PickedCurve, value: str, bin: int | None = None) -> None:
     st.session_state[POINT] = ANYWHERE if bin is None else choice.parts[bin]
 
 
-def _questions(name: str, key: str, cohort: api.Cohort, choice: PickedCurve) -> None:
+def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
     """The picker of a part of the record, and the table of its questions, without their text."""
     part = st.selectbox(
         "Questions with evidence at (%)",
@@ -377,7 +354,8 @@ def _questions(name: str, key: str, cohort: api.Cohort, choice: PickedCurve) -> 
     )
     if part == NONE:
         return
-    rows = _answers(key, cohort, choice, None if part == ANYWHERE else choice.parts.index(part))
+    bin = None if part == ANYWHERE else choice.parts.index(part)
+    rows = state.of_cohort(cohort, _answers, choice, bin)
     if rows.empty:
         st.info("No answer has evidence in this part of the record.")
         return

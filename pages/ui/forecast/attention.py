@@ -1,4 +1,5 @@
-"""The Forecast page's attention map: the weight of each event before one prediction, by variant.
+"""The Forecast page: its preset run, and the attention map, the weight of each event before one
+prediction, by variant.
 
 Sequences are numbered, and times are days before the prediction: the URL holds nothing of a
 patient. The sign of a weight is shown by shape and place as well as colour.
@@ -19,9 +20,33 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.results.kit import Shown
+from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick_several
+from midchart.pages.ui.shared.pickers import pick_listed, pick_several
 
+
+def _cohorts() -> str:
+    """The cohort of labels, chosen; without one, how to make it."""
+    with_questions = set(state.question_cohorts())
+    cohorts = [n for n, _, problem in state.cohorts() if not problem and n not in with_questions]
+    if not cohorts:
+        st.info("No installed cohort has labels to forecast. Create the laboratory cohort, or "
+            "place EHRSHOT or a MEDS folder among the cohorts:")  # fmt: skip
+        st.code("midchart demo --laboratory ehrshot", language=None, wrap_lines=True)
+        return ""
+    return pick_listed("Cohort", cohorts, "cohort")
+
+
+OFFER = presets.Offer(
+    "forecast",
+    "forecast.toml",
+    "Train and compare the attentions",
+    "No forecast run yet",
+    "A forecast run trains small sequence models that differ only in their attention, with several "
+    "seeds, on the official split of patients. Each is evaluated on held-out patients and compared "
+    "with two count-based models.",
+    _cohorts,
+)
 MOST = 6
 """Variants side by side: as many as the experiment has attentions."""
 MEAN = "mean of heads"

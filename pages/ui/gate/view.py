@@ -10,36 +10,21 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.runs import picker, presets
-from midchart.pages.ui.shared import messages, tables
+from midchart.pages.ui.shared import tables
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 
-KIND = "gate"
-SPEC = "gate.toml"
+OFFER = presets.Offer(
+    "gate",
+    "gate.toml",
+    "Train and evaluate the gates",
+    "No gate run yet",
+    "A gate run trains the QCCS gate in 27 configurations, with and without the question, with two "
+    "losses, and with each fault of the published run, all on one split of patients. Every gate is "
+    "evaluated on held-out patients.",
+    state.pick_cohort,
+)
 CROSS_FITTED = "cross_fitted"
 """Folder of the included runs of gates that were trained on real questions."""
-
-
-def spec(cohort: str) -> dict[str, Any]:
-    """The preset gate run on a cohort."""
-    return presets.spec(SPEC, cohort, f"gate on {cohort}")
-
-
-def no_run() -> None:
-    """The empty state with the button that starts a run."""
-    with messages.empty(
-        "No gate run yet",
-        "A gate run trains the QCCS gate in 27 configurations, with and without the question, "
-        "with two losses, and with each fault of the published run, all on one split of "
-        "patients. Every gate is evaluated on held-out patients.",
-    ):
-        presets.included(KIND)
-        start()
-
-
-def start() -> None:
-    """The cohort and the button that starts the preset gate run."""
-    if cohort := state.pick_cohort("Cohort"):
-        presets.button(spec(cohort), "Train and evaluate the gates", KIND, file=SPEC)
 
 
 def real_text() -> None:

@@ -212,24 +212,13 @@ FILTERS = {
 """Filter → which cells satisfy it; a patient with one such cell is shown."""
 
 
-def _marked(run: dict[str, Any]) -> str:
-    """The annotations of the cohort's questions, as part of a cache key."""
+def _cells(run: dict[str, Any], label: str, reader: str) -> pd.DataFrame:
+    """The table patients × questions, a row a cell."""
     data = api.run_cohort(run["run"]).path
-    return repr([(one.id, one.annotations) for one in api.own_questions(data)])
-
-
-@cached(
-    lambda run, label, reader: state.run_key(run, label, reader, _marked(run)),
-    entries=4,
-    spinner="Reading the answers",
-    shared=True,
-)
-def _cells(
-    run: dict[str, Any], label: str, reader: str
-) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    """The table patients × questions, a row a cell, and a row a question with its counts."""
-    cells = api.answer_cells(run["run"], label, reader)
-    return pd.DataFrame(cells, dtype=object), api.answer_summary(cells, _asked(run))
+    marked = repr([(one.id, one.annotations) for one in api.own_questions(data)])
+    key = state.run_key(run, marked)
+    cells = state.result(key, api.answer_cells, run["run"], label, reader)
+    return pd.DataFrame(cells, dtype=object)
 
 
 def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]]) -> bool:
@@ -248,7 +237,7 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         report = api.run_entries(run["run"])
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
-    cells, counts = _cells(run, label, reader)
+    cells = _cells(run, label, reader)
     _table(cohort, run, cells, chosen.questions, label, reader)
     if state.active(run):
         st.info(
@@ -257,7 +246,7 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         )
     elif run["status"] != "done":
         panel.resume(run, "questions")
-    _summary(run, counts)
+    _summary(run, api.answer_summary(cells.to_dict("records"), chosen.questions))
     if example := panel.example(run["run"]):
         st.caption(formats.sentence(example))
     return True
@@ -297,18 +286,20 @@ def _open_question(number: int, rule: str) -> None:
 
 
 @cached(
-    lambda run, label, reader, cells, records: (*state.run_key(run, label, reader), *records),
+    lambda run, label, reader, rows: (*state.run_key(run, label, reader), *_places(rows)),
     entries=8,
     spinner="Reading the charts",
     shared=True,
 )
 def _sentences(
-    run: dict[str, Any], label: str, reader: str, cells: pd.DataFrame, records: Sequence[str]
+    run: dict[str, Any], label: str, reader: str, rows: list[dict[str, Any]]
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """(record, question) → what the chart says of it (:func:`core.api.chart_sentences`)."""
-    rows = cells[cells["record"].isin(records)].to_dict("records")
-    ranked = api.chart_sentences(run["run"], rows)
-    return {(row["record"], row["question"]): cell for row, cell in zip(rows, ranked, strict=True)}
+    return dict(zip(_places(rows), api.chart_sentences(run["run"], rows), strict=True))
+
+
+def _places(rows: Sequence[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    return [(row["record"], row["question"]) for row in rows]
 
 
 def _table(
@@ -352,13 +343,13 @@ def _table(
         number = int(place.number_input("Page", 1, pages, key="set_page", width=130))
     on_page = records[(number - 1) * PAGE : number * PAGE]
     part = shown[shown["record"].isin(on_page)]
-    ranked = _sentences(run, label, reader, cells, tuple(on_page))
+    rows = part.to_dict("records")
+    ranked = _sentences(run, label, reader, rows)
     place.caption(
         f"{len(records):,} of {len(everyone):,} patients"
         + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
         + ". Select a cell to open the chart there."
     )
-    rows = part.to_dict("records")
     if kind == READER:
         texts = [cell_text(row) for row in rows]
     else:

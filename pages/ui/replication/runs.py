@@ -9,7 +9,6 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import tables
@@ -17,13 +16,6 @@ from midchart.pages.ui.shared.marks import for_screen
 
 FIRST_READERS = ("extractive", "small", "qwen")
 """Readers that run on this machine, in the order in which they are offered."""
-FIELDS = "replication_with"
-EXAMPLE = (
-    'reader = { name = "served", url = "http://127.0.0.1:8000/v1", model = "qwen", '
-    'path = "completions", template = "chatml" }\n'
-    'judges = ["claude", "token_overlap", "blind"]\n'
-    'allow_hosts = ["api.anthropic.com"]'
-)
 
 
 def readers(cohort: str) -> list[str]:
@@ -34,12 +26,9 @@ def readers(cohort: str) -> list[str]:
     return list(dict.fromkeys([*first, *sorted(installed), *of_runs]))
 
 
-def specs(cohort: str, reader: str, text: str = "") -> dict[str, dict[str, Any]]:
-    """The runs of a replication by the name of their step; ``text``: other fields, as TOML.
-
-    Raises SpecError for invalid TOML, UnknownName for an unknown reader or field.
-    """
-    return api.replication_specs(cohort, reader, api.read_toml(text))
+def specs(cohort: str, reader: str) -> dict[str, dict[str, Any]]:
+    """The runs of a replication by the name of their step; raises UnknownName for a reader."""
+    return api.replication_specs(cohort, reader, {})
 
 
 def origin(runs: Sequence[str], arms: int) -> None:
@@ -52,27 +41,6 @@ def origin(runs: Sequence[str], arms: int) -> None:
         )
 
 
-def _pick_fields() -> str:
-    """Other readers, judges and arms of the runs, as TOML."""
-    with st.expander("Other readers, judges and arms"):
-        text = st.text_area(
-            "Spec fields (TOML)",
-            key=FIELDS,
-            placeholder=EXAMPLE,
-            height=150,
-            help="Fields: reader, judges, arms, allow_hosts. Fields not named keep their defaults.",
-        )
-        names = {
-            family: for_screen(", ".join(name for name, _, _ in state.members(family)))
-            for family in ("reader", "judge", "arm")
-        }
-        st.caption(
-            f"Readers: {names['reader']}. Judges: {names['judge']}. Arms: {names['arm']}. An arm "
-            'that uses a reader names it: `{ name = "map_reduce", reader = "qwen" }`.'
-        )
-    return text
-
-
 def _name(entry: Any) -> str:
     return entry if isinstance(entry, str) else str(entry["name"])
 
@@ -80,27 +48,17 @@ def _name(entry: Any) -> str:
 def start(
     cohort: str, reader: str, replication: dict[str, Any], by_step: dict[str, dict[str, Any]]
 ) -> None:
-    """The status of each step, and a button that queues the missing ones.
-
-    ``by_step``: the runs without other fields (:func:`specs`).
-    """
-    try:
-        text = _pick_fields()
-        if text.strip():
-            by_step = specs(cohort, reader, text)
-    except MidchartError as error:
-        st.error(for_screen(str(error)), title="These runs cannot be created")
-        return
+    """The status of each step, and a button that queues the missing ones, ``by_step``
+    (:func:`specs`)."""
     rows = [*replication["steps"], *replication["alone"]]
-    changes = api.read_toml(text)
-    missing = [row["name"] for row in rows if row["run"] is None or row["imported"] or changes]
+    missing = [row["name"] for row in rows if row["run"] is None or row["imported"]]
     problems = state.preflight(api.write_toml(by_step[missing[0]]))["problems"] if missing else []
     if problem := sign_in.lacking(api.enqueue):
         problems = [problem]
     if missing:
         panel.button(
             f"Start the {len(missing)} runs" if len(missing) > 1 else "Start the run",
-            "start_replication", api.enqueue, api.replicate, cohort, reader, changes,
+            "start_replication", api.enqueue, api.replicate, cohort, reader,
             problem=problems[0] if problems else "", refused="The runs could not be started",
             type="primary", icon=":material/play_arrow:",
         )  # fmt: skip

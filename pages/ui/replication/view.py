@@ -33,6 +33,12 @@ UNITS = {"share": ("%", 1.0), "points": ("points", 0.01), "n": ("count", 1.0)}
 """Unit of the paper's figures → the measure's, and what a figure is multiplied by."""
 
 
+def pick_component(family: str, labels: Sequence[str]) -> str:
+    """One of the arms, readers or judges by its title; its label is in the URL."""
+    titles = {label: api.title(family, label) for label in labels}
+    return pick(family.capitalize(), labels, family, titles)
+
+
 def headline(
     rows: Sequence[Row], label: str, reader: str, judges: Sequence[str], compared: Row | None
 ) -> tuple[str, list[str]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -10,6 +11,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
+from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.formats import duration
 from midchart.pages.ui.shared.marks import for_screen
 
@@ -21,6 +23,8 @@ def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
     """A preset of docs/, on a cohort and under a name, with the installed ones of its arms."""
     preset = api.read_toml((DOCS / file).read_text(encoding="utf-8"))
     if cohort:
+        if preset.get("data") != cohort:
+            preset.pop("tasks", None)  # those of the preset's own cohort
         preset |= {"data": api.open_data(cohort).path, "name": name}
     if "arms" in preset:
         installed = {name for name, _, problem in state.members("arm") if not problem}
@@ -39,6 +43,34 @@ def demo(cohort: str, key: str) -> None:
     reader = api.title("reader", preset["readers"][0])
     about = f"{len(preset['arms'])} arms on {questions} questions, read by {for_screen(reader)}."
     button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key, about)
+
+
+@dataclass(frozen=True)
+class Offer:
+    """The preset run of a kind, as its page of results offers it: what its button is called, and
+    what the page says where there is no run yet; ``cohorts``: the cohort to run it on, chosen."""
+
+    kind: str
+    file: str
+    label: str
+    title: str
+    about: str
+    cohorts: Callable[[], str]
+
+    def spec(self, cohort: str) -> dict[str, Any]:
+        """The run on a cohort."""
+        return spec(self.file, cohort, f"{self.kind} on {cohort}")
+
+    def start(self) -> None:
+        """The cohort and the button."""
+        if cohort := self.cohorts():
+            button(self.spec(cohort), self.label, self.kind, file=self.file)
+
+    def empty(self) -> None:
+        """The empty state, with the included runs and the button."""
+        with messages.empty(self.title, self.about):
+            included(self.kind)
+            self.start()
 
 
 def included(*kinds: str, folder: str = "") -> None:

@@ -14,7 +14,6 @@ from typing import Any
 
 import streamlit as st
 
-from midchart.core import api
 from midchart.pages.ui.shared import glossary
 from midchart.pages.ui.shared.marks import for_screen, for_terminal, looks_marked
 
@@ -84,12 +83,6 @@ def pick_listed(label: str, names: Sequence[str], key: str, **extra: Any) -> str
     )
 
 
-def pick_component(family: str, labels: Sequence[str]) -> str:
-    """One of a run's arms, readers or judges by its title; its label is in the URL."""
-    titles = {label: api.title(family, label) for label in labels}
-    return pick(family.capitalize(), labels, family, titles)
-
-
 def pick_linked(
     name: str,
     label: str,
@@ -154,15 +147,6 @@ def restore(
     # (a run's status in it) may have changed since.
     options = {*known.values(), unlinked}
     st.session_state[key] = default if chosen is None or chosen not in options else chosen
-
-
-def switch(label: str, default: bool, key: str, **extra: Any) -> bool:
-    """A toggle whose state is in the URL where it is not the default."""
-    known = {"true": True, "false": False}
-    restore(key, default, known, unlinked=default)
-    on = st.toggle(label, key=key, persist_state="session", **extra)
-    write_url(key, [] if on == default else [str(on).lower()])
-    return on
 
 
 def pick_several(
