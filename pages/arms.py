@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import messages
 
-guard.page("Arms")
+navigation.page("Arms")
 
 if not state.runs(state.COMPARING):
     with messages.empty(
@@ -28,5 +28,5 @@ if shown is not None and "view" not in st.query_params:
     if shown.run["imported"] and shown.run["cohort_here"] != "same":
         st.caption("Its questions are listed here once the run's cohort is on this machine.")
     else:
-        with guard.readable("The questions cannot be read"):
+        with navigation.readable("The questions cannot be read"):
             questions.questions(shown)

@@ -4,11 +4,11 @@ chance, and the controlled experiment with a synthetic fact at every depth.
 
 import streamlit as st
 
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.curve import needles, observed
 from midchart.pages.ui.shared.pickers import pick_linked
 
-guard.page("Curve")
+navigation.page("Curve")
 
 VIEWS = {"observed": observed.observed, "needles": needles.needles}
 TITLES = {"observed": "Model responses of a cohort", "needles": "The same fact at every depth"}
@@ -20,5 +20,5 @@ with st.sidebar:
         "curve", "Curve of", sorted(VIEWS, reverse=not of_needles), TITLES.__getitem__,
         key="curve", unlinked="needles" if of_needles else "observed",
     )  # fmt: skip
-with guard.readable("This cannot be read"):
+with navigation.readable("This cannot be read"):
     VIEWS[view]()

@@ -7,10 +7,10 @@ installed or have the command that installs them.
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, parts, sign_in, state
+from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.data import cohort, import_form, models
 
-guard.page("Data", needs_cohort=False)
+navigation.page("Data", needs_cohort=False)
 
 imported = import_form.result()  # in the place of the form, so that it is in view
 if problem := sign_in.lacking(api.import_cohort):
@@ -19,7 +19,7 @@ elif not imported:
     import_form.section()
 import_form.left_runs()
 if not state.cohorts():
-    guard.no_cohort()
+    navigation.no_cohort()
 else:
     place = st.container()
     name = imported or state.pick_cohort("Cohort in full", forecasts=True)
@@ -27,10 +27,10 @@ else:
         with place:
             cohort.listing()
     if name:
-        with guard.readable("This cohort cannot be read"):
+        with navigation.readable("This cohort cannot be read"):
             cohort.cohort(name, check_first=bool(imported))
         if name in state.imported():
-            for section in parts.parts("data"):
+            for section in state.parts("data"):
                 section(name)
         if name in state.imported() and not sign_in.lacking(api.remove_cohort):
             import_form.removal(name)

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.forecast.attention import OFFER, draw, open_variant
 from midchart.pages.ui.results import kit
 
-guard.page("Forecast")
+navigation.page("Forecast")
 
 
 def extras(shown: kit.Shown) -> list[kit.Extra]:

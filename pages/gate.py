@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.gate import view
 from midchart.pages.ui.results import kit
 
-guard.page("Gate")
+navigation.page("Gate")
 
 OWN = [
     kit.Extra("real", "Does it keep more on real text?", lambda _: view.real_text()),

@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, home_view
+from midchart.pages.ui import home_view, navigation
 
-guard.page("Home")
+navigation.page("Home")
 
-with guard.readable("The latest results cannot be read"):
+with navigation.readable("The latest results cannot be read"):
     home_view.picture()
 home_view.ways_in()
 left, right = st.columns(2, gap="large")

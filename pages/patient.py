@@ -2,11 +2,11 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, parts
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import controls, model, record_view, view
 from midchart.pages.ui.shared import chart, marks
 
-guard.page("Patient")
+navigation.page("Patient")
 
 place, end = view.places(), st.container()
 drawer = end.expander(
@@ -31,7 +31,7 @@ with controls_line:
     with st.container(horizontal=True, width="content", gap="small"):
         heat, by = view.heat_of(choice), view.axis_choice(choice)
 arms, reading, stages = view.views_of(choice, "" if heat == view.NO_HEAT else heat)
-others = [other for marks_of in parts.parts("patient") if (other := marks_of(choice))]
+others = [other for marks_of in state.parts("patient") if (other := marks_of(choice))]
 views = [*(other.view for other in others), *arms]
 if headline := view.headline(arms, pieces, choice.gold.answer if choice.gold else ""):
     place.top.html(marks.block(headline))

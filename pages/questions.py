@@ -2,13 +2,13 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.questions import view
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.formats import listed
+from midchart.pages.ui.shared.marks import listed
 from midchart.pages.ui.shared.pickers import known_in_url
 
-guard.page("Questions")
+navigation.page("Questions")
 
 names = state.question_cohorts()
 if not names:
@@ -18,7 +18,7 @@ known_in_url("cohort", names, "cohort with questions named", f"there are {listed
 with st.sidebar:
     name = state.pick_cohort()
     navigation.link("data", "Import a cohort", icon=":material/upload_file:")
-with guard.readable("This cohort cannot be read"):
+with navigation.readable("This cohort cannot be read"):
     runs = view.runs_of(name)
     chosen = view.choose(name, runs)
     if chosen is None:

@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.curve import observed
 from midchart.pages.ui.replication import runs as replication_runs
 from midchart.pages.ui.replication import view
@@ -15,7 +15,7 @@ from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked
 
-guard.page("Replication")
+navigation.page("Replication")
 
 if not state.question_cohorts():
     observed.no_questions()
@@ -25,7 +25,7 @@ with st.sidebar:
     reader = view.pick_component("reader", replication_runs.readers(cohort))
 if not cohort:
     st.stop()
-with guard.readable("These runs cannot be read"):
+with navigation.readable("These runs cannot be read"):
     chart.set_cohort(api.open_data(cohort))
     by_step = replication_runs.specs(cohort, reader)
     wanted = next(iter(by_step.values()))

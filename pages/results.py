@@ -3,11 +3,11 @@
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, navigation, parts, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
 
-guard.page("Results", needs_cohort=False)
+navigation.page("Results", needs_cohort=False)
 
 kinds = tuple(kind["name"] for kind in api.kinds() if kind["name"] not in picker.RESULTS)
 if not kinds or not state.runs(kinds):
@@ -15,4 +15,4 @@ if not kinds or not state.runs(kinds):
             "pages.")  # fmt: skip
     navigation.link("runs", "All runs", icon=":material/arrow_forward:")
     st.stop()
-kit.page(kinds, "results", opens=next(iter(parts.parts("results")), None))
+kit.page(kinds, "results", opens=next(iter(state.parts("results")), None))

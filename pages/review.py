@@ -3,13 +3,13 @@
 import streamlit as st
 
 from midchart.core import api
-from midchart.pages.ui import guard, navigation, parts, sign_in, state
+from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.review import view
 from midchart.pages.ui.runs import picker, presets
 from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.pickers import known_in_url
 
-guard.page("Review")
+navigation.page("Review")
 
 kinds = (*view.KINDS, *view.WITH_CARDS)
 runs = picker.titles(state.runs(kinds))
@@ -24,11 +24,11 @@ if not runs:
         st.caption(view.WITHOUT)
     st.stop()
 known_in_url("run", runs, "run with answers to judge named", f"there are {len(runs)} of them.")
-with guard.readable("Reviews cannot be shown"):
+with navigation.readable("Reviews cannot be shown"):
     with st.sidebar:
         run = picker.pick_run(kinds=kinds)
         with_cards = run is not None and run["kind"] in view.WITH_CARDS
-        shown = "" if with_cards else guard.view(("Judge", "Agreement"))
+        shown = "" if with_cards else navigation.view(("Judge", "Agreement"))
         code = "" if sign_in.required() else view.CODE
         typed = st.text_input(
             "Your code as a reviewer", code, key="reviewer", persist_state="session", max_chars=32,
@@ -38,7 +38,7 @@ with guard.readable("Reviews cannot be shown"):
     if run is None:
         st.stop()
     if with_cards:
-        for mark in parts.parts("review"):
+        for mark in state.parts("review"):
             mark(run, typed)
     elif shown == "Agreement":
         view.agreement(run)

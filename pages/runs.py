@@ -2,15 +2,15 @@
 
 import streamlit as st
 
-from midchart.pages.ui import guard
+from midchart.pages.ui import navigation
 from midchart.pages.ui.runs import compare, compose, monitor
 
-guard.page("Runs")
+navigation.page("Runs")
 
-with guard.readable("The runs cannot be read"):
+with navigation.readable("The runs cannot be read"):
     if chosen := st.query_params.get_all("runs"):
         compare.compare(chosen)
-    elif guard.view((compose.LIST, compose.NEW)) == compose.NEW:
+    elif navigation.view((compose.LIST, compose.NEW)) == compose.NEW:
         compose.compose()
     else:
         monitor.monitor()

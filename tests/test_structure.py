@@ -89,7 +89,7 @@ def test_pages_begin_with_the_guard_and_cache_nothing():
                 n for n in ast.parse(text).body if not isinstance(n, ast.Import | ast.ImportFrom)
             ]
             first = body[1] if isinstance(body[0], ast.Expr) else body[0]
-            assert "guard.page(" in ast.unparse(first), f"{page.name} must begin with the guard"
+            assert "navigation.page(" in ast.unparse(first), f"{page.name} begins otherwise"
 
 
 def test_the_top_level_has_no_other_folder():

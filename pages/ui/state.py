@@ -7,7 +7,9 @@ opaque ids only: a cohort's folder, a run, an instruction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, lru_cache, wraps
+from importlib.metadata import entry_points
 from typing import Any, TypeVar
 
 import pandas as pd
@@ -61,25 +63,15 @@ def cached(
     return decorate
 
 
-def _folders(*names: str) -> tuple[str, ...]:
-    """The data folders with these names (default: all), as part of a cache key."""
-    folders = api.folders()
-    return tuple(folders[name] for name in names or folders)
-
-
-@cached(lambda: _folders("cohorts"), seconds=5)
+@cached(lambda: (), seconds=5)
 def _cohort_cards() -> list[api.CohortCard]:
-    return api.cohorts()
+    folder = f"{api.folders()['cohorts']}/"  # no message names it
+    return [replace(card, problem=card.problem.replace(folder, "")) for card in api.cohorts()]
 
 
 def cohorts() -> list[tuple[str, str, str]]:
     """Name, path and problem (empty where it opens) of each cohort; new folders show in seconds."""
-    return [(card.name, card.path, _without_folder(card.problem)) for card in _cohort_cards()]
-
-
-def _without_folder(problem: str) -> str:
-    """A message about a cohort without the path of the folder of cohorts."""
-    return problem.replace(f"{api.folders()['cohorts']}/", "")
+    return [(card.name, card.path, card.problem) for card in _cohort_cards()]
 
 
 def question_cohorts() -> list[str]:
@@ -90,10 +82,7 @@ def question_cohorts() -> list[str]:
 def unasked() -> dict[str, str]:
     """Name → why, of cohorts without questions: what cannot be opened, or labels to forecast."""
     cards = [card for card in _cohort_cards() if card.problem or card.forecasts]
-    return {
-        card.name: _without_folder(card.problem) or "it has labels to forecast, no questions"
-        for card in cards
-    }
+    return {card.name: card.problem or "it has labels to forecast, no questions" for card in cards}
 
 
 def imported() -> list[str]:
@@ -101,9 +90,17 @@ def imported() -> list[str]:
     return [card.name for card in _cohort_cards() if card.imported]
 
 
+@cached(lambda name: name, seconds=5, shared=True)
+def opened(name: str) -> tuple[str, api.Cohort]:
+    """The cohort of a name, with its key in caches; its files are looked at every five seconds."""
+    cohort = api.open_data(name)
+    return api.cohort_key(cohort), cohort
+
+
 def forget_cohorts() -> None:
     """Read the folder of cohorts again at the next call."""
-    _cohort_cards.clear()  # pyright: ignore[reportFunctionMemberAccess]
+    for known in (_cohort_cards, opened):
+        known.clear()  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def _check_key(path: str, validate: bool = False) -> tuple[Any, ...]:
@@ -131,12 +128,13 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     return pick_listed(label, names, "cohort")
 
 
-@cached(lambda family: (family, *_folders("models")), seconds=60)
+@cached(lambda family: family, seconds=60)
 def members(family: str) -> list[tuple[str, str, str]]:
     """Name, title and problem (empty where it is installed) of a family's components."""
     return [(card.name, card.title, card.problem) for card in api.members(family)]
 
 
+@cached(lambda: (), seconds=60)
 def installed_readers() -> dict[str, str]:
     """Name → title of the readers that answer on this machine, the default one first."""
     readers = {name: title for name, title, problem in members("reader") if not problem}
@@ -144,15 +142,39 @@ def installed_readers() -> dict[str, str]:
     return dict(sorted(readers.items(), key=lambda reader: reader[0] != first))
 
 
-@cached(
-    lambda text, on="": (text, on, _folders()), entries=16, seconds=20, spinner="Checking the spec"
-)
+@cached(lambda: (), seconds=60)
+def installed_judges() -> list[str]:
+    """The judges that are installed, the one that decides first."""
+    names = [name for name, _, problem in members("judge") if not problem]
+    return sorted(names, key=lambda name: name != api.default_primary(names))
+
+
+@cached(lambda: (), seconds=60)
+def quoting_readers() -> frozenset[str]:
+    """The readers that quote their context and say nothing else."""
+    return frozenset(name for name, _, _ in members("reader") if api.only_quotes(name))
+
+
+@cached(lambda: (), seconds=60)
+def scored_arms() -> frozenset[str]:
+    """The arms that score every sentence."""
+    return frozenset(api.scored_arms())
+
+
+@cached(lambda text, on="": (text, on), entries=16, seconds=20, spinner="Checking the spec")
 def preflight(text: str, on: str = "") -> dict[str, Any]:
     """The preflight of a spec (TOML): its estimate, and the problems that prevent a start."""
     return api.preflight(text, on)
 
 
 # Runs
+
+
+@cached(lambda cohort: cohort.path, seconds=5)
+def answered_on(cohort: api.Cohort) -> list[dict[str, Any]]:
+    """The finished runs of kind answers on a cohort, newest first, as of the last five seconds."""
+    path = api.listed_path(cohort)
+    return [run for run in runs(("answers",)) if run["status"] == "done" and run["data"] == path]
 
 
 def runs(kinds: tuple[str, ...] = ()) -> list[dict[str, Any]]:
@@ -192,12 +214,12 @@ def run_key(run: dict[str, Any], *more: Any) -> tuple[Any, ...]:
     """A cache key that changes with the run's rows, with its reviews and with ``more``."""
     counts = (run["run"], run["status"], run["planned"], run["done"], run["failed"])
     reviewed = api.review_mark(run["run"]) if run["kind"] in _reviewable() else ()
-    return (*_folders("runs"), *counts, reviewed, *more)
+    return (*counts, reviewed, *more)
 
 
 def finished_key(*runs: str | None) -> tuple[Any, ...]:
     """A cache key of finished runs, by id: only their reviews may be new."""
-    return (*_folders("runs"), *((run, run and api.review_mark(run)) for run in runs))
+    return tuple((run, run and api.review_mark(run)) for run in runs)
 
 
 @cached(
@@ -245,3 +267,25 @@ def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:
 def cohort_of(run: dict[str, Any]) -> api.Cohort:
     """The cohort whose questions a run asks, derived once while its files are unchanged."""
     return api.asked_of(run["run"])
+
+
+# Extensions
+
+
+def parts(page: str) -> list[Callable[..., Any]]:
+    """The functions that installed packages add to a page: entry points of the group
+    ``midchart.page_parts`` with the name of the page, or PAGE.PARAMETER, then only where the page's
+    address has that parameter.
+
+    ``data`` draws something for a cohort; ``patient`` gives what else had text of the chart for the
+    question, with the attribute ``view``, drawn before the arms, and the method ``section``;
+    ``results`` opens what is behind a row; ``review`` deals cards of a run and a reviewer.
+    """
+    names = {page, *(f"{page}.{parameter}" for parameter in st.query_params)}
+    return [function for name, function in _page_parts() if name in names]
+
+
+@cache
+def _page_parts() -> tuple[tuple[str, Callable[..., Any]], ...]:
+    points = entry_points(group="midchart.page_parts")
+    return tuple((point.name, point.load()) for point in points)

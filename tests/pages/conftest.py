@@ -13,7 +13,7 @@ from streamlit.testing.v1 import AppTest
 from midchart.core import api
 from midchart.pages.ui.patient import model
 from tests.support import app_data, patient_cohort
-from tests.support.pages import CACHED, page_at, shared_workspace
+from tests.support.pages import forget_other_workspace, page_at, shared_workspace
 from tests.support.run_helpers import finished_run, workspace_at
 
 
@@ -63,8 +63,7 @@ def _in_one_run() -> Iterator[None]:
 @pytest.fixture
 def empty(workspace: Path) -> Path:
     """An empty workspace, in force."""
-    st.cache_data.clear()
-    CACHED.clear()
+    forget_other_workspace()
     return workspace
 
 

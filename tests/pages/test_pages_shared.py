@@ -8,7 +8,7 @@ from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
 from midchart.core.format import MARKDOWN
-from midchart.pages.ui.shared import formats
+from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen, looks_marked
 from tests.support import app_data
 
@@ -35,17 +35,17 @@ def test_a_page_has_its_own_choices_back_and_leaves_them_to_no_other():
     def script():
         import streamlit as st
 
-        from midchart.pages.ui import guard
+        from midchart.pages.ui import navigation
         from midchart.pages.ui.shared import pickers
 
         title, runs, views = st.session_state["page"]
-        guard._arrive(title)
+        navigation._arrive(title)
         pickers.pick_linked("run", "Run", runs, str, key="run")
-        guard.view(views)
+        navigation.view(views)
 
     first = ("Gate", ["new", "old"], ["Ablation", "Training"])
     second = ("Forecast", ["f2", "f1"], ["Comparison", "Training"])
-    app = AppTest.from_function(script)
+    app = AppTest.from_function(script, default_timeout=60)
 
     def go(page):
         app.session_state["page"] = page
@@ -74,12 +74,12 @@ def test_pages_of_other_cohorts_leave_the_cohort_of_questions_alone(empty):
     def script():
         import streamlit as st
 
-        from midchart.pages.ui import guard, state
+        from midchart.pages.ui import navigation, state
 
-        guard._arrive(st.session_state["page"])
+        navigation._arrive(st.session_state["page"])
         state.pick_cohort(forecasts=st.session_state["page"] == "Data")
 
-    app = AppTest.from_function(script)
+    app = AppTest.from_function(script, default_timeout=60)
 
     def go(page):
         app.session_state["page"] = page
@@ -101,20 +101,20 @@ def test_a_missing_number_is_shown_as_a_dash():
 
         tables.table(pandas.DataFrame({"p": [None, 0.5]}), "few", "Two p values")
 
-    app = AppTest.from_function(script).run()
+    app = AppTest.from_function(script, default_timeout=60).run()
     assert not app.exception
     assert app.dataframe[0].proto.placeholder == "–"
 
 
 def test_numbers_in_words():
-    assert formats.signed(-2.04) == "−2.0"
-    assert formats.signed(-0.04) == "0.0"
-    assert formats.difference(0.1, 0.02, 0.18) == "+10.0 [+2.0, +18.0]"
-    assert formats.difference(0.1, None, None) == "+10.0"
-    assert [formats.p_value(p) for p in (None, 0.0002, 0.0314, 1.0)] == [
+    assert marks.signed(-2.04) == "−2.0"
+    assert marks.signed(-0.04) == "0.0"
+    assert marks.difference(0.1, 0.02, 0.18) == "+10.0 [+2.0, +18.0]"
+    assert marks.difference(0.1, None, None) == "+10.0"
+    assert [marks.p_value(p) for p in (None, 0.0002, 0.0314, 1.0)] == [
         "no p",
         "p < 0.001",
         "p = 0.031",
         "p = 1.000",
     ]
-    assert formats.compact(3_140_000) == "3.1 million"
+    assert marks.compact(3_140_000) == "3.1 million"

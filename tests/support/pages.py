@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,22 +21,30 @@ from tests.support.run_helpers import workspace_at
 PAGES = Path(__file__).parents[2] / "pages"
 TEXT = ("title", "header", "subheader", "markdown", "caption", "text", "info", "error", "warning")
 
-CACHED: list[Path] = []
-"""The shared workspace whose results are cached, if any."""
+CACHED: list[str] = []
+"""The data folder whose results pages have cached, if any."""
+
+
+def forget_other_workspace() -> None:
+    """Forget what pages cached in another workspace than the present one."""
+    folder = os.environ.get("MIDCHART_DATA", "")
+    if [folder] != CACHED:
+        st.cache_data.clear()
+        st.cache_resource.clear()
+        CACHED[:] = [folder]
 
 
 @contextmanager
 def shared_workspace(folder: Path) -> Iterator[None]:
     """The workspace in force; tests that patch nothing leave each other their cached results."""
-    if [folder] != CACHED:
-        st.cache_data.clear()
-        CACHED[:] = [folder]
     with workspace_at(folder):
+        forget_other_workspace()
         yield
 
 
 def page_at(name: str, **query: str | list[str]) -> AppTest:
     """A page at an address, not run yet."""
+    forget_other_workspace()
     app = AppTest.from_file(str(PAGES / f"{name}.py"), default_timeout=120)
     for key, value in query.items():
         app.query_params[key] = value

@@ -20,8 +20,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model, view
 from midchart.pages.ui.results.kit import Shown
 from midchart.pages.ui.shared import chart, marks, results, tables
-from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.marks import for_screen, missing
 from midchart.pages.ui.shared.pickers import pick_linked, token
 
 ANY = "any"

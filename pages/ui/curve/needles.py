@@ -19,8 +19,7 @@ from midchart.pages.ui.curve.observed import no_questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import messages
-from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.marks import for_screen, missing
 from midchart.pages.ui.shared.pickers import segments
 
 KIND = "needles"

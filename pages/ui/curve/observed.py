@@ -14,9 +14,9 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
-from midchart.pages.ui import guard, navigation, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.shared import chart, formats, messages, results, tables
+from midchart.pages.ui.shared import chart, marks, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked, segments, token
 
@@ -176,7 +176,7 @@ def no_questions() -> None:
     """The empty state where no cohort has questions: which there are, and why each has none."""
     reasons = [f"- {for_screen(name)}: {for_screen(why)}" for name, why in state.unasked().items()]
     with messages.empty("No cohort with questions", "\n".join(reasons)):
-        guard.demo_button()
+        navigation.demo_button()
 
 
 def _no_responses(name: str) -> None:
@@ -362,7 +362,7 @@ def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
     instructions = rows["instruction"].unique()
     cut = f" The first {MOST_QUESTIONS:,} are listed; the download has all."
     st.caption(
-        f"{len(rows):,} answers to {formats.counted(len(instructions), 'question')} with evidence "
+        f"{len(rows):,} answers to {marks.counted(len(instructions), 'question')} with evidence "
         f"at {part} %{f', {for_screen(choice.value)}' if choice.value else ''}."
         f"{cut if len(instructions) > MOST_QUESTIONS else ''} Codes stand for a patient "
         "and a question of this cohort and mean nothing elsewhere. Click a row to open its record."
@@ -400,9 +400,9 @@ def question_table(rows: pd.DataFrame, cohort: str, score: str) -> pd.DataFrame:
 def _cell(scores: Sequence[float] | float, score: str) -> str:
     """A model's answers to one question: one in a word, several counted."""
     if not isinstance(scores, list):
-        return formats.NONE
+        return marks.NONE
     if score in MEANS:
-        return formats.percent(sum(scores) / len(scores))
+        return marks.percent(sum(scores) / len(scores))
     correct = sum(value >= 0.5 for value in scores)
     if len(scores) > 1:
         return f"{correct} of {len(scores)} correct"

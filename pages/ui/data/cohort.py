@@ -16,8 +16,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import chart, messages, results, tables
-from midchart.pages.ui.shared.formats import counted
-from midchart.pages.ui.shared.marks import for_screen, for_terminal
+from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
 
 EDGES = [n / 10 for n in range(1, 10)]

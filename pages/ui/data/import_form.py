@@ -11,8 +11,8 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import guard, navigation, sign_in, state
-from midchart.pages.ui.shared import formats
+from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -162,16 +162,16 @@ def result() -> str:
     else:
         reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
         if unread:
-            reasons.append(f"{formats.counted(unread, 'file')} not part of the format")
+            reasons.append(f"{marks.counted(unread, 'file')} not part of the format")
         title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
         st.warning(
             for_screen(f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."),
-            title=title if unread else f"Imported, except {formats.counted(len(skipped), 'part')}",
+            title=title if unread else f"Imported, except {marks.counted(len(skipped), 'part')}",
             icon=":material/warning:",
         )
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
-            guard.go("patient", cohort=name)
+            navigation.go("patient", cohort=name)
         st.button("Show all cohorts", key="import_close", type="tertiary", on_click=_close)
     return name
 

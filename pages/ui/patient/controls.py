@@ -19,8 +19,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared.formats import counted, listed
-from midchart.pages.ui.shared.marks import for_screen, for_terminal
+from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal, listed
 from midchart.pages.ui.shared.pickers import (
     known_in_url,
     new_in_url,
@@ -59,7 +58,7 @@ def _known(name: str, options: Iterable[str], cohort: str, present: str) -> None
     known_in_url(name, {*ids, *(token(cohort, id) for id in ids)}, name, present)
 
 
-def _pick_cohort() -> api.Cohort:
+def _pick_cohort() -> tuple[str, api.Cohort]:
     names = state.question_cohorts()
     if not names:
         for name, _, problem in state.cohorts():
@@ -74,7 +73,7 @@ def _pick_cohort() -> api.Cohort:
     with st.sidebar:
         name = state.pick_cohort() if len(names) > 1 else names[0]
     try:
-        return api.open_data(name)
+        return state.opened(name)
     except MidchartError as error:
         st.error(for_screen(str(error)), title="This cohort cannot be read")
         st.stop()
@@ -85,12 +84,11 @@ def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
     finished runs, whose answers are there."""
     titles = {name: title for name, title, _ in state.members("reader")}
     readers = {("", name): title for name, title in state.installed_readers().items()}
-    for run in state.runs(("answers",)):
-        if run["status"] == "done" and run["data"] == api.listed_path(cohort):
-            for label in api.answered_by(run["run"]):
-                name, _, options = label.partition(" ")
-                words = (titles.get(name, name), options, f"of run {run['name']}")
-                readers[run["run"], label] = " ".join(filter(None, words))
+    for run in state.answered_on(cohort):
+        for label in api.answered_by(run["run"]):
+            name, _, options = label.partition(" ")
+            words = (titles.get(name, name), options, f"of run {run['name']}")
+            readers[run["run"], label] = " ".join(filter(None, words))
     return readers
 
 
@@ -232,9 +230,7 @@ _DOTS = {"correct": "●", "incorrect": "○"}
 
 def _dots(cohort: api.Cohort, asked: list[str], arms: tuple[str, ...]) -> dict[str, str]:
     """Question → a dot for the verdict under each arm, of the newest finished run that asks one."""
-    for run in state.runs(("answers",)):
-        if run["status"] != "done" or run["data"] != api.listed_path(cohort):
-            continue
+    for run in state.answered_on(cohort):
         verdicts = _verdicts(run)
         dots = {
             id: "".join(_DOTS.get(verdicts[id].get(arm, ""), "–") for arm in arms)
@@ -322,9 +318,8 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     A question that the chosen run does not ask is answered by the run's reader now, if it is
     installed.
     """
-    cohort = _pick_cohort()
+    key, cohort = _pick_cohort()
     place = st.sidebar.container()
-    key = api.cohort_key(cohort)
     name = cohort.path.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
     patients = model.patients(key, cohort)
     if not patients:
@@ -350,18 +345,27 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
         _restore_typed()
         question = _pick_question(cohort, name, record_id, arms)
         instruction = _instruction(cohort, name, record, question)
-    known = [
-        name
-        for name, _, problem in state.members("judge")
-        if not problem and (instruction.options or name != OPTIONS_JUDGE)
+    judges = [
+        one for one in state.installed_judges() if instruction.options or one != OPTIONS_JUDGE
     ]
-    judges = tuple(sorted(known, key=lambda name: name != api.default_primary(known)))
     if not arms:
         st.info("Choose at least one arm.")
         st.stop()
     gold = cohort.gold.get(instruction.id)
     choice = Choice(
-        *(key, cohort, record, instruction, gold, arms, reader, judges, protocol, run, reader_title)
+        *(
+            key,
+            cohort,
+            record,
+            instruction,
+            gold,
+            arms,
+            reader,
+            tuple(judges),
+            protocol,
+            run,
+            reader_title,
+        )
     )
     installed, name = state.installed_readers(), reader.partition(" ")[0]
     if run and instruction.question and not model.in_run(choice) and name in installed:
@@ -406,9 +410,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
     """
     known = {one.id for one in cohort.instructions}
     arms = tuple(name for name in model.DEFAULT_ARMS if model.is_method(name))
-    for run in state.runs(("answers",)):
-        if run["status"] != "done" or run["data"] != api.listed_path(cohort):
-            continue
+    for run in state.answered_on(cohort):
         answered = api.answered_by(run["run"])
         # Of a slow reader the run's own answers are shown, which are there at once.
         quick = [name for name in state.installed_readers() if name in model.QUICK_READERS]

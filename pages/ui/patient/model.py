@@ -26,7 +26,7 @@ from midchart.core.errors import MidchartError, UnknownName
 from midchart.core.types import Kept
 from midchart.pages.ui import state
 from midchart.pages.ui.shared import chart, marks
-from midchart.pages.ui.shared.formats import counted
+from midchart.pages.ui.shared.marks import counted
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
@@ -561,7 +561,7 @@ def _selected(choice: Choice, arm: str, title: str) -> ArmView:
 
 def _evidence_ranks(choice: Choice, arm: str) -> dict[int, Rank]:
     """Each piece's place in the arm's ranking: that of its lowest sentence, dropped ones first."""
-    if arm not in api.scored_arms() or not pieces(choice):
+    if arm not in state.scored_arms() or not pieces(choice):
         return {}
     scored = usable_scores(choice, arm)
     if scored is None:
@@ -711,8 +711,7 @@ def view(choice: Choice, arm: str, title: str, answered: bool = True) -> ArmView
     except MidchartError as error:
         return ArmView(arm, title, problem=str(error))
     reader = choice.reader.partition(" ")[0]
-    known = reader in {name for name, _, _ in state.members("reader")}
-    only_quotes = known and api.only_quotes(reader)
+    only_quotes = reader in state.quoting_readers()
     return replace(result, reader=choice.reader_title, only_quotes=only_quotes)
 
 

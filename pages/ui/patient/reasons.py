@@ -15,6 +15,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
+from midchart.pages.ui import state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks, tables
@@ -26,7 +27,9 @@ SHOWN_TERMS = 10
 
 def why(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> None:
     """The open sentence explained by one of the arms that rank all sentences."""
-    ranking = [view.name for view in model.with_selection(views) if view.name in api.scored_arms()]
+    ranking = [
+        view.name for view in model.with_selection(views) if view.name in state.scored_arms()
+    ]
     usable = [arm for name in ranking if (arm := model.usable_scores(choice, name)) is not None]
     if not usable:
         st.info("None of the selected arms ranks all sentences.")

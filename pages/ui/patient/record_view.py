@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
-from midchart.pages.ui import guard
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
 from midchart.pages.ui.shared import marks
@@ -50,7 +50,7 @@ KINDS = (
 OTHER = "Other"
 _FILES = Path(__file__).with_suffix("")
 SCRIPT = _FILES.with_suffix(".js").read_text(encoding="utf-8")
-STYLE = guard.TEXT_STYLE.read_text(encoding="utf-8") + _FILES.with_suffix(".css").read_text(
+STYLE = navigation.TEXT_STYLE.read_text(encoding="utf-8") + _FILES.with_suffix(".css").read_text(
     encoding="utf-8"
 )
 
@@ -366,6 +366,7 @@ def _keep(choice: Choice) -> None:
         st.session_state["own_problem"] = str(error)
     else:
         st.session_state["patient_question"] = id
+        state.forget_cohorts()
 
 
 def annotator() -> str:
@@ -421,6 +422,7 @@ def _answer(choice: Choice, question: api.KeptQuestion) -> None:
     text = answer if written == shown else written
     if absent == documented or (not absent and text.strip() != answer):
         api.answer_question(choice.cohort.path, question.id, text, not absent, annotator())
+        state.forget_cohorts()
         st.rerun(scope="fragment")
 
 
@@ -464,6 +466,7 @@ def _withdraw(choice: Choice, id: str) -> None:
 
 
 def _show_results() -> None:
+    state.forget_cohorts()
     st.session_state["own_results"] = True
 
 

@@ -22,8 +22,7 @@ from midchart.pages.ui import state
 from midchart.pages.ui.patient import controls, model, reasons, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, head
 from midchart.pages.ui.shared import chart, marks, tables
-from midchart.pages.ui.shared.formats import listed
-from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.marks import for_screen, listed
 from midchart.pages.ui.shared.pickers import pick_linked, segments
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
@@ -156,7 +155,7 @@ def heat_of(choice: Choice) -> str:
     titles = {
         name: f"Heat: {known[name]}"
         for name in dict.fromkeys(scored)
-        if name in api.scored_arms() and not model.problem(choice, name)
+        if name in state.scored_arms() and not model.problem(choice, name)
         and (name == GATE or not model.waits(choice, name))
     }  # fmt: skip
     titles[NO_HEAT] = "no heat"

@@ -11,11 +11,11 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import guard, sign_in, state
+from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.patient import controls
 from midchart.pages.ui.patient import model as patient
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import formats, marks, tables
+from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked, pick_several
 from midchart.pages.ui.sign_in import lacking
@@ -248,7 +248,7 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         panel.resume(run, "questions")
     _summary(run, api.answer_summary(cells.to_dict("records"), chosen.questions))
     if example := panel.example(run["run"]):
-        st.caption(formats.sentence(example))
+        st.caption(marks.sentence(example))
     return True
 
 
@@ -459,4 +459,4 @@ def open_source(
     )
     if not pd.isna(event):
         patient.open_at(about, instruction, int(event))
-    guard.go("patient", cohort=cohort)
+    navigation.go("patient", cohort=cohort)

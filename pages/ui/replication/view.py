@@ -13,7 +13,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.shared import chart, formats
+from midchart.pages.ui.shared import chart, marks
 from midchart.pages.ui.shared.pickers import pick
 
 Row = dict[str, Any]
@@ -50,9 +50,9 @@ def headline(
     row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
     if row is None:
         return "", []
-    name, paper = api.title("arm", label), formats.share(row["value"], row["low"], row["high"])
+    name, paper = api.title("arm", label), marks.share(row["value"], row["low"], row["high"])
     measured = [
-        f"{formats.share(row[of], row[f'{of}_low'], row[f'{of}_high'])} under the {of} protocol"
+        f"{marks.share(row[of], row[f'{of}_low'], row[f'{of}_high'])} under the {of} protocol"
         for of in ("published", "corrected")
         if row[of] is not None
     ]
@@ -61,7 +61,7 @@ def headline(
     n = row["published_n"] if row["corrected_n"] is None else row["corrected_n"]
     text = f"{name} is correct on {' and '.join(measured)} (n = {n:,}); paper: {paper}."
     if compared and compared["n"]:
-        change = formats.difference(
+        change = marks.difference(
             compared["difference"], compared["patient_low"], compared["patient_high"]
         )
         text += (
@@ -85,7 +85,7 @@ def texts_changed(row: Mapping[str, Any]) -> str:
     acted = f"affected {row['acted']:,} of {row['both']:,} questions"
     if not row["changed"] and not row["unscored"]:
         return f"{acted}; no verdict changed"
-    low, high = (formats.signed(100 * (row[name] or 0)) for name in ("bound_low", "bound_high"))
+    low, high = (marks.signed(100 * (row[name] or 0)) for name in ("bound_low", "bound_high"))
     unscored = f", {row['unscored']} unscored: {low} to {high}" if row["unscored"] else ""
     return f"{acted}; {row['changed']:,} verdicts changed{unscored}"
 
@@ -128,8 +128,8 @@ def _faults_alone(
 
 
 def _change(row: Mapping[str, Any]) -> str:
-    text = formats.difference(row["difference"], row["low"], row["high"])
-    return "–" if row["difference"] is None else f"{text}, {formats.p_value(row['p'])}"
+    text = marks.difference(row["difference"], row["low"], row["high"])
+    return "–" if row["difference"] is None else f"{text}, {marks.p_value(row['p'])}"
 
 
 def claims(rows: Sequence[Row]) -> list[Row]:
@@ -175,10 +175,10 @@ def _effect(row: Row, name: str) -> str:
     points = row["unit"] in ("share", "points")
     scale, digits = (100 if row["unit"] == "share" else 1), (1 if points else 3)
     ends = [row[f"{name}_{end}"] for end in ("low", "high") if row[f"{name}_{end}"] is not None]
-    text = formats.signed(scale * row[name], digits) + (" points" if points else "")
+    text = marks.signed(scale * row[name], digits) + (" points" if points else "")
     if ends:
-        text += f" [{', '.join(formats.signed(scale * end, digits) for end in ends)}]"
-    return text if row[f"{name}_p"] is None else f"{text}, {formats.p_value(row[f'{name}_p'])}"
+        text += f" [{', '.join(marks.signed(scale * end, digits) for end in ends)}]"
+    return text if row[f"{name}_p"] is None else f"{text}, {marks.p_value(row[f'{name}_p'])}"
 
 
 def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: api.View) -> None:

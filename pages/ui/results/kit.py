@@ -16,9 +16,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from midchart.core import api
-from midchart.pages.ui import guard, state
+from midchart.pages.ui import navigation, state
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import chart, formats, messages, results, tables
+from midchart.pages.ui.shared import chart, marks, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked
 from midchart.pages.ui.state import cached
@@ -77,7 +77,7 @@ def page(
     declared ones; ``opens``: what a click on a value does where the view says that it opens. It
     leads to one of the ``extras`` where the page has any: of a run without, nothing opens.
     """
-    with guard.readable("This run cannot be read"):
+    with navigation.readable("This run cannot be read"):
         shown = _chosen(*_opened(kinds, key))
         items = shown.report["items"]
         if not items["done"]:
@@ -377,10 +377,10 @@ SHARES = ("share", "recall", "any_piece", "accuracy", "prevalence", "in_prompt",
 
 
 def _cell(name: str, value: Any) -> Any:
-    if isinstance(value, float) and not formats.missing(value):
+    if isinstance(value, float) and not marks.missing(value):
         if any(part in name for part in SHARES):
-            return formats.percent(value)
-        return formats.p_number(value) if name.endswith("_p") else round(value, 3)
+            return marks.percent(value)
+        return marks.p_number(value) if name.endswith("_p") else round(value, 3)
     if isinstance(value, bool):
         return api.in_words(name, value)
     return value

@@ -16,8 +16,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import tables
-from midchart.pages.ui.shared.formats import counted
-from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.marks import counted, for_screen
 from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
 MORE = (

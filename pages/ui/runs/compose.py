@@ -16,8 +16,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.formats import counted, listed
-from midchart.pages.ui.shared.marks import for_screen, for_terminal
+from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal, listed
 
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""

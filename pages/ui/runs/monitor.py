@@ -13,9 +13,8 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import formats, pickers, tables
-from midchart.pages.ui.shared.formats import missing
-from midchart.pages.ui.shared.marks import for_screen, for_terminal
+from midchart.pages.ui.shared import marks, pickers, tables
+from midchart.pages.ui.shared.marks import for_screen, for_terminal, missing
 from midchart.pages.ui.shared.pickers import token
 
 Run = dict[str, Any]
@@ -274,5 +273,5 @@ def _origin(run: Run) -> None:
     """Where an imported run, or a group of such runs, comes from."""
     if run["imported"]:
         origin = panel.example(run["run"]) or "imported from another installation"
-        text = formats.sentence(f"{origin}; read-only")
+        text = marks.sentence(f"{origin}; read-only")
         st.caption(f"{text} {SAME_COHORT[run['cohort_here']]}")

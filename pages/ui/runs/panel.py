@@ -14,7 +14,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
-from midchart.pages.ui.shared import formats, results, tables
+from midchart.pages.ui.shared import marks, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 
 DRAWN = "panel_runs"
@@ -22,11 +22,9 @@ DRAWN = "panel_runs"
 
 
 def status_line() -> None:
-    """Where the queue is, in one line with buttons to cancel; nothing where no run is active."""
-    if api.any_active():
-        now = api.progress(state.runs())
-        st.session_state[DRAWN] = _ids(now)
-        _live()
+    """Where the queue is, in one line with buttons to cancel."""
+    st.session_state[DRAWN] = _ids(api.progress(state.runs()))
+    _live()
 
 
 def _ids(now: dict[str, Any]) -> list[str]:
@@ -166,6 +164,6 @@ def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:
         results.with_titles("arm", labels, warning.partition("; a spec asks")[0])
         for warning in warnings
     ]
-    texts = [for_screen(formats.sentence(warning)) for warning in warnings]
+    texts = [for_screen(marks.sentence(warning)) for warning in warnings]
     if texts:
         st.caption(texts[0] if len(texts) == 1 else "\n".join(f"- {text}" for text in texts))

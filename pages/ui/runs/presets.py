@@ -12,8 +12,7 @@ from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import messages
-from midchart.pages.ui.shared.formats import duration
-from midchart.pages.ui.shared.marks import for_screen
+from midchart.pages.ui.shared.marks import duration, for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"

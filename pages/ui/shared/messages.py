@@ -9,7 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from midchart.core import api
-from midchart.pages.ui.shared import formats, marks
+from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen
 
 
@@ -22,7 +22,7 @@ def conclude(first: str, below: Iterable[str] = (), place: DeltaGenerator | None
 
 
 def _unbroken(text: str) -> str:
-    return for_screen(formats.unbroken(text), html=True)
+    return for_screen(marks.unbroken(text), html=True)
 
 
 def conclude_run(

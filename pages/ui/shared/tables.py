@@ -11,7 +11,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui.shared import chart, glossary, marks
-from midchart.pages.ui.shared.formats import NONE
+from midchart.pages.ui.shared.marks import NONE
 from midchart.pages.ui.sign_in import later
 
 IN_FULL = 40
