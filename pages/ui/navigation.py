@@ -208,7 +208,10 @@ def _arrive(title: str) -> None:
     """
     before = st.session_state.get(PAGE)
     st.session_state[PAGE] = title
-    if before is None or before == title:
+    if before == title:
+        return
+    state.forget_cohorts()
+    if before is None:
         return
     for name in SHARED:
         left, entered = _place(name, before), _place(name, title)

@@ -63,14 +63,15 @@ def cached(
     return decorate
 
 
-@cached(lambda: (), seconds=5)
+@cached(lambda: (), seconds=60)
 def _cohort_cards() -> list[api.CohortCard]:
     folder = f"{api.folders()['cohorts']}/"  # no message names it
     return [replace(card, problem=card.problem.replace(folder, "")) for card in api.cohorts()]
 
 
 def cohorts() -> list[tuple[str, str, str]]:
-    """Name, path and problem (empty where it opens) of each cohort; new folders show in seconds."""
+    """Name, path and problem (empty where it opens) of each cohort, as when a page was last opened
+    (:func:`forget_cohorts`)."""
     return [(card.name, card.path, card.problem) for card in _cohort_cards()]
 
 
@@ -90,16 +91,16 @@ def imported() -> list[str]:
     return [card.name for card in _cohort_cards() if card.imported]
 
 
-@cached(lambda name: name, seconds=5, shared=True)
+@cached(lambda name: name, seconds=60, shared=True)
 def opened(name: str) -> tuple[str, api.Cohort]:
-    """The cohort of a name, with its key in caches; its files are looked at every five seconds."""
+    """The cohort of a name, with its key in caches; its files are looked at every minute."""
     cohort = api.open_data(name)
     return api.cohort_key(cohort), cohort
 
 
 def forget_cohorts() -> None:
-    """Read the folder of cohorts again at the next call."""
-    for known in (_cohort_cards, opened):
+    """Look at the cohorts, and at what was asked of them, again at the next call."""
+    for known in (_cohort_cards, opened, answered_on):
         known.clear()  # pyright: ignore[reportFunctionMemberAccess]
 
 
@@ -170,9 +171,9 @@ def preflight(text: str, on: str = "") -> dict[str, Any]:
 # Runs
 
 
-@cached(lambda cohort: cohort.path, seconds=5)
+@cached(lambda cohort: cohort.path, seconds=60)
 def answered_on(cohort: api.Cohort) -> list[dict[str, Any]]:
-    """The finished runs of kind answers on a cohort, newest first, as of the last five seconds."""
+    """The finished runs of kind answers on a cohort, newest first, as of the last minute."""
     path = api.listed_path(cohort)
     return [run for run in runs(("answers",)) if run["status"] == "done" and run["data"] == path]
 

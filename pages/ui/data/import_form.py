@@ -86,7 +86,7 @@ def _permissions() -> tuple[dict[str, bool], str]:
         link = "" if sign_in.required() else " (or a symbolic link)"
         st.caption(
             for_screen(f"Formats: {'; '.join(titles)}.") + f" A folder{link} that is placed in "
-            "`cohorts` of the data folder appears on every page within seconds "
+            "`cohorts` of the data folder appears on every page that is opened after that, "
             "and nothing is copied."
         )
     return allowed, reason

@@ -37,6 +37,7 @@ def _live() -> None:
     # A run that ended or began changes the page under this line.
     if _ids(now) != st.session_state[DRAWN]:
         st.session_state[DRAWN] = _ids(now)
+        state.forget_cohorts()
         st.rerun()
     finished, planned = now["done"] + now["failed"], now["planned"]
     with st.container(horizontal=True, vertical_alignment="center", key="queue"):
