@@ -15,9 +15,9 @@ if __name__ == "__main__":
         st.error(str(error))
         st.stop()
 
-    from midchart.pages.ui import memory, navigation
+    from midchart.pages.ui import navigation, server
 
-    memory.forget_widgets()
+    server.forget_widgets()
     navigation.declare().run()
 else:
     import sys
@@ -29,14 +29,13 @@ else:
 
     from midchart.core import api
     from midchart.core.errors import MidchartError
-    from midchart.pages.ui import memory, scripts, sign_in
-    from midchart.pages.ui.headers import OwnOrigin, SecurityHeaders
+    from midchart.pages.ui import server, sign_in
 
     if problem := sign_in.refusal():
         print(f"midchart: {problem}", file=sys.stderr)
         sys.exit(2)
 
-    memory.return_freed_blocks()
+    server.return_freed_blocks()
     for line in api.recover():
         print(f"midchart: {line}", file=sys.stderr)
 
@@ -51,10 +50,10 @@ else:
     threading.Thread(target=read_cohorts, daemon=True).start()
     app = st.App(
         __file__,
-        routes=scripts.routes(st.get_option("server.baseUrlPath")),
+        routes=server.routes(st.get_option("server.baseUrlPath")),
         middleware=[
-            Middleware(SecurityHeaders),
-            Middleware(OwnOrigin, sign_in.trusted_origins),
+            Middleware(server.SecurityHeaders),
+            Middleware(server.OwnOrigin, sign_in.trusted_origins),
             *sign_in.middleware(),
         ],
     )

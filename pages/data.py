@@ -1,4 +1,4 @@
-"""Data: import first, then the cohorts with their state, one of them in full, and the models.
+"""Data: import first, then the cohorts with their state, one of them in full, and the cohort.
 
 A cohort has its data-use tag in plain words, its check and evidence positions; models and arms are
 installed or have the command that installs them.
@@ -8,7 +8,7 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
-from midchart.pages.ui.data import cohort, import_form, models
+from midchart.pages.ui.data import cohort, import_form
 
 navigation.page("Data", needs_cohort=False)
 
@@ -35,5 +35,5 @@ else:
         if name in state.imported() and not sign_in.lacking(api.remove_cohort):
             import_form.removal(name)
 with st.expander("Models and components", icon=":material/inventory_2:", key="inventory"):
-    models.weights()
-    models.components()
+    cohort.weights()
+    cohort.components()

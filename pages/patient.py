@@ -8,21 +8,24 @@ from midchart.pages.ui.shared import chart, marks
 
 navigation.page("Patient")
 
-place, end = view.places(), st.container()
-drawer = end.expander(
+top, map_place = st.container(), st.container(key="patient_map")
+# On a narrow screen below each other, in this order.
+left, middle, right = st.columns((5, 12, 7), gap="medium")
+below = st.container()
+drawer = st.expander(
     "Settings and files", icon=":material/tune:", on_change="rerun", key="patient_drawer"
 )
-choice = controls.choose(place.questions, drawer)
+choice = controls.choose(left, drawer)
 if not choice.record.events:
-    place.record.info("This record has no events.")
+    middle.info("This record has no events.")
     st.stop()
 if not choice.instruction.question:
-    with place.record:
+    with middle:
         record_view.section(choice, (), ())
     st.stop()
 chart.set_cohort(choice.cohort)
 pieces = model.pieces(choice)
-with place.top:
+with top:
     controls_line = st.container(
         horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"
     )
@@ -34,16 +37,16 @@ arms, reading, stages = view.views_of(choice, "" if heat == view.NO_HEAT else he
 others = [other for marks_of in state.parts("patient") if (other := marks_of(choice))]
 views = [*(other.view for other in others), *arms]
 if headline := view.headline(arms, pieces, choice.gold.answer if choice.gold else ""):
-    place.top.html(marks.block(headline))
-with place.map:
+    top.html(marks.block(headline))
+with map_place:
     hot = stages.get(model.HEAT) == model.READ
     drawn = view.chart_map(choice, views, pieces, by, heat, hot)
     view.reading_the_map(choice, pieces, by)
-with place.record:
+with middle:
     record_view.section(choice, views, pieces)
-with place.arms:
+with right:
     view.arms(choice, arms, pieces, reading, stages)
-with place.below:
+with below:
     record_view.own_question(choice)
     view.why(choice, views, pieces)
     for other in others:

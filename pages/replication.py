@@ -7,7 +7,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.curve import observed
-from midchart.pages.ui.replication import runs as replication_runs
 from midchart.pages.ui.replication import view
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
@@ -22,12 +21,12 @@ if not state.question_cohorts():
     st.stop()
 with st.sidebar:
     cohort = state.pick_cohort()
-    reader = view.pick_component("reader", replication_runs.readers(cohort))
+    reader = view.pick_component("reader", view.readers(cohort))
 if not cohort:
     st.stop()
 with navigation.readable("These runs cannot be read"):
     chart.set_cohort(api.open_data(cohort))
-    by_step = replication_runs.specs(cohort, reader)
+    by_step = view.specs(cohort, reader)
     wanted = next(iter(by_step.values()))
     path = api.open_data(cohort).path
     replication = api.replication(path, reader, wanted["arms"], wanted["judges"])
@@ -57,7 +56,7 @@ with navigation.readable("These runs cannot be read"):
             "the effect of each fault on the same questions.",
         ):
             presets.included(folder="replication")
-            replication_runs.start(cohort, reader, replication, by_step)
+            view.start(cohort, reader, replication, by_step)
     views = {one.name: one for one in api.PAPER_VIEWS if finished or one.name not in view.OF_RUNS}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
@@ -92,5 +91,5 @@ with navigation.readable("These runs cannot be read"):
         kit.draw(report, views[name], measure, {}, lambda _, __, row: opens(row))
     if finished:
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
-            replication_runs.origin(finished, len(arms))
-            replication_runs.start(cohort, reader, replication, by_step)
+            view.origin(finished, len(arms))
+            view.start(cohort, reader, replication, by_step)

@@ -1,8 +1,10 @@
 """What the app asks of sign-in, and who may reach it without.
 
-A package signs people in by a module named under the entry-point group ``midchart.sign_in``
-(:class:`SignIn`). Without one, or where it is not set up, the account acts, and the app serves this
-machine alone.
+A package signs people in by a module named under the entry-point group ``midchart.sign_in``. It
+has ``required()``, whether sign-in is set up; ``refusal()``, why the app may not be served as it is
+set up, in a line; ``gate()``, which stops a page where nobody is signed in who must be;
+``trusted_origins()`` and ``middleware()``, which add to the app's own. Without one, or where it is
+not set up, the account acts, and the app serves this machine alone.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, Protocol
+from typing import Any
 
 import streamlit as st
 from starlette.middleware import Middleware
@@ -20,31 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from midchart.core import api
 
 
-class SignIn(Protocol):
-    """A module that signs people in; loaded once, when the app is."""
-
-    def required(self) -> bool:
-        """Whether sign-in is set up."""
-        ...
-
-    def refusal(self) -> str:
-        """Why the app may not be served as its sign-in is set up, in one line; else ""."""
-        ...
-
-    def gate(self) -> None:
-        """Stop a page where nobody is signed in who must be; else show who is."""
-        ...
-
-    def trusted_origins(self) -> tuple[str, ...]:
-        """Origins of pages that are the app's own, in addition to the owner's list."""
-        ...
-
-    def middleware(self) -> list[Middleware]:
-        """What every request of the server passes."""
-        ...
-
-
-def _installed() -> SignIn | None:
+def _installed() -> Any:
     for point in entry_points(group="midchart.sign_in"):
         return point.load()
     return None
@@ -105,18 +83,12 @@ def lacking(function: Callable[..., Any]) -> str:
     return f"This needs the role {api.role_needed(function)}; your role is {role}."
 
 
-def _is_loopback(host: str) -> bool:
+def _is_loopback(host: str, named: bool = False) -> bool:
+    """Whether a host is this machine's own address; of another name than localhost: ``named``."""
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
-        return False
-
-
-def _is_address(host: str) -> bool:
-    try:
-        return bool(ipaddress.ip_address(host))
-    except ValueError:
-        return False
+        return named
 
 
 def _open_addresses() -> str:
@@ -143,7 +115,7 @@ class OwnMachine:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a permitted request on; refuse others with status 403."""
         host = (scope.get("server") or ("", 0))[0]
-        local = _is_loopback(host) or not _is_address(host)
+        local = _is_loopback(host, named=True)
         if scope["type"] not in ("http", "websocket") or local or _served_to_others():
             return await self.app(scope, receive, send)
         problem = "without sign-in this app serves its own machine alone"

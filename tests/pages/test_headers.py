@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from midchart.pages.ui.headers import HEADERS, OwnOrigin, SecurityHeaders, own_origin
+from midchart.pages.ui.server import HEADERS, OwnOrigin, SecurityHeaders, own_origin
 from tests.browser.conftest import serve
 
 ROOT = Path(__file__).parents[2]

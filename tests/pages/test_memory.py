@@ -7,10 +7,10 @@ from streamlit.testing.v1 import AppTest
 def page() -> None:
     import streamlit as st
 
-    from midchart.pages.ui import memory
+    from midchart.pages.ui import server
 
     if st.session_state.get("forgets"):
-        memory.forget_widgets()
+        server.forget_widgets()
     run = st.session_state["run"] = st.session_state.get("run", 0) + 1
 
     def count() -> None:

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from midchart.pages.ui.patient import controls, model
+from midchart.pages.ui.patient import controls
 from tests.support.pages import page_at, page_html
 
 pytestmark = pytest.mark.slow
@@ -106,15 +106,6 @@ def test_an_unknown_patient_question_or_cohort_stops_with_one_line(patient_page,
     assert not patient_page.exception and len(patient_page.error) == 1
     assert patient_page.error[0].value.replace("\\", "").startswith(line)
     assert not page_html(patient_page).count("mc-by-arm"), "no other patient is shown"
-
-
-def test_slow_arms_wait_until_asked_on_a_long_record(patient_page, monkeypatch):
-    monkeypatch.setattr(model, "UNITS_AT_ONCE", 5)
-    patient_page.session_state["patient_arms"] = ["bm25", "dense"]
-    app = ask(patient_page, "9001", "q1")
-    assert ">not run<" in page_html(app)
-    app.button(key="patient_run_slow").click().run()
-    assert ">not run<" not in page_html(app)
 
 
 def test_everything_shown_is_offered_as_files(patient_page):

@@ -31,17 +31,13 @@ from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
 EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
-READING = frozenset(EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce"})
+SLOW = EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce", "qccs"}
 """Arms whose first run on a record takes seconds, on a long one minutes."""
-SLOW = READING | {"qccs"}
-"""Arms that are slow on a first run; the gate among them trains once and is quick afterwards."""
 DEFAULT_ARMS = ("bm25", "qccs", "recency", "oracle")
 NEEDS_EVIDENCE = frozenset({"oracle"})
 MOST_ARMS = 4
 QUICK_READERS = frozenset({"extractive"})
 """Readers that answer at once; others answer a question when asked to."""
-UNITS_AT_ONCE = 3000
-"""On records with more units of selection slow arms run only on request."""
 FACTS_AT_ONCE = 60
 """Cohorts up to this size list each patient's facts."""
 
@@ -140,8 +136,6 @@ class ArmView:
     """Title of the reader that answered, or would have."""
     only_quotes: bool = False
     """Whether that reader only quotes its context."""
-    pending: bool = False
-    """Not computed, because it is slow on this record and was not requested."""
     running: bool = False
     """Being computed."""
     ranks: Mapping[int, Rank] = field(default_factory=dict)
@@ -715,26 +709,20 @@ def view(choice: Choice, arm: str, title: str, answered: bool = True) -> ArmView
     return replace(result, reader=choice.reader_title, only_quotes=only_quotes)
 
 
-def waits(choice: Choice, arm: str) -> bool:
-    """Whether an arm is so slow on this record that it runs only on request."""
-    slow = arm in READING and len(units(choice).sentences) > UNITS_AT_ONCE
-    return slow and (choice.record.digest, arm) not in _requested()
-
-
 def reading_waits(choice: Choice) -> bool:
     """Whether the reader is so slow that it answers a question only on request."""
     key = (choice.record.digest, choice.instruction.id, choice.reader)
     slow = not choice.run and choice.reader not in QUICK_READERS
-    return slow and key not in _requested()
+    return slow and key not in st.session_state.get(ASKED, ())
 
 
-def request(record: api.Record, *work: tuple[str, ...]) -> None:
-    """Let slow arms (name), or a reader of a question (id, name), run in this session."""
-    _requested().update((record.digest, *item) for item in work)
+def ask_reader(choice: Choice) -> None:
+    """Let the reader answer the question in this session."""
+    key = (choice.record.digest, choice.instruction.id, choice.reader)
+    st.session_state.setdefault(ASKED, set()).add(key)
 
 
-def _requested() -> set[tuple[str, ...]]:
-    return st.session_state.setdefault("patient_asked", set())
+ASKED = "patient_asked"
 
 
 # Slow arms, in a thread

@@ -229,8 +229,7 @@ def figure(
     first = int(bool(pieces))
     labels = ["<b>Evidence</b>"] * first
     labels += [
-        view.title.split(" (")[0]
-        + (" (not run)" if view.pending or view.running else " (n/a)" if view.problem else "")
+        view.title.split(" (")[0] + (" …" if view.running else " (n/a)" if view.problem else "")
         for view in views
     ]
     fig, x, strip = go.Figure(), axis.x(by), len(labels)

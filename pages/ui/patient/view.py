@@ -8,14 +8,13 @@ red or green; all text is escaped.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from midchart.core import api
 from midchart.pages.ui import state
@@ -27,28 +26,6 @@ from midchart.pages.ui.shared.pickers import pick_linked, segments
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
-WAITING = "Not run on this long record yet: it reads the whole record once, which may take minutes."
-
-
-@dataclass(frozen=True)
-class Panes:
-    """The containers of the page, from top to bottom and from left to right."""
-
-    top: DeltaGenerator
-    map: DeltaGenerator
-    questions: DeltaGenerator
-    record: DeltaGenerator
-    arms: DeltaGenerator
-    below: DeltaGenerator
-
-
-def places() -> Panes:
-    """The workbench: the map on top; the questions, the record and the arms next to each other, on
-    a narrow screen below each other in this order; and what is below them."""
-    top, map_place = st.container(), st.container(key="patient_map")
-    left, middle, right = st.columns((5, 12, 7), gap="medium")
-    return Panes(top, map_place, left, middle, right, st.container())
-
 
 def views_of(choice: Choice, heat: str) -> tuple[list[ArmView], model.Reading, dict[str, int]]:
     """The arms' results on the question, their thread and how far it is: what takes longer than a
@@ -58,8 +35,6 @@ def views_of(choice: Choice, heat: str) -> tuple[list[ArmView], model.Reading, d
     able: dict[str, str] = {}
     for name in choice.arms:
         view = ArmView(name, titles[name], problem=model.problem(choice, name))
-        if not view.problem and model.waits(choice, name):
-            view = replace(view, pending=True, problem=WAITING)
         views[name] = view
         if not view.problem:
             able[name] = view.title
@@ -85,20 +60,10 @@ def arms(
     st.html(cards(choice, views, pieces))
     if set(stages.values()) - {model.READ}:
         _at_work(reading, stages, titles)
-    waiting = [view for view in views if view.pending]
-    if waiting:
-        names, units = listed([view.title for view in waiting]), len(model.units(choice).sentences)
-        st.button(
-            f"Run {names} on this record ({units:,} {choice.protocol.unit}s; may take minutes)",
-            key="patient_run_slow", on_click=model.request,
-            args=(choice.record, *((view.name,) for view in waiting)),
-            icon=":material/hourglass_top:",
-        )  # fmt: skip
     if choice.reader and model.reading_waits(choice):
         st.button(
             f"Answer with {choice.reader_title}", type="primary", key="patient_answer",
-            on_click=model.request, icon=":material/quick_reference_all:",
-            args=(choice.record, (choice.instruction.id, choice.reader)),
+            on_click=model.ask_reader, icon=":material/quick_reference_all:", args=(choice,),
         )  # fmt: skip
     st.html(asked(choice, views, pieces, model.other_values(choice)))
     _limits(choice)
@@ -156,7 +121,6 @@ def heat_of(choice: Choice) -> str:
         name: f"Heat: {known[name]}"
         for name in dict.fromkeys(scored)
         if name in state.scored_arms() and not model.problem(choice, name)
-        and (name == GATE or not model.waits(choice, name))
     }  # fmt: skip
     titles[NO_HEAT] = "no heat"
     return pick_linked(
@@ -171,7 +135,7 @@ GATE, NO_HEAT = "qccs", "none"
 def _figure_key(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str, heat: str, hot: bool
 ) -> tuple[object, ...]:
-    drawn = ((v.name, v.problem, v.pending, v.running, v.prompt is not None) for v in views)
+    drawn = ((v.name, v.problem, v.running, v.prompt is not None) for v in views)
     about = (choice.reader, choice.run, by, chart.dark(), heat, hot)
     return *model.question_key(choice), *about, *drawn
 
@@ -424,7 +388,7 @@ def _card(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> str:
         f"<small>{for_screen(words, html=True)}</small>"
     )
     if view.selection is None:
-        label = "running" if view.running else "not run" if view.pending else "not available"
+        label = "running" if view.running else "not available"
         cells = [_note(label), for_screen(view.problem, html=True), ""]
     else:
         cells = [

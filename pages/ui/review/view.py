@@ -12,7 +12,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
-from midchart.pages.ui.arms import agreement as answer_list
+from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
@@ -226,10 +226,10 @@ PAIR = "review_pair"
 """Key of the pair whose answers are listed."""
 
 
-def _open_pair(pair: str, both: str = answer_list.PARTED) -> None:
+def _open_pair(pair: str, both: str = questions.PARTED) -> None:
     """List the answers of a pair with these verdicts."""
     st.session_state[PAIR] = pair
-    answer_list.open_answers(both)
+    questions.open_both(both)
 
 
 def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
@@ -243,7 +243,7 @@ def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
         "These lists name the arms: finish judging first. Identical answers are listed once an arm."
     )
     readers = api.run_entries(run["run"])["readers"]
-    answer_list.answers(run, readers, *(rows[pair][side] for side in PAIRED))
+    questions.judged_by_both(run, readers, *(rows[pair][side] for side in PAIRED))
 
 
 def _agreement(rows: list[dict[str, Any]]) -> None:
@@ -274,7 +274,7 @@ def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:
 
     def opens(row: int, _: str) -> None:
         if pair := next((id for id in pairs if id.startswith(f"{judges[row]}+")), None):
-            _open_pair(pair, answer_list.ANY)
+            _open_pair(pair, questions.ANY)
 
     tables.table(
         frame.rename(columns=titles),

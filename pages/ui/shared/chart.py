@@ -29,7 +29,7 @@ from midchart.core.figures import (
     style,
     use_theme,
 )
-from midchart.pages.ui import scripts
+from midchart.pages.ui import server
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.sign_in import later
 
@@ -112,7 +112,7 @@ def plot(
             "height": drawing.figure.layout.height or HEIGHT,
             "opens": bool(select),
             "follows": follows,
-            "script": scripts.ADDRESS,
+            "script": server.ADDRESS,
         },
         **clicks,
     )

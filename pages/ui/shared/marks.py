@@ -206,12 +206,6 @@ def ended_html(ended: str | None) -> str:
     return f'<span class="mc-verdict mc-open-word">{words}</span>' if words else ""
 
 
-def verdict_html(judge: str, verdict: api.Verdict) -> str:
-    """A verdict with its judge's name."""
-    name = for_screen(api.title("judge", judge), html=True)
-    return f'{outcome_html(verdict.outcome, verdict.refusal)}<span class="mc-muted">{name}</span>'
-
-
 def deciding_html(outcomes: Mapping[str, str], judge: str) -> str:
     """Which judge decides where judges disagree; nothing where they agree.
 

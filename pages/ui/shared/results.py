@@ -96,9 +96,3 @@ def where(frame: pd.DataFrame, **fixed: Any) -> pd.DataFrame:
         if column in frame and value is not None:
             frame = frame[frame[column] == value]
     return frame
-
-
-def cut_at(least: Any, most: Any) -> str:
-    """At how many tokens prompts were cut, from the shortest to the longest of them."""
-    low, high = int(least), int(most)
-    return f"cut at {low:,} tokens" if low == high else f"cut at {low:,}–{high:,} tokens"

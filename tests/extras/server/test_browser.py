@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from midchart.core import api
 from midchart.core.storage.jsonl import read_lines
-from midchart.pages.ui.headers import HEADERS
+from midchart.pages.ui.server import HEADERS
 from tests.browser.conftest import PATIENCE_S, browser, serve  # noqa: F401 (a fixture)
 from tests.extras.server.oidc_provider import provider, secrets_toml
 from tests.support import app_data
