@@ -18,7 +18,7 @@ of_needles = asked and asked in {run["run"] for run in state.runs((needles.KIND,
 with st.sidebar:
     view = pick_linked(
         "curve", "Curve of", sorted(VIEWS, reverse=not of_needles), TITLES.__getitem__,
-        key="curve", unlinked="needles" if of_needles else "observed",
+        unlinked="needles" if of_needles else "observed",
     )  # fmt: skip
 with navigation.readable("This cannot be read"):
     VIEWS[view]()

@@ -60,7 +60,7 @@ with navigation.readable("These runs cannot be read"):
     views = {one.name: one for one in api.PAPER_VIEWS if finished or one.name not in view.OF_RUNS}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
-            "view", "Question", list(views), lambda name: views[name].title, key="view",
+            "view", "Question", {name: one.title for name, one in views.items()},
             unlinked=next(iter(views)), width=330, label_visibility="collapsed",
         )  # fmt: skip
         measures = {one.column: one for one in views[name].measures}

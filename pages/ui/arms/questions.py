@@ -24,23 +24,29 @@ from midchart.pages.ui.shared.marks import for_screen, missing
 from midchart.pages.ui.shared.pickers import pick_linked, token
 
 ANY = "any"
-FILTERS = ("arm", "outcome", "position", "step", "type", "evidence", "domain", "failure")
-"""Filters of the questions, each in the session and the URL as ``q_NAME``."""
-COUNTED, TRAINING, EVERYONE = "counted", "training", "all"
-"""Patients of the questions: those that the tables count, those on whom a gate of the run was
-trained, and both."""
+FILTERS = {
+    "arm": ("Arm", "label"),
+    "outcome": ("Outcome", "outcome"),
+    "position": ("Evidence position (%)", "band"),
+    "step": ("Evidence ended", "step"),
+    "type": ("Question type", "task_type"),
+    "evidence": ("Evidence", ""),
+    "domain": ("Domain", "domain"),
+    "failure": ("Failure type", "failure_kind"),
+}
+"""Filters of the questions, each in the session and the URL as ``q_NAME``: title, and the column of
+the outcomes and of a view's key."""
+MORE = ("evidence", "domain", "failure")
+"""Filters behind a fold."""
+COUNTED, TRAINING = "counted", "training"
+PATIENTS = {
+    COUNTED: "counted in the results",
+    TRAINING: "training patients of a gate",
+    "all": "all",
+}
 VIEW = "questions"
 Behind = Mapping[str, Any]
 """Filter → value."""
-CRITERIA = {
-    results.ALL_IN_PROMPT: "evidence_all_in_prompt",
-    results.ANY_IN_PROMPT: "evidence_in_prompt",
-    results.ALL_PIECES: "evidence_all",
-    results.ANY_PIECE: "evidence",
-    "lexical": "lexical",
-    "semantic": "semantic",
-}
-"""Criterion of a report → the column of a hit."""
 OUTCOMES = {
     "correct": "✓ correct",
     "incorrect": "✗ incorrect",
@@ -48,24 +54,23 @@ OUTCOMES = {
     "failed": "– failed",
 }
 """An outcome in a table: a sign and a word, no colour."""
-PATIENTS = {
-    COUNTED: "counted in the results",
-    TRAINING: "training patients of a gate",
-    EVERYONE: "all",
-}
 DIFFER = {"true": "on which the arms' outcomes differ", "false": "all questions"}
 LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
-HITS: dict[str, tuple[str, str]] = {
-    "evidence_all_in_prompt": ("all pieces in the prompt", "not all pieces in the prompt"),
-    "evidence_in_prompt": ("any piece in the prompt", "no piece in the prompt"),
-    "evidence_all": ("all pieces kept", "not all pieces kept"),
-    "evidence": ("any piece kept", "no piece kept"),
-    "lexical": ("a word of the answer kept", "no word of the answer kept"),
-    "semantic": ("answer entailed", "answer not entailed"),
+HITS = {
+    results.ALL_IN_PROMPT: (
+        *("evidence_all_in_prompt", "all pieces in the prompt", "not all pieces in the prompt"),
+    ),
+    results.ANY_IN_PROMPT: (
+        *("evidence_in_prompt", "any piece in the prompt", "no piece in the prompt"),
+    ),
+    results.ALL_PIECES: ("evidence_all", "all pieces kept", "not all pieces kept"),
+    results.ANY_PIECE: ("evidence", "any piece kept", "no piece kept"),
+    "lexical": ("lexical", "a word of the answer kept", "no word of the answer kept"),
+    "semantic": ("semantic", "answer entailed", "answer not entailed"),
 }
-"""Column of a hit → titles of hit and miss."""
+"""Criterion of a report → the column of a hit, and the titles of hit and miss."""
 VERSUS_TITLES = {
     ANY: "any",
     "this": "only this arm correct",
@@ -73,27 +78,16 @@ VERSUS_TITLES = {
     "both": "both judged",
     "unscored": "one of them not judged",
 }
-FILTER_TITLES = {
-    "arm": "Arm",
-    "outcome": "Outcome",
-    "position": "Evidence position (%)",
-    "step": "Evidence ended",
-    "evidence": "Evidence",
-    "type": "Question type",
-    "domain": "Domain",
-    "failure": "Failure type",
-}
 VALUE_TITLES = {
     **OUTCOMES,
     "refusal": "refused",
-    **{f"{hit}-{end}": title for hit, (yes, no) in HITS.items()
+    **{f"{hit}-{end}": title for hit, yes, no in HITS.values()
        for end, title in {"yes": yes, "no": no, "known": f"{yes} or not"}.items()},
 }  # fmt: skip
 """Titles of the filters' values that are not what they say."""
 RULES = ("empty", "refusal", "hedged", "continuation", "wrong value", "unsupported", "wrong entity",
          "omission", "other")  # fmt: skip
 """Failure types in the order of their rules."""
-
 ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "failure": RULES,
          "evidence": tuple(VALUE_TITLES), "step": api.STEPS}  # fmt: skip
 """Values of filters in their order; others are sorted."""
@@ -114,17 +108,12 @@ def open_behind(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
 
     A share of questions with the evidence kept counts all of which that is known.
     """
-    filters: dict[str, Any] = {}
-    columns = {"label": "arm", "task_type": "type", "domain": "domain", "kind": "failure",
-               "step": "step"}  # fmt: skip
-    for column, name in columns.items():
-        if key.get(column) is not None:
-            filters[name] = key[column]
-    if key.get("band") not in (None, "overall"):
-        filters["position"] = key["band"]
-    if column := CRITERIA.get(str(key.get("criterion"))):
+    columns = {column: name for name, (_, column) in FILTERS.items()} | {"kind": "failure"}
+    filters = {columns[column]: value for column, value in key.items()
+               if column in columns and value not in (None, "overall")}  # fmt: skip
+    if str(key.get("criterion")) in HITS:
         ends = {True: "yes", False: "no", None: "known"}
-        filters["evidence"] = f"{column}-{ends[key.get('hit')]}"
+        filters["evidence"] = f"{HITS[key['criterion']][0]}-{ends[key.get('hit')]}"
     if view.name == "pairs":
         filters["versus"] = "both"
     if view.table == "failures":
@@ -150,25 +139,16 @@ def questions(comparison: Shown) -> None:
         return
     cohort = api.run_cohort(run["run"])
     arm = filters["arm"]
-    first = (
-        [comparison.baseline] if arm in (ANY, comparison.baseline) else [arm, comparison.baseline]
-    )
-    frame = _outcome_table(rows[rows["instruction"].isin(chosen_questions)], cohort, first)
-    instructions = list(frame.pop("instruction"))
+    first = [one for one in dict.fromkeys((arm, comparison.baseline)) if one != ANY]
+    frame = _outcome_table(rows[rows["instruction"].isin(chosen_questions)], first)
     total = rows["instruction"].nunique()
+    about = f"{len(frame):,} of {total:,} questions. Click a row to open it."
     chosen = choose_question(
-        run["run"],
-        frame,
-        instructions,
-        ("questions", "asked"),
-        "Outcome of each arm by question",
-        f"{len(frame):,} of {total:,} questions. Click a row to open it.",
-        width=280,
+        run["run"], cohort, frame, "asked", "Outcome of each arm by question", about, width=280,
         pinned=True,
-    )
+    )  # fmt: skip
     if chosen is not None:
-        arms = () if arm == ANY else first
-        one(run, cohort, chosen, comparison.reader, arms)
+        one(run, cohort, chosen, comparison.reader, () if arm == ANY else first)
 
 
 def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
@@ -177,33 +157,28 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         if len(known) < len(rows):
             patients = pick_linked(
-                "q_patients", "Patients", list(PATIENTS), PATIENTS.__getitem__, key="q_patients",
-                unlinked=COUNTED, width=230,
+                "q_patients", "Patients", PATIENTS, unlinked=COUNTED, width=230,
                 help="Training patients: those on whom a gate of this run was trained; no result "
                 "counts them.",
             )  # fmt: skip
-            known = {COUNTED: known, TRAINING: rows[~rows["counted"]], EVERYONE: rows}[patients]
-        which = pick_linked(
-            "differ", "Questions", list(DIFFER), DIFFER.__getitem__, key="differ", unlinked="true",
-            width=260,
-        )  # fmt: skip
-        if which == "true":
+            known = {COUNTED: known, TRAINING: rows[~rows["counted"]]}.get(patients, rows)
+        if pick_linked("differ", "Questions", DIFFER, unlinked="true", width=260) == "true":
             known = known[known.groupby("instruction")["outcome"].transform("nunique") > 1]
     scope, baseline = comparison.run["run"], comparison.baseline
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         filters = {"arm": _pick("arm", rows, scope)}
         if filters["arm"] not in (ANY, baseline) and comparison.judge:
+            label = f"Against {api.title('arm', baseline)}"
             filters["versus"] = pick_linked(
-                "q_versus", f"Against {api.title('arm', baseline)}", list(VERSUS_TITLES),
-                VERSUS_TITLES.__getitem__, key="q_versus", unlinked=ANY, width=230,
-            )  # fmt: skip
-        filters |= {name: _pick(name, rows, scope) for name in FILTERS[1:5]}
-    further = FILTERS[5:]
-    chosen = any(st.session_state.get(f"q_{name}", ANY) != ANY for name in further)
+                "q_versus", label, VERSUS_TITLES, unlinked=ANY, width=230
+            )
+        filters |= {name: _pick(name, rows, scope) for name in FILTERS
+                    if name not in ("arm", *MORE)}  # fmt: skip
+    chosen = any(st.session_state.get(f"q_{name}", ANY) != ANY for name in MORE)
     with st.expander("More filters", expanded=chosen), st.container(
         horizontal=True, vertical_alignment="bottom", gap="small"
     ):  # fmt: skip
-        filters |= {name: _pick(name, rows, scope) for name in further}
+        filters |= {name: _pick(name, rows, scope) for name in MORE}
     return known, filters
 
 
@@ -234,7 +209,7 @@ def _column(rows: pd.DataFrame, name: str) -> list[tuple[str, ...]]:
         sides = {True: ("middle",), False: ("edge",)}
         return [(row["band"], *sides.get(row["middle"], ())) for row in records]
     if name == "evidence":
-        hits = [column for column in HITS if column in rows]
+        hits = [column for column, *_ in HITS.values() if column in rows]
         return [
             tuple(
                 f"{hit}-{end}"
@@ -244,7 +219,7 @@ def _column(rows: pd.DataFrame, name: str) -> list[tuple[str, ...]]:
             )
             for row in records
         ]
-    column = {"arm": "label", "type": "task_type", "failure": "failure_kind"}.get(name, name)
+    column = FILTERS[name][1]
     return [
         ()
         if missing(row.get(column)) or (name == "failure" and row["outcome"] != "incorrect")
@@ -261,17 +236,14 @@ def _pick(name: str, rows: pd.DataFrame, scope: str) -> str:
     values += [value for value in others if value not in values]
     if len(values) < 2:
         return ANY
+    titles = {
+        value: api.title("arm", value) if name == "arm" else VALUE_TITLES.get(value, value)
+        for value in values
+    }
+    hide = (lambda value: token(scope, f"domain/{value}")) if name == "domain" else str
     return pick_linked(
-        f"q_{name}", FILTER_TITLES[name], [ANY, *values], lambda value: _value_title(name, value),
-        key=f"q_{name}", unlinked=ANY, width=190,
-        token=(lambda value: token(scope, f"domain/{value}")) if name == "domain" else str,
-    )  # fmt: skip
-
-
-def _value_title(name: str, value: str) -> str:
-    if name == "arm" and value != ANY:
-        return api.title("arm", value)
-    return VALUE_TITLES.get(value, value)
+        f"q_{name}", FILTERS[name][0], {ANY: ANY, **titles}, unlinked=ANY, width=190, token=hide
+    )
 
 
 def _versus(rows: pd.DataFrame, arm: str, baseline: str, how: str) -> pd.DataFrame:
@@ -290,12 +262,10 @@ def _versus(rows: pd.DataFrame, arm: str, baseline: str, how: str) -> pd.DataFra
     return rows[rows["instruction"].isin(wide.index[chosen])]
 
 
-def _outcome_table(rows: pd.DataFrame, cohort: api.Cohort, first: Sequence[str]) -> pd.DataFrame:
+def _outcome_table(rows: pd.DataFrame, first: Sequence[str]) -> pd.DataFrame:
     """Questions down, arms to the right (``first`` those), each cell an outcome in a word."""
-    labels = results.choices(rows, "label")
-    labels = [label for label in first if label in labels] + [
-        label for label in labels if label not in first
-    ]
+    known = results.choices(rows, "label")
+    labels = [label for label in dict.fromkeys((*first, *known)) if label in known]
     outcomes = rows.assign(outcome=rows["outcome"].map(lambda one: OUTCOMES.get(one, one)))
     wide = outcomes.pivot(index="instruction", columns="label", values="outcome")[labels]
     wide = wide.rename(columns=partial(api.title, "arm"))
@@ -303,40 +273,31 @@ def _outcome_table(rows: pd.DataFrame, cohort: api.Cohort, first: Sequence[str])
     if about["task_type"].notna().any():
         wide.insert(0, "type", about["task_type"])
     wide.insert(0, "position (%)", about["band"])
-    wide.insert(0, "question", question_texts(cohort, wide.index))
     return wide.rename_axis(columns=None).reset_index()
 
 
-def question_texts(cohort: api.Cohort, instructions: Sequence[str]) -> list[str]:
-    """The questions of instructions, by id."""
-    texts = {instruction.id: instruction.question for instruction in cohort.instructions}
-    return [texts.get(one, "(not in the cohort)") for one in instructions]
-
-
 def choose_question(
-    run: str,
+    scope: str,
+    cohort: api.Cohort,
     frame: pd.DataFrame,
-    instructions: Sequence[str],
-    keys: tuple[str, str],
+    key: str,
     alt: str,
     caption: str,
     **column: Any,
 ) -> str | None:
     """The question that is open; else None and the table of all, whose rows open one.
 
-    ``instructions`` are those of the rows; ``keys`` those of the table and of the choice.
-    ``column``: of the question's column.
+    ``frame``: a row an ``instruction``, with further columns; ``scope``: of the tokens in the URL;
+    ``key``: of the choice; ``column``: of the question's column.
     """
-    name, key = keys
-    texts = dict(zip(instructions, frame["question"], strict=True))
-
-    def title(one: str) -> str:
-        return marks.shortened(texts[one], 110) if one else f"All {len(texts):,} questions"
-
+    asked = {instruction.id: instruction.question for instruction in cohort.instructions}
+    instructions = list(frame["instruction"])
+    texts = {one: asked.get(one, "(not in the cohort)") for one in instructions}
+    titles = {one: marks.shortened(text, 110) for one, text in texts.items()}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         chosen = pick_linked(
-            key, "Question to read", [LIST, *texts], title, key=key, unlinked=LIST, width=560,
-            token=lambda one: token(run, one),
+            key, "Question to read", {LIST: f"All {len(texts):,} questions", **titles},
+            unlinked=LIST, width=560, token=lambda one: token(scope, one),
         )  # fmt: skip
         if chosen:
             order = list(texts)
@@ -350,14 +311,14 @@ def choose_question(
             st.caption(f"{at + 1:,} of {len(order):,}", width="content")
             return chosen
     st.caption(caption)
+    frame = frame.drop(columns="instruction")
+    frame.insert(0, "question", [texts[one] for one in instructions])
     tables.table(
-        frame,
-        name,
-        alt,
+        frame, f"questions_{key}", alt,
         columns={"question": st.column_config.TextColumn(**column)},
         height="content" if len(frame) <= 15 else 560,
         opens=lambda row, _: _open(key, instructions[row]),
-    )
+    )  # fmt: skip
     return None
 
 
@@ -524,15 +485,9 @@ def judged_by_both(run: dict[str, Any], readers: Sequence[str], first: str, seco
     ]
     rows = frames[0].merge(frames[1], on=keys, suffixes=("_first", "_second"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
-        both = pick_linked(
-            "both", "Verdicts", list(verdicts), verdicts.__getitem__, key="both", unlinked=PARTED,
-            width=320,
-        )  # fmt: skip
-        labels = [ANY, *results.choices(rows, "label")]
-        arm = pick_linked(
-            "both_arm", "Arm", labels, lambda one: api.title("arm", one) if one != ANY else ANY,
-            key="both_arm", unlinked=ANY, width=260,
-        )  # fmt: skip
+        both = pick_linked("both", "Verdicts", verdicts, unlinked=PARTED, width=320)
+        arms = results.titles("arm", results.choices(rows, "label"))
+        arm = pick_linked("both_arm", "Arm", {ANY: ANY, **arms}, unlinked=ANY, width=260)
     one_correct, other_correct = (rows[f"outcome_{n}"] == "correct" for n in ("first", "second"))
     shown = {
         PARTED: one_correct != other_correct,
@@ -548,31 +503,24 @@ def judged_by_both(run: dict[str, Any], readers: Sequence[str], first: str, seco
         st.info("No answer has these verdicts.")
         return
     cohort = state.cohort_of(run)
-    instructions = list(rows["instruction"])
     frame = pd.DataFrame(
         {
-            "question": question_texts(cohort, instructions),
-            "position": list(rows["band"]),
-            "arm": [api.title("arm", label) for label in rows["label"]],
-            "reader": [api.title("reader", reader) for reader in rows["reader"]],
-            titles[first]: [OUTCOMES[one] for one in rows["outcome_first"]],
-            titles[second]: [OUTCOMES[one] for one in rows["outcome_second"]],
+            "instruction": rows["instruction"],
+            "position": rows["band"],
+            "arm": rows["label"].map(arms),
+            "reader": rows["reader"].map(partial(api.title, "reader")),
+            titles[first]: rows["outcome_first"].map(OUTCOMES),
+            titles[second]: rows["outcome_second"].map(OUTCOMES),
         }
     )
     if len(readers) == 1:
         frame = frame.drop(columns="reader")
     chosen = choose_question(
-        run["run"],
-        frame,
-        instructions,
-        ("parted", "parted"),
+        run["run"], cohort, frame, "parted",
         f"Answers judged by {' and '.join(titles.values())}: {verdicts[both]}",
         f"{len(rows):,} answers, copies included. Click a row to open its question.",
         width="large",
-    )
+    )  # fmt: skip
     if chosen is not None:
-        arms = () if arm == ANY else (arm,)
-        reader = next(
-            one for one, id in zip(rows["reader"], instructions, strict=True) if id == chosen
-        )
-        one(run, cohort, chosen, reader, arms)
+        reader = rows.loc[rows["instruction"] == chosen, "reader"].iloc[0]
+        one(run, cohort, chosen, reader, () if arm == ANY else (arm,))

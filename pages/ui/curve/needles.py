@@ -114,10 +114,9 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
     except MidchartError as error:
         st.error(for_screen(str(error)), title="The items cannot be read")
         return
-    instructions = list(rows["instruction"])
     frame = pd.DataFrame(
         {
-            "question": questions.question_texts(cohort, instructions),
+            "instruction": rows["instruction"],
             "fact": rows["fact"],
             **{name: rows[name] for name in NUMBERS},
             "outcome": [questions.OUTCOMES.get(one, one) for one in rows["outcome"]],
@@ -127,14 +126,8 @@ def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
         }
     )
     chosen = questions.choose_question(
-        run["run"], frame, instructions, ("needle_items", ITEM), f"Items: {where}",
+        run["run"], cohort, frame, ITEM, f"Items: {where}",
         f"{len(frame):,} items. Click a row to open it.", width="large",
     )  # fmt: skip
     if chosen is not None:
-        questions.one(
-            run,
-            cohort,
-            chosen,
-            by["reader"],
-            (wanted["label"],),
-        )
+        questions.one(run, cohort, chosen, by["reader"], (wanted["label"],))

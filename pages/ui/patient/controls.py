@@ -45,7 +45,7 @@ MOST_TYPED = 1000
 def _pick(name: str, label: str, titles: Mapping[str, str], cohort: str, **extra: Any) -> str:
     """One of the keys of ``titles``; in the URL as a token, but for :data:`TYPED`."""
     return pick_linked(
-        name, label, list(titles), titles.__getitem__, key=f"patient_{name}", unlinked=TYPED,
+        name, label, titles, key=f"patient_{name}", unlinked=TYPED,
         token=lambda option: token(cohort, option), **extra,
     )  # fmt: skip
 

@@ -124,8 +124,8 @@ def heat_of(choice: Choice) -> str:
     }  # fmt: skip
     titles[NO_HEAT] = "no heat"
     return pick_linked(
-        "heat", "Heat of the map", list(titles), titles.__getitem__, key="patient_heat",
-        unlinked=next(iter(titles)), width=250, label_visibility="collapsed",
+        "heat", "Heat of the map", titles, key="patient_heat", unlinked=next(iter(titles)),
+        width=250, label_visibility="collapsed",
     )  # fmt: skip
 
 

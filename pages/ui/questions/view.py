@@ -57,12 +57,8 @@ def choose(cohort: str, runs: list[dict[str, Any]]) -> api.QuestionSet | None:
     if not sets:
         return None
     with st.sidebar:
-        id = pick_linked(
-            "set", "Question set", list(sets),
-            lambda id: f"{sets[id].name} · {len(sets[id].questions)} questions",
-            key="question_set",
-        )  # fmt: skip
-    return sets[id]
+        titles = {id: f"{one.name} · {len(one.questions)} questions" for id, one in sets.items()}
+        return sets[pick_linked("set", "Question set", titles, key="question_set")]
 
 
 def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
@@ -233,7 +229,7 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         ask(cohort, chosen)
         return False
     with st.sidebar:
-        run = runs[pick_linked("run", "Answers of", list(runs), titles.__getitem__, key="run")]
+        run = runs[pick_linked("run", "Answers of", titles)]
         report = api.run_entries(run["run"])
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
@@ -320,7 +316,7 @@ def _table(
         )  # fmt: skip
         columns = [int(i) for i in chosen or numbers]
         rule = pick_linked(
-            "with", "Patients with", list(FILTERS), str, key="set_filter", unlinked="all patients"
+            "with", "Patients with", list(FILTERS), key="set_filter", unlinked="all patients"
         )
         words = st.text_input("Find in patient ids and answers", key="set_find", max_chars=200)
     shown = cells[cells["question"].isin(columns)]

@@ -133,8 +133,7 @@ def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
         labels = list(dict.fromkeys(row["label"] for row in report["tables"].get("accuracy") or ()))
         if report["tables"].get("paired") and len(labels) > 1:
             baseline = pick_linked(
-                "baseline", "Baseline", labels, partial(api.title, "arm"), key="baseline",
-                unlinked=labels[0],
+                "baseline", "Baseline", results.titles("arm", labels), unlinked=labels[0],
                 help="All other arms are compared with this one on the same questions.",
             )  # fmt: skip
             if baseline != labels[0]:
@@ -149,13 +148,8 @@ def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
     if len(texts) < 2:
         return next(iter(texts.values()))
     words = results.COLUMNS.get(column, column.replace("_", " "))
-    first = next(iter(texts))
-    return texts[
-        pick_linked(
-            key, f"{words[:1].upper()}{words[1:]}", list(texts), titles.__getitem__, key=key,
-            unlinked=first, **extra,
-        )
-    ]  # fmt: skip
+    label = f"{words[:1].upper()}{words[1:]}"
+    return texts[pick_linked(key, label, titles, unlinked=next(iter(texts)), **extra)]
 
 
 def _stated(shown: Shown) -> api.Conclusion:
@@ -204,8 +198,8 @@ def _view(
         return
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
-            "view", "Question", list(titles), titles.__getitem__, key="view",
-            unlinked=next(iter(titles)), width=330, label_visibility="collapsed",
+            "view", "Question", titles, unlinked=next(iter(titles)), width=330,
+            label_visibility="collapsed",
         )  # fmt: skip
         if name in views:
             view = views[name]

@@ -165,18 +165,17 @@ def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
     )  # fmt: skip
     rows = by_pair[pairs[key]]
     cohort = api.run_cohort(baseline["run"])
-    instructions = [row["instruction"] for row in rows]
     words = RIGHT[rows[0]["measure"]]
     frame = pd.DataFrame(
         {
-            "question": questions.question_texts(cohort, instructions),
+            "instruction": [row["instruction"] for row in rows],
             "change": ["gained" if row["this"] else "lost" for row in rows],
             "baseline": [words[row["baseline"]] for row in rows],
             "this run": [words[row["this"]] for row in rows],
         }
     )
     chosen = questions.choose_question(
-        key, frame, instructions, ("changed", "changed_question"),
+        key, cohort, frame, "changed_question",
         "Questions whose outcome differs from the baseline's",
         f"{len(rows):,} questions with another outcome than the baseline's. Click a row to read "
         "both.",

@@ -51,8 +51,7 @@ def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Ru
     if not known:
         return None
     known_in_url("run", known, "run for this page named", LISTED)
-    title = titles(known.values()).__getitem__
-    return known[pick_linked("run", label, list(known), title, key="run", width=WIDTH)]
+    return known[pick_linked("run", label, titles(known.values()), width=WIDTH)]
 
 
 def titles(runs: Iterable[Run]) -> dict[str, str]:

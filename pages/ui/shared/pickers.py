@@ -44,21 +44,13 @@ def pick(
     """
     if len(options) < 2:
         return options[0] if options else ""
-    names = titles or {}
-
-    def title(option: str) -> str:
-        return names.get(option, option)
-
+    named = {option: (titles or {}).get(option, option) for option in options}
     if "help" not in extra and "label_visibility" not in extra:
-        extra["help"] = glossary.of_options(map(title, options))
-    if not any(looks_marked(title(option)) for option in options):
-        abreast = abreast or len(options) <= ABREAST
-    else:
-        abreast = False
-    return pick_linked(
-        key, label, options, title, key=key, unlinked=options[0], abreast=abreast,
-        **({} if abreast else {"width": 260}) | extra,
-    )  # fmt: skip
+        extra["help"] = glossary.of_options(named.values())
+    plain = not any(map(looks_marked, named.values()))
+    if abreast := plain and (abreast or len(options) <= ABREAST):
+        return pick_linked(key, label, named, unlinked=options[0], abreast=True, **extra)
+    return pick_linked(key, label, named, unlinked=options[0], **{"width": 260, **extra})
 
 
 def segments(label: str, titles: Mapping[Any, str] | Sequence[str], key: str, **extra: Any) -> Any:
@@ -86,10 +78,10 @@ def pick_listed(label: str, names: Sequence[str], key: str, **extra: Any) -> str
 def pick_linked(
     name: str,
     label: str,
-    options: Sequence[str],
-    title: Callable[[str], str],
+    options: Mapping[str, str] | Sequence[str],
+    title: Callable[[str], str] = str,
     *,
-    key: str,
+    key: str = "",
     token: Callable[[str], str] = str,
     unlinked: str | None = None,
     abreast: bool = False,
@@ -99,11 +91,14 @@ def pick_linked(
     """A selectbox, buttons side by side (``abreast``) or a list of all options one ``below`` the
     other, whose choice is in the URL as ``name``.
 
-    The first option by default. ``title`` is what people read of an option, ``token`` what the URL
-    holds of it; a URL with the option itself or its title is understood too. The option
+    The first option by default. ``title`` is what people read of an option (of a mapping its
+    value), ``key`` that of the session (default: ``name``), ``token`` what the URL holds of it; a URL with the option itself or its title is understood too. The option
     ``unlinked`` is not in the URL. A URL that asks for another option gets a message; one that
     lost the parameter (the browser went back) means the default again.
     """
+    if isinstance(options, Mapping):
+        title, options = options.__getitem__, list(options)
+    key = key or name
     known = {
         way(option): option for way in (title, token, str) for option in options
         if option != unlinked
