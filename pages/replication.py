@@ -12,7 +12,7 @@ from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick, pick_linked
+from midchart.pages.ui.shared.pickers import pick_linked
 
 navigation.page("Replication")
 
@@ -63,10 +63,7 @@ with navigation.readable("These runs cannot be read"):
             "view", "Question", {name: one.title for name, one in views.items()},
             unlinked=next(iter(views)), width=330, label_visibility="collapsed",
         )  # fmt: skip
-        measures = {one.column: one for one in views[name].measures}
-        measure = measures.get(
-            pick("Measure", list(measures), "measure", {n: m.title for n, m in measures.items()})
-        )
+        measure = kit.pick_measure(views[name].measures)
     if name == "waterfall" and len(finished) < len(replication["runs"]):
         st.info(
             "Not every step has finished: a bar shows the difference to the finished step above "
@@ -86,9 +83,8 @@ with navigation.readable("These runs cannot be read"):
             "claims": lambda: view.claims(claims),
             "findings": api.findings,
         }[name]()
-        report = kit.Shown({"run": "paper"}, {}, {name: shown})
         opens = partial(view.open_answers, arm)
-        kit.draw(report, views[name], measure, {}, lambda _, __, row: opens(row))
+        kit.draw_rows("paper", views[name], shown, measure, lambda _, __, row: opens(row))
     if finished:
         with st.expander("Source runs", expanded=len(finished) < len(replication["runs"])):
             view.origin(finished, len(arms))

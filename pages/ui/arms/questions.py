@@ -314,7 +314,7 @@ def choose_question(
     frame = frame.drop(columns="instruction")
     frame.insert(0, "question", [texts[one] for one in instructions])
     tables.table(
-        frame, f"questions_{key}", alt,
+        frame, key, alt,
         columns={"question": st.column_config.TextColumn(**column)},
         height="content" if len(frame) <= 15 else 560,
         opens=lambda row, _: _open(key, instructions[row]),

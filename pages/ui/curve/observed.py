@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -18,7 +19,7 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import chart, marks, messages, results, tables
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick, pick_linked, segments, token
+from midchart.pages.ui.shared.pickers import pick_linked, segments, token
 
 ALL = ""
 """The group that is all answers."""
@@ -70,16 +71,11 @@ class PickedCurve:
     by: str
     value: str = ALL
 
-    @property
-    def options(self) -> dict[str, Any]:
-        """The options as the engine takes them, without the group."""
+    def options(self, group: bool = True) -> dict[str, Any]:
+        """The options as the engine takes them, with the ``group`` or without."""
         names = ("score", "position", "bins", "snippets")
-        return {name: getattr(self, name) for name in names}
-
-    @property
-    def group(self) -> dict[str, str]:
-        """The engine's options of the group."""
-        return {"stratum": self.by, "value": self.value} if self.value else {}
+        of = {"stratum": self.by, "value": self.value} if group and self.value else {}
+        return {name: getattr(self, name) for name in names} | of
 
     @property
     def parts(self) -> list[str]:
@@ -138,21 +134,18 @@ def observed() -> None:
     _groups(name, choice, curve, groups)
     if located := state.of_cohort(cohort, api.curve_locations, choice.position):
         st.header("How the evidence was located", anchor=False)
-        _draw(name, {"location": located}, "located")
+        kit.draw_rows(name, _view("located", "location", located), located)
 
 
 def _curve(cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, Any]:
     """The tables of the curve of all answers or of one group; ``by``: of every group of a stratum,
     those with the most answers first. Each row says whether its answers are simulated."""
-    tables = api.curve(cohort, **choice.options, **({"stratum": by} if by else choice.group))
+    tables = api.curve(cohort, **choice.options(not by), **({"stratum": by} if by else {}))
     summary = {row["value"]: row for row in tables["summary"]}
     order = sorted(summary, key=lambda value: -summary[value]["n"])
     rows = [
         row
-        | {
-            PLACE: 50 * (row["low"] + row["high"]),
-            "simulated": summary[row["value"]]["simulated"],
-        }
+        | {"simulated": summary[row["value"]]["simulated"], PLACE: 50 * (row["low"] + row["high"])}
         for row in sorted(tables["curve"], key=lambda row: order.index(row["value"]))
     ]
     return {**tables, "curve": rows, "summary": [summary[value] for value in order]}
@@ -160,7 +153,7 @@ def _curve(cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, A
 
 def _answers(cohort: api.Cohort, choice: PickedCurve, bin: int | None) -> pd.DataFrame:
     """The answers behind a point, or all (None): one row per answer (and piece of evidence)."""
-    return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options, **choice.group))
+    return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options()))
 
 
 def _sentences(text: str) -> list[str]:
@@ -193,65 +186,36 @@ def _pick(cohort: str, known: Mapping[str, Any]) -> PickedCurve:
     """The pickers of score, position, parts, evidence and group. The group's name comes from the
     cohort, so the URL has a token of it."""
     score = st.selectbox(
-        "Score",
-        list(SCORES),
-        format_func=SCORES.__getitem__,
-        key="score",
-        bind="query-params",
-        width=230,
-        help=SCORE_HELP,
-    )
+        "Score", list(SCORES), format_func=SCORES.__getitem__, key="score", bind="query-params",
+        width=230, help=SCORE_HELP,
+    )  # fmt: skip
     position = segments(
-        "Position",
-        {AUTO: "Automatic", **results.POSITIONS},
-        "position",
+        "Position", {AUTO: "Automatic", **results.POSITIONS}, "position",
         help="Order: index among all events of the record. Time: elapsed share of its time "
         "span. Tokens: share of its tokens before the evidence. The three are never combined. "
         "Automatic: tokens where the median record has few events, else order.",
-    )
-    bins = segments(
-        "Parts", BINS, "bins", help="Fixed parts of the record, not quantiles of the answers."
-    )
+    )  # fmt: skip
+    help = "Fixed parts of the record, not quantiles of the answers."
+    bins = segments("Parts", BINS, "bins", help=help)
     snippets = segments(
-        "Evidence",
-        SNIPPETS,
-        "snippets",
+        "Evidence", SNIPPETS, "snippets",
         help="Best piece: the position of an answer is that of the best-matching piece of its "
         "evidence. Every piece: the answer counts once at each located piece, so n counts "
         "positions.",
-    )
+    )  # fmt: skip
     by = segments("Groups by", STRATA, "by")
+    groups = {ALL: f"every {STRATA[by].lower()}", **{value: value for value in known["strata"][by]}}
     value = pick_linked(
-        "of",
-        "Answers of",
-        [ALL, *known["strata"][by]],
-        lambda value: value or f"every {STRATA[by].lower()}",
-        key=f"curve_of_{by}",
+        "of", "Answers of", groups, key=f"curve_of_{by}", unlinked=ALL, width=230,
         token=lambda value: token(cohort, f"{by}/{value}"),
-        unlinked=ALL,
-        width=230,
-    )
+    )  # fmt: skip
     return PickedCurve(score, position, bins, snippets, by, value)
 
 
-def _draw(
-    stem: str,
-    of: Mapping[str, Any],
-    drawn: str,
-    measure: api.Measure | None = None,
-    opens: kit.Opens | None = None,
-    by: tuple[str, ...] = (),
-    **changes: Any,
-) -> None:
-    """Draw a view of runs of kind ``curve`` from tables, by its first measure where none is named.
-
-    ``by``: the columns by which a click ``opens``; ``changes``: other fields of the view that are
-    different here.
-    """
-    view = next(one for one in api.views_of({"kind": "curve", "tables": of}) if one.name == drawn)
-    view = replace(view, choose=(), opens=by, **changes)
-    shown = kit.Shown({"run": stem}, {"kind": "curve", "tables": of}, of)
-    kit.draw(shown, view, measure or view.measures[0], {}, opens)
+def _view(drawn: str, table: str, rows: Sequence[Mapping[str, Any]], **changes: Any) -> api.View:
+    """A view of runs of kind ``curve``, with other fields that are different here."""
+    views = api.views_of({"kind": "curve", "tables": {table: rows}})
+    return replace(next(one for one in views if one.name == drawn), choose=(), **changes)
 
 
 def _large(name: str, cohort: api.Cohort, choice: PickedCurve, curve: Mapping[str, Any]) -> None:
@@ -266,22 +230,15 @@ def _large(name: str, cohort: api.Cohort, choice: PickedCurve, curve: Mapping[st
         ]
     if curve["summary"][0]["simulated"]:
         st.badge("simulated answers", color="orange", icon=":material/science:")
-
-    def open_part(_: kit.Shown, _view: api.View, key: Mapping[str, Any]) -> None:
-        _open(choice, choice.value, key.get("bin"))
-
-    score = SCORES[choice.score]
-    _draw(
-        f"{name}-{choice.score}-{choice.position}-{choice.bins}",
-        {"curve": rows},
-        "curve",
-        opens=open_part,
-        rows=("answers",),
-        across=PLACE,
-        by=("bin",),
-        about=f"Score: {score}{', a mean' if choice.score in MEANS else ''}. Ribbon: 95 % of "
-        "permutations of position over the same questions.",
-    )
+    score = f"{SCORES[choice.score]}{', a mean' if choice.score in MEANS else ''}"
+    view = _view(
+        "curve", "curve", rows, rows=("answers",), across=PLACE, opens=("bin",),
+        about=f"Score: {score}. Ribbon: 95 % of permutations of position over the same questions.",
+    )  # fmt: skip
+    kit.draw_rows(
+        f"{name}-{choice.score}-{choice.position}-{choice.bins}", view, rows,
+        opens=lambda _, __, key: _open(choice, choice.value, key.get("bin")),
+    )  # fmt: skip
     _questions(name, cohort, choice)
 
 
@@ -300,36 +257,19 @@ def _groups(
             _open(choice, key["value"], key.get("bin"))
 
     stem = f"{name}-{choice.score}-{choice.position}-by-{choice.by}"
-    _draw(
-        stem,
-        {"curve": groups["curve"]},
-        "curve",
-        opens=open_group,
-        name="groups",
-        across=PLACE,
-        by=("value", "bin"),
+    view = _view(
+        "curve", "curve", groups["curve"], name="groups", across=PLACE, opens=("value", "bin"),
         about="The groups with the most answers are drawn; the table has all. Ribbon: what chance "
         "alone fills, of the first.",
-    )
+    )  # fmt: skip
+    kit.draw_rows(stem, view, groups["curve"], opens=open_group)
     summary = [*({**row, "value": EVERYONE} for row in curve["summary"]), *groups["summary"]]
-    (view,) = (v for v in api.views_of({"kind": "curve", "tables": {"summary": summary}}))
-    titles = {one.column: one.title for one in view.measures}
-    column = pick("Contrast", list(titles), "contrast", titles)
-    measure = next(one for one in view.measures if one.column == column)
-    _draw(
-        stem,
-        {"summary": summary},
-        "contrasts",
-        measure,
-        open_group,
-        more=NUMBERS,
-        by=("value",),
-    )
+    view = _view("contrasts", "summary", summary, more=NUMBERS, opens=("value",))
+    measure = kit.pick_measure(view.measures, "Contrast", "contrast")
+    kit.draw_rows(stem, view, summary, measure, open_group)
     if without := [row["value"] for row in groups["failures"]]:
-        st.caption(
-            "Without a curve, as no answer has both score and position: "
-            f"{', '.join(map(for_screen, without))}."
-        )
+        names = ", ".join(map(for_screen, without))
+        st.caption(f"Without a curve, as no answer has both score and position: {names}.")
     st.caption("The p values of groups are not adjusted for multiple comparisons among groups.")
 
 
@@ -346,12 +286,9 @@ def _open(choice: PickedCurve, value: str, bin: int | None = None) -> None:
 def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
     """The picker of a part of the record, and the table of its questions, without their text."""
     part = st.selectbox(
-        "Questions with evidence at (%)",
-        [NONE, *choice.parts, ANYWHERE],
-        key=POINT,
-        bind="query-params",
-        width=260,
-    )
+        "Questions with evidence at (%)", [NONE, *choice.parts, ANYWHERE], key=POINT,
+        bind="query-params", width=260,
+    )  # fmt: skip
     if part == NONE:
         return
     bin = None if part == ANYWHERE else choice.parts.index(part)
@@ -387,14 +324,14 @@ def question_table(rows: pd.DataFrame, cohort: str, score: str) -> pd.DataFrame:
 
     ``rows`` are the engine's: instruction, record, model, score, position.
     """
-    places = ["record", "instruction", "position"]
-    cells = rows.groupby([*places, "model"], sort=False)["score"].agg(list).unstack("model")
-    cells = cells.map(lambda scores: _cell(scores, score)).reset_index()
-    table = cells.drop(columns=places)
-    table.insert(0, "position", 100 * cells["position"])
-    table.insert(0, "question", [token(cohort, one) for one in cells["instruction"]])
-    table.insert(0, "patient", [token(cohort, one) for one in cells["record"]])
-    return table.sort_values("position", kind="stable")
+    codes = {
+        "patient": rows["record"].map(partial(token, cohort)),
+        "question": rows["instruction"].map(partial(token, cohort)),
+        "position": 100 * rows["position"],
+    }
+    cells = rows.assign(**codes).groupby([*codes, "model"], sort=False)["score"].agg(list)
+    table = cells.unstack("model").map(lambda scores: _cell(scores, score)).reset_index()
+    return table.rename_axis(columns=None).sort_values("position", kind="stable")
 
 
 def _cell(scores: Sequence[float] | float, score: str) -> str:

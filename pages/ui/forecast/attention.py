@@ -125,8 +125,7 @@ def _view(run: dict[str, Any], task: str) -> None:
         for event, weight in zip(events, _weights(model, int(layer), head), strict=True)
     ]
     where = f"layer {layer}, {head if head == MEAN else f'head {head}'}"
-    stem, of = f"{run['run']}-attention-{attended.index}", {"weights": rows}
-    kit.draw(kit.Shown({"run": stem}, {"tables": of}, of), WEIGHTS, WEIGHTS.measures[0], {})
+    kit.draw_rows(f"{run['run']}-attention-{attended.index}", WEIGHTS, rows)
     st.caption(
         f"n = {len(events):,} events of one sequence, {where}: weights from the CLS position to "
         "each event; one sequence and one training, so no interval. "

@@ -229,7 +229,7 @@ def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: ap
     view = replace(
         view, title=f"{paper.title}: {measure.title}", about=" ".join(filter(None, about))
     )
-    kit.draw(kit.Shown({"run": f"paper-{name}"}, {}, {view.table: long}), view, measure, {})
+    kit.draw_rows(f"paper-{name}", view, long, measure)
     if paper.ours != "runs":
         navigation.link(
             paper.ours.lower(), f"Open the page {paper.ours}", icon=":material/arrow_forward:",

@@ -229,13 +229,16 @@ def _line(shown: Shown, view: api.View) -> tuple[dict[str, Any], api.Measure | N
             continue
         fixed[column] = _pick(column, known, f"of_{column}", width=230)
     rows = api.rows_of(shown.tables, view, fixed)
-    measures = {one.column: one for one in api.known_measures(rows, view)}
-    if not measures:
-        return fixed, None
-    column = pick(
-        "Measure", list(measures), "measure", {name: one.title for name, one in measures.items()}
-    )
-    return fixed, measures[column]
+    return fixed, pick_measure(api.known_measures(rows, view))
+
+
+def pick_measure(
+    measures: Sequence[api.Measure], label: str = "Measure", key: str = "measure"
+) -> api.Measure | None:
+    """One of the measures of a view; None where there is none."""
+    by_column = {one.column: one for one in measures}
+    titles = {column: one.title for column, one in by_column.items()}
+    return by_column.get(pick(label, list(titles), key, titles))
 
 
 @cached(
@@ -251,6 +254,20 @@ def _drawn(
     if figure is None:
         return None
     return chart.Drawing.of(figure), api.figure_alt(estimates, view, measure)
+
+
+def draw_rows(
+    stem: str,
+    view: api.View,
+    rows: Sequence[Mapping[str, Any]],
+    measure: api.Measure | None = None,
+    opens: Opens | None = None,
+) -> None:
+    """:func:`draw` of rows that are of no run's report, by the view's first measure where none is
+    named; ``stem``: of the names of files."""
+    of = {view.table: rows}
+    shown = Shown({"run": stem}, {"tables": of}, of)
+    draw(shown, view, measure or view.measures[0], {}, opens)
 
 
 def draw(

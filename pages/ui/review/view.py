@@ -16,7 +16,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
-from midchart.pages.ui.shared.pickers import pick, pick_linked, token
+from midchart.pages.ui.shared.pickers import pick_linked, token
 
 BUTTONS = (
     ("correct", "Correct", ":material/check:"), ("incorrect", "Incorrect", ":material/close:"),
@@ -213,7 +213,8 @@ def agreement(run: dict[str, Any]) -> None:
         if row["n"]
     ]
     if rows:
-        _agreement(rows)
+        measure = kit.pick_measure(AGREEMENT.measures)
+        kit.draw_rows("review", AGREEMENT, rows, measure, lambda _, __, key: _open_pair(key["id"]))
         _answers(run, {row["id"]: row for row in rows})
     else:
         st.info("No answer of this run has been judged by both a reviewer and a judge yet.")
@@ -236,7 +237,7 @@ def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
     """The answers that the two of a pair judged, at first those on which they disagree."""
     st.header("Answers by both verdicts", anchor=False)
     pair = pick_linked(
-        "pair", "Judged by", list(rows), lambda id: rows[id]["pair"], key=PAIR,
+        "pair", "Judged by", {id: row["pair"] for id, row in rows.items()}, key=PAIR,
         token=lambda id: token(run["run"], id), width=420,
     )  # fmt: skip
     st.caption(
@@ -244,16 +245,6 @@ def _answers(run: dict[str, Any], rows: dict[str, dict[str, Any]]) -> None:
     )
     readers = api.run_entries(run["run"])["readers"]
     questions.judged_by_both(run, readers, *(rows[pair][side] for side in PAIRED))
-
-
-def _agreement(rows: list[dict[str, Any]]) -> None:
-    """One measure as a forest plot of pairs, and its numbers in a table."""
-    titles = {one.column: one.title for one in AGREEMENT.measures}
-    column = pick("Measure", list(titles), "measure", titles)
-    measure = next(one for one in AGREEMENT.measures if one.column == column)
-    tables_of = {"agreement": rows}
-    shown = kit.Shown({"run": "review"}, {"tables": tables_of}, tables_of)
-    kit.draw(shown, AGREEMENT, measure, {}, lambda _shown, _view, key: _open_pair(key["id"]))
 
 
 def _judged(run: dict[str, Any], pairs: Sequence[str]) -> None:

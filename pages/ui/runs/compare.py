@@ -205,9 +205,7 @@ def _differences(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     several = [name for name in ("run", "reader", "judge") if len({row[name] for row in rows}) > 1]
     known = [name for name in MORE if any(row.get(name) for row in rows)]
     view = replace(DIFFERENCES, rows=("arm", *several), more=tuple(known))
-    tables = {"results": named}
-    shown = kit.Shown({"run": "run-difference"}, {"tables": tables}, tables)
-    kit.draw(shown, view, view.measures[0], {}, lambda _shown, _view, key: _open_pair(key["pair"]))
+    kit.draw_rows("run-difference", view, named, opens=lambda _, __, key: _open_pair(key["pair"]))
 
 
 def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:

@@ -92,9 +92,10 @@ def pick_linked(
     other, whose choice is in the URL as ``name``.
 
     The first option by default. ``title`` is what people read of an option (of a mapping its
-    value), ``key`` that of the session (default: ``name``), ``token`` what the URL holds of it; a URL with the option itself or its title is understood too. The option
-    ``unlinked`` is not in the URL. A URL that asks for another option gets a message; one that
-    lost the parameter (the browser went back) means the default again.
+    value), ``key`` that of the session (default: ``name``), ``token`` what the URL holds; a URL
+    with the option itself or its title is understood too. The option ``unlinked`` is not in the
+    URL. A URL that asks for another option gets a message; one that lost the parameter (the browser
+    went back) means the default again.
     """
     if isinstance(options, Mapping):
         title, options = options.__getitem__, list(options)
