@@ -75,28 +75,26 @@ def listing() -> None:
     """The cohorts with their counts, permitted use and state; a click shows one in full."""
     rows: list[dict[str, str]] = []
     for name, path, problem in state.cohorts():
+        row = {"cohort": name, "contents": "–", "use": "–", "state": CLOSED}
         if problem:
             title = f"{for_screen(name)} cannot be opened"
             st.warning(for_screen(problem), title=title, icon=":material/folder_off:")
-            rows.append({"cohort": name, "contents": "–", "use": "–", "state": "cannot be opened"})
-            continue
-        opened = api.open_data(path)
-        status = "events not read yet" if api.unread(path) else "ready"
-        about = {"contents": counts(opened), "use": permitted(opened.manifest), "state": status}
-        rows.append({"cohort": name} | about)
-    names = [row["cohort"] for row in rows if row["state"] != "cannot be opened"]
+        else:
+            opened = api.open_data(path)
+            row |= {"contents": counts(opened), "use": permitted(opened.manifest)}
+            row["state"] = "events not read yet" if api.unread(path) else "ready"
+        rows.append(row)
 
     def show(row: int, _: str) -> None:
-        if rows[row]["cohort"] in names:
+        if rows[row]["state"] != CLOSED:
             st.session_state["cohort"] = rows[row]["cohort"]
 
-    tables.table(
-        pd.DataFrame(rows),
-        "cohorts",
-        "Cohorts with contents, permitted use and state",
-        {"cohort": st.column_config.TextColumn(pinned=False)},
-        opens=show,
-    )
+    alt = "Cohorts with contents, permitted use and state"
+    column = {"cohort": st.column_config.TextColumn(pinned=False)}
+    tables.table(pd.DataFrame(rows), "cohorts", alt, column, opens=show)
+
+
+CLOSED = "cannot be opened"
 
 
 def cohort(name: str, check_first: bool = False) -> None:
@@ -155,17 +153,11 @@ def _tasks(name: str, labels: dict[str, Any]) -> None:
     """Labels by task: how many in each split, and how many of all are positive."""
     st.header("Prediction tasks", anchor=False)
     frame = pd.DataFrame(
-        {
-            "task": task,
-            "labels": counts["n"],
-            "positive": counts["positive"],
-            "positive (%)": round(100 * counts["positive"] / counts["n"], 1)
-            if counts["n"]
-            else None,
-            **{title: counts["splits"][split] for split, title in SPLITS.items()},
-        }
+        {"task": task, "labels": counts["n"], "positive": counts["positive"],
+         "positive (%)": round(100 * counts["positive"] / counts["n"], 1) if counts["n"] else None,
+         **{title: counts["splits"][split] for split, title in SPLITS.items()}}
         for task, counts in sorted(labels.items())
-    )
+    )  # fmt: skip
     tables.table(frame, f"{name}-tasks", "Labels by task and split")
     st.caption("Splits are by patient: no patient is in two splits.")
 
@@ -184,27 +176,18 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
     by = segments("Position by", results.POSITIONS, "position")
     values = [row[by] for row in located if row[by] is not None]
     counts = np.bincount(deciles(values), minlength=10)
-    figure = go.Figure(
-        go.Bar(
-            x=DECILES,
-            y=counts,
-            text=counts,
-            textposition="outside",
-            cliponaxis=False,
-            marker_color=chart.series()[0],
-            hovertemplate="%{x} %: %{y} questions<extra></extra>",
-        )
-    )
+    bars = go.Bar(
+        x=DECILES, y=counts, text=counts, textposition="outside", cliponaxis=False,
+        marker_color=chart.series()[0], hovertemplate="%{x} %: %{y} questions<extra></extra>",
+    )  # fmt: skip
+    figure = go.Figure(bars)
     figure.update_layout(height=260, bargap=0.25)
     title = f"position in the record, % ({len(values)} questions)"
     figure.update_xaxes(title=title, showgrid=False)
     figure.update_yaxes(visible=False)
     highest = DECILES[int(counts.argmax())]
-    chart.show(
-        figure,
-        f"Bar chart: questions by decile of evidence position; most at {highest} %.",
-        "positions",
-    )
+    alt = f"Bar chart: questions by decile of evidence position; most at {highest} %."
+    chart.show(figure, alt, "positions")
 
 
 def deciles(positions: list[float]) -> np.ndarray:
@@ -220,37 +203,24 @@ def _balance(name: str, check: dict[str, Any]) -> None:
     if lost:
         st.error(f"{lost:,} parts of the files are neither in a record nor named: a program fault.")
     rows = [
-        {
-            "part": part["what"],
-            "in the files": part["total"],
-            "in records": part["shown"],
-            "not in records": sum(part["left_out"].values()),
-            "because": "; ".join(f"{reason}: {n:,}" for reason, n in part["left_out"].items()),
-        }
+        {"part": part["what"], "in the files": part["total"], "in records": part["shown"],
+         "not in records": sum(part["left_out"].values()),
+         "because": "; ".join(f"{reason}: {n:,}" for reason, n in part["left_out"].items())}
         for part in check["balance"]
-    ]
+    ]  # fmt: skip
     tables.table(pd.DataFrame(rows), f"{name}-balance", "What became of each part of the files")
-    _leaves(name, check["leaves"] or [])
+    if check["leaves"]:
+        frame = pd.DataFrame(check["leaves"])
+        if lost := int(frame.loc[frame["outcome"] == "unaccounted", "leaves"].sum()):
+            every = frame["leaves"].sum()
+            st.warning(f"{lost:,} of {every:,} strings and codes are neither shown nor named.")
+        alt = "Strings, numbers and codes that are not shown as they are"
+        tables.table(frame[frame["outcome"] != "shown"], f"{name}-leaves", alt)
     if check["undated"]:
         st.caption(
             f"{check['undated']:,} entries have no date: they come first in their record and are "
             "in no position band."
         )
-
-
-def _leaves(name: str, leaves: list[dict[str, Any]]) -> None:
-    """What became of every string, number and code, those not in records by address."""
-    if not leaves:
-        return
-    frame = pd.DataFrame(leaves)
-    lost = int(frame.loc[frame["outcome"] == "unaccounted", "leaves"].sum())
-    if lost:
-        all_leaves = frame["leaves"].sum()
-        st.warning(f"{lost:,} of {all_leaves:,} strings and codes are neither shown nor named.")
-    others = frame[frame["outcome"] != "shown"]
-    tables.table(
-        others, f"{name}-leaves", "Strings, numbers and codes that are not shown as they are"
-    )
 
 
 def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
@@ -267,16 +237,17 @@ def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
         )
     if not check["skipped"] and not check["warnings"]:
         st.write("All files were read: nothing skipped, no warnings.")
-    if check["skipped"]:
-        st.write(f"{len(check['skipped']):,} skipped; all others are usable.")
-        frame = pd.DataFrame(check["skipped"], columns=["file", "line", "reason"])
-        tables.table(frame, f"{name}-skipped", "Skipped: file, line and reason")
     if "invalid" in check and not check["invalid"]:
         st.write("Every resource follows FHIR R4B.")
-    if check.get("invalid"):
-        st.write(f"{len(check['invalid']):,} reasons why resources do not follow FHIR R4B:")
-        frame = pd.DataFrame(check["invalid"], columns=["file", "line", "reason"])
-        tables.table(frame, f"{name}-invalid", "Not valid: file, first line and reason")
+    for what, title, alt in (
+        ("skipped", "skipped; all others are usable.", "Skipped: file, line and reason"),
+        ("invalid", "reasons why resources do not follow FHIR R4B:",
+         "Not valid: file, first line and reason"),
+    ):  # fmt: skip
+        if check.get(what):
+            st.write(f"{len(check[what]):,} {title}")
+            frame = pd.DataFrame(check[what], columns=["file", "line", "reason"])
+            tables.table(frame, f"{name}-{what}", alt)
     if check["warnings"]:
         frame = pd.DataFrame({"warning": check["warnings"]})
         tables.table(frame, f"{name}-warnings", "Warnings of the check")
@@ -363,56 +334,38 @@ def weights() -> None:
     frame = pd.DataFrame(api.models())
     how = frame["how"].fillna("").map(lambda how: f"installed ({how})" if how else "installed")
     shown = pd.DataFrame(
-        {
-            "model": frame["name"],
-            "state": how.where(frame["here"], "not installed"),
-            "size (MB)": frame["size_mb"],
-            "used by": frame["used_by"],
-        }
-    )
+        {"model": frame["name"], "state": how.where(frame["here"], "not installed"),
+         "size (MB)": frame["size_mb"], "used by": frame["used_by"]}
+    )  # fmt: skip
     alt = "Models: installed or not, size, and what uses them"
     tables.table(shown, "models", alt, download=frame)
     missing = frame[~frame["here"]].to_dict("records")
-    if not missing:
-        return
-    st.write(
-        "Nothing is downloaded automatically. Run a model's command with network access, or copy "
-        "its folder to the path shown."
-    )
-    for model in missing:
-        st.caption(
-            f"**{for_screen(model['name'])}**, {model['size_mb']:,} MB, goes to "
-            f"{for_screen(model['where'])}"
+    if missing:
+        st.write(
+            "Nothing is downloaded automatically. Run a model's command with network access, or "
+            "copy its folder to the path shown."
         )
+    for model in missing:
+        name, where = for_screen(model["name"]), for_screen(model["where"])
+        st.caption(f"**{name}**, {model['size_mb']:,} MB, goes to {where}")
         st.code(model["command"], language=None, wrap_lines=True)
 
 
 def components() -> None:
     """Every arm, reader and judge: installed or not, or what a spec must name for it."""
     rows = [
-        {
-            "family": family,
-            "name": card.name,
-            "description": card.title,
-            "state": _state(card),
-            "requirement": card.problem,
-        }
+        {"family": family, "name": card.name, "description": card.title,
+         "state": "not installed" if not card.installed
+         else "set in a run's spec" if card.problem else "installed",
+         "requirement": card.problem}
         for family in ("arm", "reader", "judge")
         for card in api.members(family)
-    ]
+    ]  # fmt: skip
     frame = pd.DataFrame(rows)
     alt = "Arms, readers and judges: installed or not"
     tables.table(frame.drop(columns="requirement"), "families", alt, download=frame)
     # In full: a cell of a table would cut a sentence off.
     for row in rows:
         if row["requirement"]:
-            st.caption(
-                f"{row['family']} **{for_screen(row['name'])}**, {row['state']}: "
-                f"{for_screen(row['requirement'])}"
-            )
-
-
-def _state(card: api.MemberCard) -> str:
-    if not card.installed:
-        return "not installed"
-    return "set in a run's spec" if card.problem else "installed"
+            words = f"{row['state']}: {for_screen(row['requirement'])}"
+            st.caption(f"{row['family']} **{for_screen(row['name'])}**, {words}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
+from midchart.pages.ui.data import cohort
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen
 
@@ -43,21 +44,18 @@ def section() -> None:
             )  # fmt: skip
         else:
             source = left.file_uploader(
-                "Records, and optionally a .tsv of questions",
+                "Records, and optionally a .tsv of questions", key=f"import_files_{way}",
                 accept_multiple_files="directory" if way == FOLDER else True,
-                key=f"import_files_{way}",
-                max_upload_size=LARGEST_UPLOAD_MB,
-                label_visibility="collapsed",
+                max_upload_size=LARGEST_UPLOAD_MB, label_visibility="collapsed",
                 help=f"Up to {LARGEST_UPLOAD_MB} MB; larger cohorts come in by a path.",
-            )
+            )  # fmt: skip
         name = right.text_input(
             "Name of the cohort", key="import_name", max_chars=64, persist_state="session",
             placeholder="ward-3", help="Letters, digits, hyphens; part of addresses, so no "
             "patient's name.",
         )  # fmt: skip
-        start = right.button(
-            "Import", type="primary", key="import_start", disabled=not (source and name)
-        )
+        ready = bool(source and name)
+        start = right.button("Import", type="primary", key="import_start", disabled=not ready)
         allowed, reason = _permissions()
         if start:
             _import(name, source, allowed, reason)
@@ -67,14 +65,8 @@ def _permissions() -> tuple[dict[str, bool], str]:
     """What a data-use agreement allows, and who said so; the formats that can be read."""
     with st.expander("Permitted use, formats, and folders without a copy"):
         allowed = {
-            "training_allowed": st.checkbox(
-                "Models may be trained on these records (data-use agreement allows it)",
-                key="import_training",
-            ),
-            "external_services_allowed": st.checkbox(
-                "Their text may be sent to external services (agreement allows it)",
-                key="import_services",
-            ),
+            field: st.checkbox(f"{words} (data-use agreement allows it)", key=f"import_{field}")
+            for field, words in cohort.LABELS.items()
         }
         reason = ""
         if any(allowed.values()):
@@ -119,9 +111,7 @@ def _import(name: str, source: Any, allowed: dict[str, bool], reason: str) -> No
         words = f"Reading every record: {done:,} of {planned:,}{api.about_left(left)}"
         meter.progress(min(done / max(planned, 1), 1.0), words)
 
-    files: Path | Iterable[Any] = (
-        Path(source) if isinstance(source, str) else [(file.name, file) for file in source]
-    )
+    files: Any = Path(source) if isinstance(source, str) else [(one.name, one) for one in source]
     try:
         report = api.import_cohort(
             name, files, allowed=allowed, reason=reason, progress=step, reading=read
@@ -154,21 +144,17 @@ def result() -> str:
     files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
     skipped, unread = report["skipped"], files["total"] - files["shown"]
     if not skipped and not unread:
-        st.success(
-            for_screen(f"{name}: {read}; every part was read."),
-            title="Cohort imported",
-            icon=":material/check:",
-        )
+        words = for_screen(f"{name}: {read}; every part was read.")
+        st.success(words, title="Cohort imported", icon=":material/check:")
     else:
         reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
         if unread:
             reasons.append(f"{marks.counted(unread, 'file')} not part of the format")
-        title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
-        st.warning(
-            for_screen(f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."),
-            title=title if unread else f"Imported, except {marks.counted(len(skipped), 'part')}",
-            icon=":material/warning:",
-        )
+        title = f"Imported, except {marks.counted(len(skipped), 'part')}"
+        if unread:
+            title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
+        words = f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."
+        st.warning(for_screen(words), title=title, icon=":material/warning:")
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
             navigation.go("patient", cohort=name)
