@@ -75,6 +75,15 @@ def later(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     return call
 
 
+def download_button(
+    label: str, name: str, mime: str, content: Callable[[], Any], **options: Any
+) -> None:
+    """A button that downloads a file, which is made at the click and noted in the audit log."""
+    make = later(api.download, name, content)
+    options = {"key": f"save_{name}", "icon": ":material/download:", "on_click": "ignore"} | options
+    st.download_button(label, make, name, mime, **options)
+
+
 def lacking(function: Callable[..., Any]) -> str:
     """Why the acting person may not call a function of the interface, "" where it may."""
     if api.may(function):

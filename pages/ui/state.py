@@ -135,25 +135,34 @@ def members(family: str) -> list[tuple[str, str, str]]:
     return [(card.name, card.title, card.problem) for card in api.members(family)]
 
 
+def titles(family: str) -> dict[str, str]:
+    """Name → title of a family's components."""
+    return {name: title for name, title, _ in members(family)}
+
+
+def installed(family: str) -> dict[str, str]:
+    """:func:`titles` of those that are installed."""
+    return {name: title for name, title, problem in members(family) if not problem}
+
+
 @cached(lambda: (), seconds=60)
 def installed_readers() -> dict[str, str]:
     """Name → title of the readers that answer on this machine, the default one first."""
-    readers = {name: title for name, title, problem in members("reader") if not problem}
     first = api.default_reader()
-    return dict(sorted(readers.items(), key=lambda reader: reader[0] != first))
+    return dict(sorted(installed("reader").items(), key=lambda reader: reader[0] != first))
 
 
 @cached(lambda: (), seconds=60)
 def installed_judges() -> list[str]:
     """The judges that are installed, the one that decides first."""
-    names = [name for name, _, problem in members("judge") if not problem]
+    names = list(installed("judge"))
     return sorted(names, key=lambda name: name != api.default_primary(names))
 
 
 @cached(lambda: (), seconds=60)
 def quoting_readers() -> frozenset[str]:
     """The readers that quote their context and say nothing else."""
-    return frozenset(name for name, _, _ in members("reader") if api.only_quotes(name))
+    return frozenset(filter(api.only_quotes, titles("reader")))
 
 
 @cached(lambda: (), seconds=60)

@@ -141,13 +141,15 @@ def test_a_refusal_of_the_engine_is_one_line_and_a_hostile_group_is_text(cohort,
 
 def test_without_a_needle_run_a_button_hands_over_the_ready_made_one(home, monkeypatch):
     started = []
-    monkeypatch.setattr(api, "enqueue", started.append)
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(spec) or "r")
+    opened = pages_opened(monkeypatch)
     monkeypatch.setattr(api, "preflight", lambda _, on: {"problems": [], "estimate": None})
     app = open_page("curve", **NEEDLES)
     assert "No needle run yet" in page_text(app)
     assert "midchart run docs/needles.toml" in [code.value for code in app.code]
     app.button(key="start_needles").click().run()
     (spec,) = started
+    assert opened == [("runs", {"run": "r"})]
     assert spec == needles.FACT.spec("small")
     assert spec["kind"] == "needles" and spec["data"] == str(home / "data" / "cohorts" / "small")
 

@@ -8,7 +8,7 @@ from midchart.core import api
 from midchart.extras.lab.synthetic.laboratory import make_laboratory
 from midchart.pages.ui.forecast.attention import OFFER
 from tests.support import forecast_report
-from tests.support.pages import click, clickable, figures_of, open_page, plain_text
+from tests.support.pages import click, clickable, figures_of, open_page, pages_opened, plain_text
 from tests.support.reports import show_run
 
 pytestmark = pytest.mark.slow
@@ -42,11 +42,12 @@ def test_without_labels_it_says_how_to_make_some(home):
 def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     make_laboratory(home / "data" / "cohorts" / "lab", patients=6, events_per_patient=80)
     started = []
-    monkeypatch.setattr(api, "enqueue", started.append)
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(spec) or "r")
+    opened = pages_opened(monkeypatch)
     app = open_page("forecast")
     assert app.selectbox(key="cohort").options == ["lab"]
     app.button(key="start_forecast").click().run()
-    assert started == [OFFER.spec("lab")]
+    assert started == [OFFER.spec("lab")] and opened == [("runs", {"run": "r"})]
     assert started[0]["kind"] == "forecast" and "tasks" not in started[0]
     assert started[0]["data"] == str(home / "data" / "cohorts" / "lab")
 

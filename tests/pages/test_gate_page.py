@@ -14,7 +14,7 @@ from midchart.core.gate.checkpoint import save_gate
 from midchart.pages.ui.gate.view import OFFER
 from tests.support import gate_report
 from tests.support.gates import random_gate
-from tests.support.pages import figures_of, open_page, page_at, page_text
+from tests.support.pages import figures_of, open_page, page_at, page_text, pages_opened
 from tests.support.reports import show_run
 from tests.support.run_helpers import allow
 
@@ -59,10 +59,11 @@ def test_its_button_hands_over_the_ready_made_run(home, monkeypatch):
     assert run_spec["kind"] == "gate" and run_spec["data"] == str(
         home / "data" / "cohorts" / "small"
     )
-    monkeypatch.setattr(api, "enqueue", started.append)
+    monkeypatch.setattr(api, "enqueue", lambda spec, on: started.append(spec) or "r")
+    opened = pages_opened(monkeypatch)
     monkeypatch.setattr(api, "preflight", lambda _, on: {"problems": [], "estimate": None})
     open_page("gate").button(key="start_gate").click().run()
-    assert started == [run_spec]
+    assert started == [run_spec] and opened == [("runs", {"run": "r"})]
 
 
 @pytest.mark.parametrize("view", VIEWS)

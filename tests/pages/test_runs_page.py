@@ -131,12 +131,12 @@ def test_three_choices_say_what_a_run_does_and_the_queue_starts_it(run, monkeypa
     facts = dict(zip(table.index, table.iloc[:, 0], strict=True))
     # 4 arms × 3 questions × (1 answer + 2 verdicts)
     assert (facts["**Items**"], facts["**Cost**"]) == ("36", "none")
-    app.button(key="compose_start").click().run()
-    assert not app.exception
+    opened = pages_opened(monkeypatch)
+    app.button(key="start_compose").click().run()
+    assert not app.exception and opened == [("runs", {"run": run})]
     ((spec, place),) = started
     assert (spec["limit"], place) == (20, "here")
     assert spec["name"] == "Full record, BM25, Dense (MiniLM) and more on demo"
-    assert app.segmented_control(key="view").value == "All runs"
 
 
 def test_the_form_changes_the_spec_and_a_kind_brings_its_own_fields(run):
@@ -159,7 +159,7 @@ def test_all_that_is_missing_is_listed_and_nothing_can_start(run):
     warnings = "\n".join(one.value for one in app.warning)
     for word in ("Qwen2", "ANTHROPIC", "llmlingua", "external"):
         assert word in warnings
-    assert app.button(key="compose_start").disabled
+    assert app.button(key="start_compose").disabled
 
 
 def test_toml_is_taken_as_it_is_written_and_a_mistake_is_reported(run):
@@ -167,7 +167,7 @@ def test_toml_is_taken_as_it_is_written_and_a_mistake_is_reported(run):
     app.toggle(key="compose_as_toml").set_value(True).run()
     box(app, "text_area", "compose_toml").set_value("kind = <b>").run()
     assert "not valid TOML" in page_text(app) and "Fix it in the TOML" in page_text(app)
-    assert not [button for button in app.button if button.key == "compose_start"]
+    assert not [button for button in app.button if button.key == "start_compose"]
     arms = 'arms = ["bm25", { name = "bm25", k = 1 }]\njudges = ["exact"]\nreaders = ["small"]'
     written = f'kind = "answers"\ndata = "demo"\n{arms}\n'
     box(app, "text_area", "compose_toml").set_value(written).run()

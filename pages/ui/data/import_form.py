@@ -74,7 +74,7 @@ def _permissions() -> tuple[dict[str, bool], str]:
                 "Who allowed it, and by which agreement (recorded in the audit log)",
                 key="import_reason", max_chars=500, persist_state="session",
             )  # fmt: skip
-        titles = sorted(title for _, title, _ in state.members("loader"))
+        titles = sorted(state.titles("loader").values())
         link = "" if sign_in.required() else " (or a symbolic link)"
         st.caption(
             for_screen(f"Formats: {'; '.join(titles)}.") + f" A folder{link} that is placed in "

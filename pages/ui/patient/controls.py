@@ -82,7 +82,7 @@ def _pick_cohort() -> tuple[str, api.Cohort]:
 def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
     """(run, reader) → title: the readers that can answer now (run ""), and those of the cohort's
     finished runs, whose answers are there."""
-    titles = {name: title for name, title, _ in state.members("reader")}
+    titles = state.titles("reader")
     readers = {("", name): title for name, title in state.installed_readers().items()}
     for run in state.answered_on(cohort):
         for label in api.answered_by(run["run"]):
@@ -135,7 +135,7 @@ def _pick_protocol(drawer: DeltaGenerator) -> api.Protocol:
 
 
 def _pick_arms() -> tuple[str, ...]:
-    titles = {name: title for name, title, _ in state.members("arm")}
+    titles = state.titles("arm")
     chosen = pick_several(
         "arms", "Arms (up to four)", list(titles), titles.__getitem__, key="patient_arms",
         default=[name for name in model.DEFAULT_ARMS if name in titles],

@@ -28,10 +28,11 @@ from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece
+from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
-from midchart.pages.ui.sign_in import lacking, later
+from midchart.pages.ui.sign_in import download_button, lacking
 from midchart.pages.ui.state import cached
 
 KEY, SENT = "patient_record", "patient_record_sent"
@@ -274,7 +275,7 @@ def _marking(choice: Choice) -> dict[str, Any] | None:
     return {
         "context": marking_context(choice),
         "marked": marked,
-        "problem": marks.for_terminal(st.session_state.pop("own_problem", "")),
+        "problem": marks.for_terminal(st.session_state.pop(panel.REFUSED, "")),
     }
 
 
@@ -301,10 +302,7 @@ def save() -> None:
     saved: dict[str, int] = st.session_state.setdefault(SAVED, {})
     changes = [one for one in message["changes"] if one["id"] > saved.get(message["page"], 0)]
     for context, several in groupby(changes, itemgetter("context")):
-        try:
-            _save(context, list(several))
-        except MidchartError as error:
-            st.session_state["own_problem"] = str(error)
+        panel.attempt(_save, context, list(several))
     if changes:
         saved[message["page"]] = changes[-1]["id"]
 
@@ -353,18 +351,12 @@ def _keep_button(choice: Choice) -> None:
             help=lacking(api.keep_question) or None,
         )  # fmt: skip
         st.caption("Saved with the cohort: mark its evidence and answer, then runs judge by it.")
-    problem = st.session_state.pop("own_problem", "")
-    if problem:
-        st.error(for_screen(problem))
+    panel.refusal()
 
 
 def _keep(choice: Choice) -> None:
-    question = choice.instruction.question
-    try:
-        id = api.keep_question(choice.cohort.path, choice.record.id, question, annotator())
-    except MidchartError as error:
-        st.session_state["own_problem"] = str(error)
-    else:
+    asked = choice.cohort.path, choice.record.id, choice.instruction.question
+    if id := panel.attempt(api.keep_question, *asked, annotator()):
         st.session_state["patient_question"] = id
         state.forget_cohorts()
 
@@ -443,12 +435,8 @@ def _actions(choice: Choice, question: api.KeptQuestion) -> None:
             icon=":material/refresh:", on_click=_show_results,
         )  # fmt: skip
         table = partial(api.questions_table, choice.cohort.path)
-        st.download_button(
-            "Own questions (MedAlign TSV)",
-            later(api.download, "own_questions.tsv", table), "own_questions.tsv",
-            "text/tab-separated-values", key="own_table", on_click="ignore",
-            icon=":material/download:",
-        )  # fmt: skip
+        label, mime = "Own questions (MedAlign TSV)", "text/tab-separated-values"
+        download_button(label, "own_questions.tsv", mime, table)
         st.button(
             "Withdraw this question", type="tertiary", key="own_withdraw", on_click=_withdraw,
             args=(choice, question.id),
@@ -456,13 +444,10 @@ def _actions(choice: Choice, question: api.KeptQuestion) -> None:
 
 
 def _withdraw(choice: Choice, id: str) -> None:
-    try:
-        api.withdraw_question(choice.cohort.path, id, annotator())
-    except MidchartError as error:
-        st.session_state["own_problem"] = str(error)
-        return
-    st.session_state.pop("patient_question", None)
-    _show_results()
+    panel.attempt(api.withdraw_question, choice.cohort.path, id, annotator())
+    if panel.REFUSED not in st.session_state:
+        st.session_state.pop("patient_question", None)
+        _show_results()
 
 
 def _show_results() -> None:

@@ -23,14 +23,14 @@ from midchart.pages.ui.patient.model import ArmView, Choice, Piece, head
 from midchart.pages.ui.shared import chart, marks, tables
 from midchart.pages.ui.shared.marks import for_screen, listed
 from midchart.pages.ui.shared.pickers import pick_linked, segments
-from midchart.pages.ui.sign_in import later
+from midchart.pages.ui.sign_in import download_button
 from midchart.pages.ui.state import cached
 
 
 def views_of(choice: Choice, heat: str) -> tuple[list[ArmView], model.Reading, dict[str, int]]:
     """The arms' results on the question, their thread and how far it is: what takes longer than a
     moment is shown once the thread has it."""
-    titles = {name: title for name, title, _ in state.members("arm")}
+    titles = state.titles("arm")
     views: dict[str, ArmView] = {}
     able: dict[str, str] = {}
     for name in choice.arms:
@@ -115,7 +115,7 @@ def _limits(choice: Choice) -> None:
 
 def heat_of(choice: Choice) -> str:
     """The arm whose scores are the heat of the map, chosen above it; "" for none."""
-    known = {name: title for name, title, _ in state.members("arm")}
+    known = state.titles("arm")
     scored = [name for name in (GATE, *choice.arms) if name in known]
     titles = {
         name: f"Heat: {known[name]}"
@@ -671,8 +671,5 @@ def files(
     chart.export(drawn[0].figure, drawn[1], "patient_timeline")
     content = tables.csv_bytes(selections_frame(choice, views, pieces)).decode()
     name = f"midchart_{choice.instruction.id}.csv"
-    st.download_button(
-        "Selections, CSV", later(api.download, name, partial(str, content)), name, "text/csv",
-        key=f"save_{name}", icon=":material/download:", on_click="ignore",
-    )  # fmt: skip
+    download_button("Selections, CSV", name, "text/csv", partial(str, content))
     st.caption("It contains text of the record: store it only where the record may be stored.")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from midchart.core import api
-from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.patient import controls
 from midchart.pages.ui.patient import model as patient
@@ -79,7 +77,8 @@ def drawer(cohort: str, chosen: api.QuestionSet, asked: bool) -> None:
             st.caption(for_screen(f"Saved by {chosen.by} on {chosen.time[:10]}."))
             st.button(
                 "Remove this set from the list", key="set_remove", icon=":material/delete:",
-                on_click=_remove, args=(cohort, chosen.id), disabled=bool(problem),
+                on_click=panel.attempt, args=(api.withdraw_question_set, cohort, chosen.id),
+                disabled=bool(problem),
                 help=problem or "Its runs and answers stay.",
             )  # fmt: skip
         else:
@@ -113,9 +112,7 @@ def _new(cohort: str) -> None:
             max_upload_size=1,
         )  # fmt: skip
         name = st.text_input("Name of the set", key="set_name", max_chars=80)
-    problem = st.session_state.pop("set_problem", "")
-    if problem:
-        st.error(for_screen(problem))
+    panel.refusal()
     st.button(
         "Save the question set", key="set_save", icon=":material/save:",
         disabled=not name.strip() or not (typed.strip() or file),
@@ -124,30 +121,16 @@ def _new(cohort: str) -> None:
 
 
 def _save(cohort: str, name: str, content: bytes | str) -> None:
-    try:
-        id = api.save_question_set(cohort, name, api.read_questions(content))
-    except MidchartError as error:
-        st.session_state["set_problem"] = str(error)
-    else:
+    id = panel.attempt(lambda: api.save_question_set(cohort, name, api.read_questions(content)))
+    if id is not None:
         st.session_state["question_set"] = id
         st.session_state["set_typed"] = st.session_state["set_name"] = ""
-
-
-def _remove(cohort: str, id: str) -> None:
-    try:
-        api.withdraw_question_set(cohort, id)
-    except MidchartError as error:
-        st.session_state["set_problem"] = str(error)
 
 
 def ask(cohort: str, chosen: api.QuestionSet) -> None:
     """Start a run that asks every patient."""
     patients = len(api.open_data(cohort).records)
-    arms = {
-        name: title
-        for name, title, problem in state.members("arm")
-        if not problem and name not in SLOW_ARMS
-    }
+    arms = {n: title for n, title in state.installed("arm").items() if n not in SLOW_ARMS}
     readers = state.installed_readers()
     left, middle, right = st.columns([2, 2, 2], vertical_alignment="bottom")
     with left:
@@ -381,9 +364,12 @@ def _table(
             f"with its date. ● {who} quotes it, ◐ answers otherwise, ○ found no answer, ! failed. "
             "A sentence that was ranked best may not answer."
         )
-    _downloads(
-        run, cells[cells["record"].isin(matching) & cells["question"].isin(columns)], questions
-    )
+    filtered = cells[cells["record"].isin(matching) & cells["question"].isin(columns)]
+    sign_in.download_button(
+        "CSV", f"{run['run']}-answers.csv", "text/csv",
+        lambda: api.answers_csv(filtered.to_dict("records"), questions), type="tertiary",
+        help="A row a patient and question, as filtered, all pages. It contains text of records.",
+    )  # fmt: skip
     picked = selected["selection"]["cells"]
     if picked:
         row, column = picked[0]
@@ -414,19 +400,6 @@ def cell_text(cell: Mapping[str, Any]) -> str:
     text = marks.shortened(SIGNS.get(cell["state"], answer), LONGEST_CELL)
     evidence = cell["evidence"]
     return f"{EVIDENCE[evidence]} · {text}" if evidence in EVIDENCE else text
-
-
-def _downloads(run: dict[str, Any], cells: pd.DataFrame, questions: Sequence[str]) -> None:
-    name = f"{run['run']}-answers.csv"
-    st.download_button(
-        "CSV", sign_in.later(api.download, name, partial(_csv, cells, questions)), name,
-        "text/csv", key="set_csv", type="tertiary", icon=":material/download:", on_click="ignore",
-        help="A row a patient and question, as filtered, all pages. It contains text of records.",
-    )  # fmt: skip
-
-
-def _csv(cells: pd.DataFrame, questions: Sequence[str]) -> str:
-    return api.answers_csv(cells.to_dict("records"), questions)
 
 
 def open_source(

@@ -261,7 +261,7 @@ FIRST_READERS = ("extractive", "small", "qwen")
 
 def readers(cohort: str) -> list[str]:
     """The installed readers, and those (by label) of the runs on the cohort."""
-    installed = {name for name, _, problem in state.members("reader") if not problem}
+    installed = state.installed("reader")
     first = [name for name in FIRST_READERS if name in installed]
     of_runs = api.readers_of(api.open_data(cohort).path)
     return list(dict.fromkeys([*first, *sorted(installed), *of_runs]))

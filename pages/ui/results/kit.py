@@ -165,21 +165,11 @@ def _stated(shown: Shown) -> api.Conclusion:
 def _conclusion(shown: Shown, stated: api.Conclusion, top: DeltaGenerator) -> None:
     """What the run shows; in a line below, which run it is."""
     variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
-    first, *details = (
-        results.with_titles("variant", variants, text)
-        for text in (stated.headline, *(stated.details[:1] if short(stated) else ()))
-    )
-    messages.conclude_run(shown.report, first, details, top)
+    headline = results.with_titles("variant", variants, stated.headline)
+    messages.conclude_run(shown.report, headline, place=top)
 
 
 BETTER = {"more": "Higher is better.", "less": "Lower is better.", "": ""}
-MOST = 260
-"""Characters of a conclusion above a figure, so that it begins high on the page."""
-
-
-def short(stated: api.Conclusion) -> bool:
-    """Whether the first detail of a conclusion is shown with it, and not in the drawer."""
-    return sum(map(len, (stated.headline, *stated.details[:1]))) <= MOST
 
 
 def _view(
@@ -401,10 +391,9 @@ def _more(shown: Shown, stated: api.Conclusion) -> None:
     """One drawer: the run's line, what else its conclusion rests on, warnings, failed items and the
     sentences for a paper."""
     report = shown.report
-    details = stated.details[1:] if short(stated) else stated.details
     with st.expander("About this run: what it rests on, warnings, methods"):
         panel.line(shown.run, report)
-        for text in details:
+        for text in stated.details:
             st.caption(for_screen(text))
         labels = results.choices(results.frame_of(shown.tables, "recall"), "label")
         panel.notes([line for line in report["warnings"] if not line.startswith("part = ")], labels)

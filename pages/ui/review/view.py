@@ -14,8 +14,8 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
+from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import marks, tables
-from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, token
 
 BUTTONS = (
@@ -170,30 +170,21 @@ def _buttons(run: str, reviewer: str, card: api.Card, can_go_back: bool) -> None
                          help="Stored with the verdict. Do not name a person.")  # fmt: skip
         st.button("Back", key="review_undo", on_click=_go_back, icon=":material/undo:",
                   args=(run, reviewer, 1), disabled=not can_go_back)  # fmt: skip
-    _show_refusal("This verdict was not saved")
+    panel.refusal("This verdict was not saved")
 
 
 def _judge(run: str, reviewer: str, card: api.Card, outcome: str, reason: str = "") -> None:
     key, since = st.session_state.get(OPENED, ("", 0.0))
     seconds = round(time.monotonic() - since, 1) if key == card.key else None
     comment = st.session_state.get(f"review_comment_{reviewer}_{card.key}", "")
-    try:
-        api.add_review(run, reviewer, card.key, outcome, seconds, reason, comment)
-    except MidchartError as error:
-        st.session_state["review_refused"] = str(error)
-    else:
+    asked = run, reviewer, card.key, outcome, seconds, reason, comment
+    if panel.attempt(lambda: (api.add_review(*asked),)):
         _go_back(run, reviewer, -1)
 
 
 def _go_back(run: str, reviewer: str, cards: int) -> None:
     key = _back_key(run, reviewer)
     st.session_state[key] = max(0, st.session_state.get(key, 0) + cards)
-
-
-def _show_refusal(title: str) -> None:
-    """The error of the last click, if any."""
-    if refusal := st.session_state.pop("review_refused", ""):
-        st.error(for_screen(refusal), title=title)
 
 
 # Agreement

@@ -14,13 +14,13 @@ import streamlit as st
 
 from midchart.core import api
 from midchart.core.errors import MidchartError
-from midchart.pages.ui import sign_in, state
+from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal, listed
+from midchart.pages.ui.shared.marks import for_screen, for_terminal, listed
 
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
-TEXT, ROUND, REFUSED = "compose_text", "compose_round", "compose_refused"
+TEXT, ROUND = "compose_text", "compose_round"
 PLACES = {
     "here": "This machine, one process",
     "cores": "This machine, all cores",
@@ -50,7 +50,8 @@ def compose() -> None:
         st.session_state[TEXT] = api.write_toml(changed)
     spec = changed if "name" in changed else {"name": _named(changed), **changed}
     with summary:
-        _preflight(spec, place)
+        if estimate := presets.button(spec, "Start run", "compose", on=place):
+            _estimate(estimate)
 
 
 def _fresh(text: str) -> None:
@@ -92,56 +93,6 @@ def _named(spec: Mapping[str, Any]) -> str:
     return f"{listed(names) if names else kind} on {spec.get('data', 'its own records')}"
 
 
-def _preflight(spec: Mapping[str, Any], place: str) -> None:
-    """What the spec will do, the problems that prevent a start, and the start button."""
-    text = api.write_toml(spec)
-    try:
-        preflight = state.preflight(text, place)
-    except MidchartError as error:  # it names a file that the person may not
-        st.warning(for_screen(str(error)), title="The run cannot start yet")
-        return
-    estimate, lacking = preflight["estimate"], sign_in.lacking(api.enqueue)
-    problems = [lacking] * bool(lacking) + preflight["problems"]
-    if estimate is not None:
-        leaves = _egress(estimate["leaves"])
-        asked = counted(estimate["instructions"], "question")
-        st.markdown(
-            f"**{asked} of {counted(estimate['records'], 'patient')}.** "
-            f"{presets.time_text(estimate)} "
-            + (f"**Leaves this machine:** {for_screen(leaves)}." if leaves else
-               "Nothing leaves this machine.")
-        )  # fmt: skip
-    if problems:
-        items = "".join(f"\n- {for_screen(problem)}" for problem in problems)
-        st.warning(items, title="The run cannot start yet")
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        st.button(
-            "Start run",
-            key="compose_start",
-            type="primary",
-            icon=":material/play_arrow:",
-            disabled=bool(problems),
-            help="Fix the problems listed above first." if problems else None,
-            on_click=_start,
-            args=(spec, place),
-        )
-    if refused := st.session_state.pop(REFUSED, ""):
-        st.error(for_screen(refused), title="The run could not be started")
-    if estimate is not None:
-        _estimate(estimate)
-
-
-def _start(spec: Mapping[str, Any], place: str) -> None:
-    """Queue the run and open it in the list."""
-    try:
-        run = api.enqueue(spec, place)
-    except MidchartError as error:
-        st.session_state[REFUSED] = str(error)
-    else:
-        st.session_state["view"] = LIST
-        st.session_state["run"] = run
-
-
 def _estimate(estimate: dict[str, Any]) -> None:
     """The rest of an estimate as a table."""
     cost, needed = estimate["cost_usd"], estimate["weights"]
@@ -160,17 +111,6 @@ def _estimate(estimate: dict[str, Any]) -> None:
         index=pd.Index([f"**{name}**" for name in facts], name=""),
     )
     st.table(frame, border="horizontal", hide_header=True, alt="What the run will do")
-
-
-def _egress(leaves: dict[str, Any] | None) -> str:
-    """What would leave this machine, and where it would go; "" for nothing."""
-    if leaves is None:
-        return ""
-    secured = "encrypted" if leaves["encrypted"] else "not encrypted"
-    return (
-        f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
-        f"questions, to {', '.join(leaves['hosts'])} ({secured})"
-    )
 
 
 FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}

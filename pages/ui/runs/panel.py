@@ -7,7 +7,7 @@ seconds while one is active.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import streamlit as st
 
@@ -17,6 +17,7 @@ from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import marks, results, tables
 from midchart.pages.ui.shared.marks import for_screen
 
+Result = TypeVar("Result")
 DRAWN = "panel_runs"
 """The active runs when the page was drawn, in the session."""
 
@@ -99,6 +100,24 @@ def act(action: Callable[..., Any], *arguments: Any, title: str | None = None) -
         st.error(for_screen(str(error)), title=title)
     else:
         st.rerun()
+
+
+def attempt(action: Callable[..., Result], *arguments: Any) -> Result | None:
+    """Do something in a callback; None where it is refused, which :func:`refusal` then says."""
+    try:
+        return action(*arguments)
+    except MidchartError as error:
+        st.session_state[REFUSED] = str(error)
+    return None
+
+
+def refusal(title: str | None = None) -> None:
+    """What was refused at the last click, if anything."""
+    if refused := st.session_state.pop(REFUSED, ""):
+        st.error(for_screen(refused), title=title)
+
+
+REFUSED = "refused"
 
 
 def button(

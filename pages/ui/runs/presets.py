@@ -9,10 +9,11 @@ from typing import Any
 import streamlit as st
 
 from midchart.core import api
+from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import messages
-from midchart.pages.ui.shared.marks import duration, for_screen
+from midchart.pages.ui.shared.marks import counted, duration, for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"
@@ -26,7 +27,7 @@ def spec(file: str, cohort: str = "", name: str = "") -> dict[str, Any]:
             preset.pop("tasks", None)  # those of the preset's own cohort
         preset |= {"data": api.open_data(cohort).path, "name": name}
     if "arms" in preset:
-        installed = {name for name, _, problem in state.members("arm") if not problem}
+        installed = state.installed("arm")
         preset["arms"] = [
             arm
             for arm in preset["arms"]
@@ -39,9 +40,7 @@ def demo(cohort: str, key: str) -> None:
     """The button of the first comparison: a few arms on a few questions, all offline."""
     preset = spec(FIRST, cohort, f"first comparison on {cohort}")
     questions = min(preset["limit"], len(api.open_data(cohort).instructions))
-    reader = api.title("reader", preset["readers"][0])
-    about = f"{len(preset['arms'])} arms on {questions} questions, read by {for_screen(reader)}."
-    button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key, about)
+    button(preset, f"Compare {len(preset['arms'])} arms on {questions} questions", key)
 
 
 @dataclass(frozen=True)
@@ -92,45 +91,58 @@ def included(*kinds: str, folder: str = "") -> None:
 
 
 def button(
-    run_spec: dict[str, Any],
-    label: str,
-    key: str,
-    about: str = "",
-    primary: bool = True,
-    file: str = "",
-) -> None:
-    """A button that queues a run; under it what the run will do, or what prevents it.
+    run_spec: Mapping[str, Any], label: str, key: str, file: str = "", on: str = ""
+) -> dict[str, Any] | None:
+    """A button that queues a run and opens it in the list, above it what the run will do, or what
+    prevents it; gives its estimate.
 
-    ``file``: the spec in docs/, for the command that does the same.
+    ``file``: the spec in docs/, for the command that does the same; ``on``: where it is done.
     """
-    preflight = state.preflight(api.write_toml(run_spec))
-    problems = list(preflight["problems"])
-    if problem := sign_in.lacking(api.enqueue):
-        problems.insert(0, problem)
+    try:
+        preflight = state.preflight(api.write_toml(run_spec), on)
+    except MidchartError as error:  # it names a file that the person may not
+        st.warning(for_screen(str(error)), title="The run cannot start yet")
+        return None
+    problems, estimate = list(preflight["problems"]), preflight["estimate"]
     trains = run_spec["kind"] in ("gate", "forecast")
     if trains and not api.open_data(run_spec["data"]).manifest.training_allowed:
         problems.insert(0, "This cohort's data-use tag does not allow training on it.")
-    if any(
-        # A kind that makes its records itself names no data.
-        state.active(run) and run["data"] == run_spec.get("data", run["data"])
-        for run in state.runs((run_spec["kind"],))
-    ):
-        where = " on this cohort" if "data" in run_spec else ""
-        problems.insert(0, f"A run like this{where} is already running.")
-    panel.button(
-        label, f"start_{key}", api.enqueue, api.enqueue, run_spec,
-        problem=problems[0] if problems else "", refused="The run could not be started",
-        type="primary" if primary else "secondary", icon=":material/play_arrow:",
-    )  # fmt: skip
+    if problem := sign_in.lacking(api.enqueue):
+        problems.insert(0, problem)
+    if estimate is not None:
+        asked = counted(estimate["instructions"], "question")
+        leaves = _egress(estimate["leaves"])
+        words = f"**Leaves this machine:** {for_screen(leaves)}." if leaves else STAYS
+        st.markdown(
+            f"**{asked} of {counted(estimate['records'], 'patient')}.** {time_text(estimate)} "
+            f"{words} It can be cancelled and resumed."
+        )
     if problems:
-        st.caption(" ".join(for_screen(problem) for problem in problems))
-    else:
-        estimate = preflight["estimate"] or {"time": {"seconds": None}, "leaves": "unknown"}
-        local = "Nothing leaves this machine." if estimate["leaves"] is None else ""
-        parts = (about, time_text(estimate), "It can be cancelled and resumed.", local)
-        st.caption(" ".join(filter(None, parts)))
+        items = "".join(f"\n- {for_screen(problem)}" for problem in problems)
+        st.warning(items, title="The run cannot start yet")
+    panel.button(
+        label, f"start_{key}", api.enqueue,
+        lambda: navigation.on_click("runs", run=api.enqueue(run_spec, on)),
+        problem=problems[0] if problems else "", refused="The run could not be started",
+        type="primary", icon=":material/play_arrow:",
+    )  # fmt: skip
     if file:
         st.code(f"midchart run docs/{file}", language=None, wrap_lines=True)
+    return estimate
+
+
+STAYS = "Nothing leaves this machine."
+
+
+def _egress(leaves: dict[str, Any] | None) -> str:
+    """What would leave this machine, and where it would go; "" for nothing."""
+    if leaves is None:
+        return ""
+    secured = "encrypted" if leaves["encrypted"] else "not encrypted"
+    return (
+        f"{leaves['what']}, of {leaves['records']:,} patients and {leaves['questions']:,} "
+        f"questions, to {', '.join(leaves['hosts'])} ({secured})"
+    )
 
 
 def time_text(estimate: Mapping[str, Any]) -> str:

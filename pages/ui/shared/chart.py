@@ -31,7 +31,7 @@ from midchart.core.figures import (
 )
 from midchart.pages.ui import server
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
-from midchart.pages.ui.sign_in import later
+from midchart.pages.ui.sign_in import download_button
 
 __all__ = [
     "GLYPHS",
@@ -228,15 +228,6 @@ def export(figure: go.Figure, alt: str, key: str) -> None:
             return
         with st.container(horizontal=True, gap="small"):
             for kind, mime in FORMATS.items():
-                st.download_button(
-                    kind,
-                    later(
-                        api.download,
-                        f"{key}.{kind.lower()}",
-                        partial(image, captioned(figure, caption), kind),
-                    ),
-                    f"{key}.{kind.lower()}",
-                    mime,
-                    key=f"{kind}_{key}",
-                    on_click="ignore",
-                )
+                name = f"{key}.{kind.lower()}"
+                make = partial(image, captioned(figure, caption), kind)
+                download_button(kind, name, mime, make, key=f"{kind}_{key}", icon=None)

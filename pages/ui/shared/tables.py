@@ -12,7 +12,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui.shared import chart, glossary, marks
 from midchart.pages.ui.shared.marks import NONE
-from midchart.pages.ui.sign_in import later
+from midchart.pages.ui.sign_in import download_button
 
 IN_FULL = 40
 """Rows up to which a table is shown without a scrollbar."""
@@ -134,11 +134,7 @@ def downloads(frame: pd.DataFrame, name: str) -> None:
     )
     with menu, st.container(horizontal=True, gap="small"):
         for title, ending, encode, mime in formats:
-            st.download_button(
-                title,
-                later(api.download, f"{name}.{ending}", partial(encode, frame)),
-                f"{name}.{ending}",
-                mime,
-                key=f"{ending}_{name}",
-                on_click="ignore",
+            make = partial(encode, frame)
+            download_button(
+                title, f"{name}.{ending}", mime, make, key=f"{ending}_{name}", icon=None
             )
