@@ -15,9 +15,8 @@ if __name__ == "__main__":
         st.error(str(error))
         st.stop()
 
-    from midchart.pages.ui import navigation, server
+    from midchart.pages.ui import navigation
 
-    server.forget_widgets()
     navigation.declare().run()
 else:
     import sys

@@ -26,7 +26,7 @@ if not cohort:
     st.stop()
 with navigation.readable("These runs cannot be read"):
     chart.set_cohort(api.open_data(cohort))
-    by_step = view.specs(cohort, reader)
+    by_step = api.replication_specs(cohort, reader, {})
     wanted = next(iter(by_step.values()))
     path = api.open_data(cohort).path
     replication = api.replication(path, reader, wanted["arms"], wanted["judges"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import streamlit as st
@@ -48,7 +49,9 @@ def picture() -> None:
             "home_funnel", styled=True,
             opens=lambda *_: navigation.on_click(page, **address, view="lost"),
         )  # fmt: skip
-    synthetic = "synthetic " if _synthetic(run) else ""
+    synthetic = ""
+    with suppress(MidchartError):
+        synthetic = "synthetic " * api.open_data(run["data"]).manifest.synthetic
     by = f"{api.title('reader', reader)} read what {api.title('arm', label)} had selected"
     st.caption(
         for_screen(
@@ -77,13 +80,6 @@ def _rows(run: dict[str, Any]) -> list[dict[str, Any]]:
 
 EVERYTHING = ("full", "oracle")
 """Arms that select all sentences, or those with the evidence."""
-
-
-def _synthetic(run: dict[str, Any]) -> bool:
-    try:
-        return api.open_data(run["data"]).manifest.synthetic
-    except MidchartError:
-        return False
 
 
 def ways_in() -> None:

@@ -12,7 +12,6 @@ import ctypes
 import gzip
 import platform
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,8 +20,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.runtime.state.safe_session_state import SafeSessionState
 
 HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "frame-ancestors 'none'; object-src 'none'; base-uri 'self'",
@@ -106,13 +103,8 @@ ADDRESS = f"midchart-scripts/{PLOTLY.stem}"
 CACHING = {"Cache-Control": "public, immutable, max-age=31536000", "Vary": "Accept-Encoding"}
 
 
-@cache
-def _packed() -> bytes:
-    return PLOTLY.read_bytes()
-
-
 def _answer(request: Request) -> Response:
-    body, headers = _packed(), CACHING
+    body, headers = PLOTLY.read_bytes(), CACHING
     if "gzip" in request.headers.get("Accept-Encoding", ""):
         headers = CACHING | {"Content-Encoding": "gzip"}
     else:
@@ -145,24 +137,3 @@ def return_freed_blocks() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     return bool(ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, INITIAL_THRESHOLD))
-
-
-def forget_widgets() -> int:
-    """Forget the session's widgets that its last run did not show; gives how many.
-
-    Streamlit drops the value of such a widget and holds on to its description, with options, tables
-    and functions, as long as the session lives. Called where a run of the whole page begins: by
-    then callbacks are done, and what the page shows is described anew.
-    """
-    context = get_script_run_ctx()
-    if context is None:
-        return 0
-    guarded = state = context.session_state
-    while isinstance(state, SafeSessionState):  # one around another, where a test runs the page
-        state = state._state
-    with guarded._lock:
-        described = state._new_widget_state.widget_metadata
-        unseen = described.keys() - state._new_widget_state.states.keys() - state._old_state.keys()
-        for id in unseen:
-            del described[id]
-    return len(unseen)

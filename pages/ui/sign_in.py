@@ -21,14 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from midchart.core import api
 
-
-def _installed() -> Any:
-    for point in entry_points(group="midchart.sign_in"):
-        return point.load()
-    return None
-
-
-INSTALLED = _installed()
+INSTALLED: Any = next((p.load() for p in entry_points(group="midchart.sign_in")), None)
 
 
 def required() -> bool:
@@ -125,14 +118,11 @@ class OwnMachine:
         """Pass a permitted request on; refuse others with status 403."""
         host = (scope.get("server") or ("", 0))[0]
         local = _is_loopback(host, named=True)
-        if scope["type"] not in ("http", "websocket") or local or _served_to_others():
+        to_others = required() or api.without_sign_in()
+        if scope["type"] not in ("http", "websocket") or local or to_others:
             return await self.app(scope, receive, send)
         problem = "without sign-in this app serves its own machine alone"
         if scope["type"] == "websocket":
             await receive()
             return await send({"type": "websocket.close", "code": 1008, "reason": problem})
         return await PlainTextResponse(problem + "\n", 403)(scope, receive, send)
-
-
-def _served_to_others() -> bool:
-    return required() or api.without_sign_in()

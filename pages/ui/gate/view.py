@@ -51,25 +51,20 @@ def checkpoints() -> None:
         )
         st.code("midchart train-gate DATA", language=None, wrap_lines=True)
         return
-    by_name = {_name(card): card for card in cards}
+    folders = [card["folder"].replace("\\", "/").rsplit("/", 1)[-1] for card in cards]
+    by_name = {
+        f"{card['made']} · {card.get('digest', folder)[:12]}": card
+        for card, folder in zip(cards, folders, strict=True)
+    }
     name = st.selectbox(
-        "Checkpoint",
-        list(by_name),
-        key="checkpoint",
-        persist_state="page",
-        width=420,
+        "Checkpoint", list(by_name), key="checkpoint", persist_state="page", width=420,
         format_func=for_terminal,
-    )
+    )  # fmt: skip
     card = by_name[name]
     if card["problem"]:
         st.error(for_screen(card["problem"]), title="This gate cannot be used")
     else:
         _show(card)
-
-
-def _name(card: dict[str, Any]) -> str:
-    folder = card["folder"].replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{card['made']} · {card.get('digest', folder)[:12]}"
 
 
 def _show(card: dict[str, Any]) -> None:

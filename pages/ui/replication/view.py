@@ -107,32 +107,26 @@ def waterfall(replication: Row, label: str, judge: str) -> list[Row]:
     ]
 
 
-def alone(replication: Row, label: str, judge: str) -> list[Row]:
-    """The rows of the view of the same name; none before the corrected run is done."""
-    steps, corrected = replication["alone"], replication["runs"][-1]
-    runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in steps}
-    return [
-        row | {"fault": row["title"], "effect": row["did"], "texts_changed": texts_changed(row)}
-        for row in (
-            state.result(
-                state.finished_key(corrected, *runs.values()),
-                *(_faults_alone, corrected, tuple(runs.items()), label, judge),
-            )
-            if corrected
-            else ()
-        )
-    ]
-
-
-def _faults_alone(
-    corrected: str, runs: tuple[tuple[str, str | None], ...], label: str, judge: str
-) -> list[Row]:
-    return api.faults_alone(corrected, dict(runs), label, judge)
-
-
 def _change(row: Mapping[str, Any]) -> str:
     text = marks.difference(row["difference"], row["low"], row["high"])
     return "–" if row["difference"] is None else f"{text}, {marks.p_value(row['p'])}"
+
+
+def alone(replication: Row, label: str, judge: str) -> list[Row]:
+    """The rows of the view of the same name; none before the corrected run is done."""
+    steps, corrected = replication["alone"], replication["runs"][-1]
+    if not corrected:
+        return []
+    runs = {row["name"]: row["run"] if row["status"] == "done" else None for row in steps}
+
+    def faults_alone(*asked: str) -> list[Row]:
+        return api.faults_alone(corrected, runs, *asked)
+
+    key = state.finished_key(corrected, *runs.values()), tuple(runs)
+    return [
+        row | {"fault": row["title"], "effect": row["did"], "texts_changed": texts_changed(row)}
+        for row in state.result(key, faults_alone, label, judge)
+    ]
 
 
 def claims(rows: Sequence[Row]) -> list[Row]:
@@ -267,11 +261,6 @@ def readers(cohort: str) -> list[str]:
     return list(dict.fromkeys([*first, *sorted(installed), *of_runs]))
 
 
-def specs(cohort: str, reader: str) -> dict[str, dict[str, Any]]:
-    """The runs of a replication by the name of their step; raises UnknownName for a reader."""
-    return api.replication_specs(cohort, reader, {})
-
-
 def origin(runs: Sequence[str], arms: int) -> None:
     """A line that says so where all these runs are the example that is part of Midchart."""
     texts = {panel.example(run) for run in runs}
@@ -282,15 +271,10 @@ def origin(runs: Sequence[str], arms: int) -> None:
         )
 
 
-def _name(entry: Any) -> str:
-    return entry if isinstance(entry, str) else str(entry["name"])
-
-
 def start(
     cohort: str, reader: str, replication: dict[str, Any], by_step: dict[str, dict[str, Any]]
 ) -> None:
-    """The status of each step, and a button that queues the missing ones, ``by_step``
-    (:func:`specs`)."""
+    """The status of each step, and a button that queues the missing ones, ``by_step``."""
     rows = [*replication["steps"], *replication["alone"]]
     missing = [row["name"] for row in rows if row["run"] is None or row["imported"]]
     problems = state.preflight(api.write_toml(by_step[missing[0]]))["problems"] if missing else []
@@ -304,16 +288,14 @@ def start(
             type="primary", icon=":material/play_arrow:",
         )  # fmt: skip
     spec = next(iter(by_step.values()))
-    st.caption(
-        " ".join(map(for_screen, problems))
-        or f"{len(spec['arms'])} arms × the questions of {for_screen(cohort)} under {len(by_step)} "
-        f"protocols, read by "
-        f"{for_screen(api.title('reader', _name(spec['readers'][0])))}, judged by "
-        f"{for_screen(', '.join(api.title('judge', _name(one)) for one in spec['judges']))}, in "
-        f"sequence; gates are retrained for "
-        f"faults that affect them. Text leaves this machine only if a component is an external "
-        f"service, the cohort's data-use tag allows it and its host is allowed."
+    by = [api.title("reader", reader), *(api.title("judge", one) for one in spec["judges"])]
+    about = (
+        f"{len(spec['arms'])} arms × the questions of {cohort} under {len(by_step)} protocols, "
+        f"read by {by[0]}, judged by {', '.join(by[1:])}, in sequence; gates are retrained for faults "
+        "that affect them. Text leaves this machine only if a component is an external service, "
+        "the cohort's data-use tag allows it and its host is allowed."
     )
+    st.caption(for_screen(" ".join(problems) or about))
     for row in rows:
         if row["status"] in ("cancelled", "crashed"):
             panel.resume(row, f"replication_{row['name']}")
@@ -326,15 +308,11 @@ def start(
         }
         for row in rows
     ]
-    alt = "Runs of this replication and their status"
+
+    def open_run(at: int, _: str) -> None:
+        if rows[at]["run"]:
+            navigation.on_click("runs", run=rows[at]["run"])
+
     with st.expander("Every run"):
-        tables.table(
-            pd.DataFrame(shown), "replication-steps", alt,
-            opens=lambda row, _: _open_run(rows[row]["run"]),
-        )  # fmt: skip
-
-
-def _open_run(run: str | None) -> None:
-    """Open a run on page Runs; nothing before it was started."""
-    if run:
-        navigation.on_click("runs", run=run)
+        alt = "Runs of this replication and their status"
+        tables.table(pd.DataFrame(shown), "replication-steps", alt, opens=open_run)

@@ -46,8 +46,6 @@ DIFFERENCES = api.View(
     opens=("pair",),
 )
 Row = Mapping[str, Any]
-Pair = tuple[str, str, str, str]
-"""Run, arm, reader, judge."""
 ANSWERED = {True: "✓ correct", False: "✗ incorrect"}
 RIGHT = {
     "accuracy": ANSWERED,
@@ -63,12 +61,9 @@ RIGHT = {
 """Measure → what is right and what is not."""
 
 
+PAIR_OF = ("run", "arm", "reader", "judge")
 PAIR, CLICKED = "compare_pair", "compare_clicked"
 """Keys of the comparison whose changed questions are listed, and of that clicked last."""
-
-
-def _pair_key(row: Row) -> str:
-    return " ".join(row[name] or "" for name in ("run", "arm", "reader", "judge"))
 
 
 def _open_pair(key: str) -> None:
@@ -131,14 +126,13 @@ def compare(chosen: Sequence[str]) -> None:
 def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
     """The questions on which a run and the baseline differ; one of them side by side."""
     baseline, *others = runs
-    by_pair: dict[Pair, list[Row]] = {}
+    by_pair: dict[tuple[str, ...], list[Row]] = {}
     for run in others:
         for row in state.result(
             (state.run_key(baseline), state.run_key(run)),
             *(api.changed_questions, baseline["run"], run["run"]),
         ):
-            pair = (row["run"], row["arm"], row["reader"], row["judge"])
-            by_pair.setdefault(pair, []).append(row)
+            by_pair.setdefault(tuple(row[name] for name in PAIR_OF), []).append(row)
     st.header("Questions that changed", anchor=False)
     if not by_pair:
         st.caption("None: every question has the same outcome in the runs.")
@@ -201,7 +195,10 @@ def _differences(rows: Sequence[Row], titles: Mapping[str, str]) -> None:
     for run in dict.fromkeys(row["run"] for row in rows if row["difference"] is not None):
         of_run = [row for row in rows if row["run"] == run and row["difference"] is not None]
         st.markdown(sentence(of_run, titles[run], baseline))
-    named = [{**row, "pair": _pair_key(row), "run": titles[row["run"]]} for row in rows]
+    named = [
+        {**row, "pair": " ".join(row[name] or "" for name in PAIR_OF), "run": titles[row["run"]]}
+        for row in rows
+    ]
     several = [name for name in ("run", "reader", "judge") if len({row[name] for row in rows}) > 1]
     known = [name for name in MORE if any(row.get(name) for row in rows)]
     view = replace(DIFFERENCES, rows=("arm", *several), more=tuple(known))

@@ -50,7 +50,7 @@ def monitor() -> None:
         ).lower().split()  # fmt: skip
         bar = st.container(horizontal=True, vertical_alignment="center", width="content")
     entries = list({entry["run"]: entry for entry in entry_of.values()}.values())
-    entries = [entry for entry in entries if all(word in _searched(entry) for word in typed)]
+    entries = [entry for entry in entries if all(word in _words(entry).lower() for word in typed)]
     if not entries:
         st.info("No run has these words. Clear the search.")
         return
@@ -66,9 +66,9 @@ def monitor() -> None:
             _group(entry, [rows[run] for run in entry["runs"]], opened)
 
 
-def _searched(entry: Run) -> str:
-    words = (entry["name"], _cohort(entry), entry["kind"], entry["status"], picker.origin(entry))
-    return " ".join((*words, *entry["runs"])).lower()
+def _words(entry: Run) -> str:
+    of = entry["name"], _cohort(entry), entry["kind"], entry["status"], picker.origin(entry)
+    return " ".join((*of, *entry["runs"]))
 
 
 def _cohort(entry: Run) -> str:
@@ -138,12 +138,19 @@ def _actions(entries: Sequence[Run]) -> None:
             disabled=all(entry["status"] == "cancelling" for entry in entries),
             help="Finished items are kept; a cancelled run can be resumed.",
         )  # fmt: skip
-    again = [run for run in rows if _resumable(status[run])]
+    again = [
+        run
+        for run in rows
+        if not status[run]["imported"]
+        and (status[run]["status"] in STOPPED
+             or (status[run]["status"] == "done" and status[run]["failed"] > 0))
+    ]  # fmt: skip
     if again:
         retry = all(status[run]["status"] == "done" for run in again)
         label = "Retry failed items" if retry else "Resume"
         panel.button(label if alone else f"{label} ({len(again)} runs)", f"again_{key}", api.resume,
-                     _resume, again, icon=":material/resume:")  # fmt: skip
+                     lambda: [api.resume(run, queued=True) for run in again],
+                     icon=":material/resume:")  # fmt: skip
     if alone and len(rows) == 1:
         _name(first)
         if first["status"] == "done":
@@ -153,16 +160,6 @@ def _actions(entries: Sequence[Run]) -> None:
         what = f"{count:,} rows, the log and all reviews" if len(rows) == 1 else (
             f"{len(rows)} runs with all rows, logs and reviews")  # fmt: skip
         _removal(rows, what)
-
-
-def _resumable(run: Run) -> bool:
-    ended = run["status"] in STOPPED or (run["status"] == "done" and run["failed"] > 0)
-    return ended and not run["imported"]
-
-
-def _resume(runs: Sequence[str]) -> None:
-    for run in runs:
-        api.resume(run, queued=True)
 
 
 def _name(run: Run) -> None:
@@ -193,6 +190,13 @@ def _export(run: str) -> None:
 def _removal(runs: Sequence[str], what: str) -> None:
     """The button that removes runs, after a confirmation."""
     key, title = runs[0] if len(runs) == 1 else f"{runs[0]}_{len(runs)}", "Delete"
+
+    def remove() -> None:
+        for run in runs:
+            api.remove_run(run)
+        if st.query_params.get("run") in runs:
+            st.query_params.pop("run")
+
     with st.popover(title, icon=":material/delete:"):
         st.write(for_screen(", ".join(runs[:3])) + (f" and {len(runs) - 3} more" * (len(runs) > 3)))
         sure = st.checkbox(
@@ -200,16 +204,9 @@ def _removal(runs: Sequence[str], what: str) -> None:
             key=f"remove_run_sure_{key}",
         )
         panel.button(
-            title, f"remove_run_{key}", api.remove_run, _remove, runs, disabled=not sure,
+            title, f"remove_run_{key}", api.remove_run, remove, disabled=not sure,
             type="primary",
         )  # fmt: skip
-
-
-def _remove(runs: Sequence[str]) -> None:
-    for run in runs:
-        api.remove_run(run)
-    if st.query_params.get("run") in runs:
-        st.query_params.pop("run")
 
 
 def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:

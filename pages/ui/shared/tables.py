@@ -32,19 +32,9 @@ def csv_bytes(frame: pd.DataFrame) -> bytes:
     return safe.to_csv(index=False, lineterminator="\r\n").encode()  # so that \r is quoted
 
 
-def _visible(value: Any) -> Any:
-    return marks.for_terminal(value) if isinstance(value, str) else value
-
-
 def visible_frame(frame: pd.DataFrame) -> pd.DataFrame:
     """The frame with invisible characters of its texts shown (``for_terminal``)."""
-    shown = frame.copy()
-    for column in shown.columns:
-        if pd.api.types.is_object_dtype(shown[column]) or pd.api.types.is_string_dtype(
-            shown[column]
-        ):
-            shown[column] = shown[column].map(_visible)
-    return shown
+    return frame.map(lambda value: marks.for_terminal(value) if isinstance(value, str) else value)
 
 
 def latex_bytes(frame: pd.DataFrame, note: str = "") -> bytes:
