@@ -17,7 +17,7 @@ def page(run: str):
     app.session_state["patient_arms"] = ["bm25", "recency", "oracle"]
     app.session_state["patient_patient"] = "9001"
     app.session_state["patient_question"] = "q1"
-    app.session_state["patient_reader"] = (run, "extractive")
+    app.session_state["patient_reader"] = f"{run}:extractive"
     return app
 
 

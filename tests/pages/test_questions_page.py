@@ -132,9 +132,9 @@ def test_a_cell_opens_the_patient_at_its_source(
     assert (session["patient_patient"], session["patient_question"]) == ("p02", "typed")
     assert session["patient_typed"] == QUESTIONS[0]
     assert session["patient_arms"][0] == "hybrid"
-    assert session["patient_reader"] == ("r1", "extractive")
+    assert session["patient_reader"] == "r1:extractive"
     assert session["patient_open"] == (record.digest, typed.id, 0, "")
     id = api.keep_question(cohort, "p02", QUESTIONS[0])
     view.open_source("ward", run, "p02", QUESTIONS[0], None, "bm25", "extractive")
-    assert session["patient_reader"] == ("", "extractive")
+    assert session["patient_reader"] == ":extractive"
     assert session["patient_question"] == id

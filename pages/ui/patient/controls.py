@@ -19,13 +19,12 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal, listed
+from midchart.pages.ui.shared.marks import counted, for_screen, listed
 from midchart.pages.ui.shared.pickers import (
     known_in_url,
     new_in_url,
     pick_linked,
     pick_several,
-    restore,
     segments,
     token,
     write_url,
@@ -79,35 +78,28 @@ def _pick_cohort() -> tuple[str, api.Cohort]:
         st.stop()
 
 
-def _readers(cohort: api.Cohort) -> dict[tuple[str, str], str]:
-    """(run, reader) → title: the readers that can answer now (run ""), and those of the cohort's
+def _readers(cohort: api.Cohort) -> dict[str, str]:
+    """RUN:READER → title: the readers that can answer now (run ""), and those of the cohort's
     finished runs, whose answers are there."""
     titles = state.titles("reader")
-    readers = {("", name): title for name, title in state.installed_readers().items()}
+    readers = {f":{name}": title for name, title in state.installed_readers().items()}
     for run in state.answered_on(cohort):
         for label in api.answered_by(run["run"]):
             name, _, options = label.partition(" ")
             words = (titles.get(name, name), options, f"of run {run['name']}")
-            readers[run["run"], label] = " ".join(filter(None, words))
+            readers[f"{run['run']}:{label}"] = " ".join(filter(None, words))
     return readers
 
 
-def _pick_reader(cohort: api.Cohort) -> tuple[tuple[str, str], str]:
-    """The reader (its run and name), and its title; in the URL as RUN:READER, so that a link shows
-    the same answers."""
-    readers = _readers(cohort)
-    if not readers:
-        return ("", ""), ""
-    if st.session_state.get("patient_reader") not in readers:
-        st.session_state.pop("patient_reader", None)
-    restore("reader", next(iter(readers)), {":".join(one): one for one in readers}, READER)
-    reader = st.selectbox(
-        "Reader", list(readers), key=READER, persist_state="session",
-        format_func=lambda choice: for_terminal(readers[choice]),
+def _pick_reader(cohort: api.Cohort) -> tuple[str, str, str]:
+    """The run (or "") and the name of a reader, and its title; a link shows the same answers."""
+    readers = _readers(cohort) or {":": ""}
+    chosen = pick_linked(
+        "reader", "Reader", readers, key=READER,
         help="Answers of a finished run are shown where its arm kept the same sentences.",
     )  # fmt: skip
-    write_url("reader", [":".join(reader)])
-    return reader, readers[reader]
+    run, _, reader = chosen.partition(":")
+    return run, reader, readers[chosen]
 
 
 READER = "patient_reader"
@@ -331,7 +323,7 @@ def choose(body: DeltaGenerator, drawer: DeltaGenerator) -> Choice:
     with st.sidebar:
         navigation.link("data", "Import a cohort", icon=":material/upload_file:")
         arms = _pick_arms()
-        (run, reader), reader_title = _pick_reader(cohort)
+        run, reader, reader_title = _pick_reader(cohort)
         protocol = _pick_protocol(drawer)
     cohort = api.gold_under(cohort, protocol)
     with place:
@@ -422,7 +414,7 @@ def _of_runs(cohort: api.Cohort) -> tuple[str, str]:
                 if row["instruction"] in known
             ]
             if rows:
-                st.session_state["patient_reader"] = ("" if live else run["run"], reader)
+                st.session_state[READER] = f"{'' if live else run['run']}:{reader}"
                 why = (
                     "Opened on a question from the middle of its record that the run "
                     f"{run['name']} answered wrongly under {rows[0]['wrong']} of {len(arms)} arms; "

@@ -423,8 +423,8 @@ def open_source(
     others = [name for name in patient.DEFAULT_ARMS if name != arm]
     st.session_state["patient_arms"] = [arm, *others][: patient.MOST_ARMS]
     of_run = run["status"] == "done" and question not in known
-    st.session_state["patient_reader"] = (
-        (run["run"], reader) if of_run else ("", reader.split(" ")[0])
+    st.session_state[controls.READER] = (
+        f"{run['run']}:{reader}" if of_run else f":{reader.split(' ')[0]}"
     )
     if not pd.isna(event):
         patient.open_at(about, instruction, int(event))

@@ -291,9 +291,9 @@ def start(
     by = [api.title("reader", reader), *(api.title("judge", one) for one in spec["judges"])]
     about = (
         f"{len(spec['arms'])} arms × the questions of {cohort} under {len(by_step)} protocols, "
-        f"read by {by[0]}, judged by {', '.join(by[1:])}, in sequence; gates are retrained for faults "
-        "that affect them. Text leaves this machine only if a component is an external service, "
-        "the cohort's data-use tag allows it and its host is allowed."
+        f"read by {by[0]}, judged by {', '.join(by[1:])}, in sequence; gates are retrained for "
+        "faults that affect them. Text leaves this machine only if a component is an external "
+        "service, the cohort's data-use tag allows it and its host is allowed."
     )
     st.caption(for_screen(" ".join(problems) or about))
     for row in rows:
