@@ -123,7 +123,7 @@ def test_a_cell_opens_the_patient_at_its_source(
     session: dict[str, object] = {}
     pages: list[tuple[str, str]] = []
     monkeypatch.setattr(view.st, "session_state", session)
-    monkeypatch.setattr(view.guard, "go", lambda page, cohort: pages.append((page, cohort)))
+    monkeypatch.setattr(view.navigation, "go", lambda page, cohort: pages.append((page, cohort)))
     run = {"run": "r1", "status": "done"}
     view.open_source("ward", run, "p02", QUESTIONS[0], 0, "hybrid k=3", "extractive")
     record = api.open_data("ward").records["p02"]

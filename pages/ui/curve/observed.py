@@ -212,9 +212,9 @@ def _pick(cohort: str, known: Mapping[str, Any]) -> PickedCurve:
     return PickedCurve(score, position, bins, snippets, by, value)
 
 
-def _view(drawn: str, table: str, rows: Sequence[Mapping[str, Any]], **changes: Any) -> api.View:
+def _view(drawn: str, table: str, of: Sequence[Mapping[str, Any]], **changes: Any) -> api.View:
     """A view of runs of kind ``curve``, with other fields that are different here."""
-    views = api.views_of({"kind": "curve", "tables": {table: rows}})
+    views = api.views_of({"kind": "curve", "tables": {table: of}})
     return replace(next(one for one in views if one.name == drawn), choose=(), **changes)
 
 
