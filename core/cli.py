@@ -456,7 +456,7 @@ def ask(call: Namespace) -> None:
     arg("--arm", default="", metavar="LABEL", help="default: the run's first arm"),
     arg("--reader", default="", metavar="LABEL", help="default: the run's first reader"),
     group="Results",
-    examples=("midchart answers 20261125-171954-24d535 --csv answers.csv",),
+    examples=("midchart answers 20261128-094431-1d2469 --csv answers.csv",),
 )
 def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)

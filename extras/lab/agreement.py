@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import csv
 import json
-from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -23,7 +22,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.access import LocalPath, needs
-from midchart.core.cli import arg, command, facts
 from midchart.core.errors import InputError, reason_of
 from midchart.core.judges import JUDGES
 from midchart.core.judges.agreement import ALL, KINDS, kind_of
@@ -303,19 +301,3 @@ def judge_agreement(
         with output_file(Path(train)) as fresh:
             fresh.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     return document
-
-
-@command(
-    "agreement",
-    "how far offline judges agree with people on a file of verdicts",
-    arg("data", metavar="FILE", help="tab-separated: question, references, answer, people"),
-    arg("--judge", action="append", metavar="NAME", help="a judge; may be given again"),
-    arg("--train", default="", metavar="FILE", help="fit the model of 'statements'; its new card"),
-    arg("--source", default="", metavar="TEXT", help="where the verdicts are from, for the card"),
-    group="Models",
-    examples=("midchart agreement verdicts.tsv --judge statements --judge token_overlap",),
-)
-def agreement(call: Namespace) -> None:
-    """``midchart agreement``."""
-    document = judge_agreement(call.data, call.judge or JUDGES_MEASURED, call.train, call.source)
-    facts(call, document)

@@ -1,13 +1,11 @@
-"""``midchart calibrate``: the calibration file of the arm ``certain``."""
+"""The calibration file of the arm ``certain``."""
 
 from __future__ import annotations
 
-from argparse import Namespace
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from midchart.core.cli import DATA, PROTOCOL, arg, command, facts, meter
 from midchart.core.named_files import place_of
 from midchart.core.protocol import parse
 from midchart.core.services.cohorts import open_data
@@ -32,18 +30,3 @@ def make_calibration(
     with writing(path):
         calibration = calibrate(cohort, parse(protocol), path, progress)
     return {"file": str(path.resolve()), **split_coverage(calibration)}
-
-
-@command(
-    "calibrate",
-    "calibrate the arm 'certain' on a cohort's questions with located evidence",
-    DATA,
-    arg("--out", metavar="FILE", required=True, help="the calibration, a JSON file"),
-    PROTOCOL,
-    group="Models",
-    examples=("midchart calibrate demo --out calibration.json",),
-)
-def calibrate_cohort(call: Namespace) -> None:
-    """``midchart calibrate``."""
-    coverage = make_calibration(call.data, call.out, call.protocol, meter("calibrate, questions"))
-    facts(call, coverage)

@@ -128,7 +128,7 @@ def test_a_read_only_folder_shows_its_runs_and_refuses_new_ones_in_one_line(plai
         assert {row["run"]: row["status"] for row in status()} == {done: "done", waits: "queued"}
         assert "nothing can be started from here" in status(waits)["note"]
         assert len(rows(done, "selections")) == 4
-        assert "cannot be written to" in preflight(wanted)["problems"][0]
+        assert "cannot be written" in preflight(wanted)["problems"][0]
         for call in (enqueue, start):
             with pytest.raises(InputError, match=r"cannot be written \(Permission denied\)"):
                 call(wanted)
