@@ -72,7 +72,7 @@ _OTHER_PERSON = (
 )
 
 
-@dataclass
+@dataclass(eq=False)
 class Scope:
     """A bundle, an array or the folder of an export: where a relative reference means one resource.
 
@@ -114,15 +114,14 @@ EXPORT, BUNDLE = "folder:", "bundle:"
 """How the authority of an export and of a bundle begins; a folder or a file's name follows."""
 _DELETED = -1
 """Slot of a resource that was deleted."""
-_PATIENT = -1
-_KINDS = dict(enumerate(DRAWN_ON, -1 - len(DRAWN_ON)))
-"""Owners of slots of resources that are about nobody."""
+Owner = tuple[Scope, str, str]
+"""Scope and server of a resource, and its reference to whom it is about."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entered:
-    """A resource with its file, its line (or its number in a JSON file), and its owner: the number
-    of whom it is about.
+    """A resource with its file, its line (or its number in a JSON file), and whom it is about: the
+    type of one that is about nobody.
 
     ``packed``: its JSON, which takes a fraction of the memory of its objects.
     """
@@ -130,7 +129,7 @@ class Entered:
     packed: bytes
     file: ResourceFile
     line: int
-    owner: int
+    owner: Owner | str
 
     @property
     def resource(self) -> dict[str, Any]:
@@ -150,12 +149,10 @@ class ResourceIndex:
         """Resources by file."""
         self._entered: list[Entered] = []
         """The resources by slot, their number."""
-        self._owners: dict[tuple[int, str, str], int] = {}
-        """Scope, server and link, as stated, of whom resources are about → number."""
-        self._scopes: list[Scope] = []
-        self._scope_numbers: dict[str, int] = {}
-        self._known: dict[str, dict[str, int]] = {}
-        """Authority → ``Type/id`` → slot."""
+        self._owners: dict[Owner, Owner] = {}
+        self._scopes: dict[str, Scope] = {}
+        self._known: dict[Key, int] = {}
+        """Key → slot."""
         self._urls: dict[str, Key | None] = {}
         self._identifiers: dict[str, Key | None] = {}
         self._canonical: dict[str, Key | None] = {}
@@ -163,11 +160,10 @@ class ResourceIndex:
         self._loose: dict[str, list[str]] = {}
         """``Type/id`` → the authorities of loose scopes that have it."""
         self._patients: dict[Key, list[_PatientStatement]] = {}
-        self._links: list[tuple[int, int, str, str]] = []
-        self._replaced: list[tuple[int, int, str, str]] = []
+        self._links: list[tuple[int, Owner]] = []
+        self._replaced: list[tuple[int, Owner]] = []
         self._dropped: dict[int, tuple[Reasons, str]] = {}
         self._names: dict[Key, Callable[[], str]] = {}
-        self._stated: list[tuple[int, str, str]] = []
         self._current: set[int] = set()
         """Slots of the Patient resources that count."""
 
@@ -175,11 +171,9 @@ class ResourceIndex:
 
     def scope(self, authority: str, around: Scope | None, loose: bool) -> Scope:
         """The scope of an authority, made on first use."""
-        number = self._scope_numbers.get(authority)
-        if number is None:
-            number = self._scope_numbers[authority] = len(self._scopes)
-            self._scopes.append(Scope(authority, around, loose))
-        return self._scopes[number]
+        if authority not in self._scopes:
+            self._scopes[authority] = Scope(authority, around, loose)
+        return self._scopes[authority]
 
     def enter(self, member: Member, scope: Scope, place: ResourceFile, line: int) -> None:
         """Enter one resource; one that cannot be used is counted with its reason."""
@@ -221,7 +215,7 @@ class ResourceIndex:
             return
         # Its place in the index, and its patient.
         slot = len(self._entered)
-        owner = next((n for n, drawn_on in _KINDS.items() if drawn_on == kind), _PATIENT)
+        owner: Owner | str = kind
         if is_read:
             subject = reference(resource.get("subject") or resource.get("patient"))
             if not subject:
@@ -243,10 +237,8 @@ class ResourceIndex:
             if status is Status.RETRACTED:
                 self._drop(slot, f"{kind} {words}")
             elif kind in _DOCUMENTS:
-                self._replaced += [
-                    (slot, self._scope_numbers[scope.authority], base, target)
-                    for target in _replaced_by(resource)
-                ]
+                links = _replaced_by(resource)
+                self._replaced += [(slot, (scope, base, link)) for link in links]
 
     def _key(self, kind: str, id: str, url: str, scope: Scope) -> tuple[str, Key | None]:
         """The server that a full URL names, and the key of its resource."""
@@ -297,17 +289,16 @@ class ResourceIndex:
         elif kind == "Practitioner":
             self._names[key] = partial(_full_name, resource)
 
-    def _owner(self, scope: Scope, base: str, link: str) -> int:
-        stated = (self._scope_numbers[scope.authority], base, link)
-        owner = self._owners.get(stated)
-        if owner is None:
-            owner = self._owners[stated] = len(self._owners)
+    def _owner(self, scope: Scope, base: str, link: str) -> Owner:
+        stated = (scope, base, link)
+        if stated not in self._owners:
+            self._owners[stated] = stated
             typed = _TYPED.search(link)
             if typed and link.startswith(("http://", "https://")):
                 scope.bases.add(link[: typed.start()])
             elif typed:
                 scope.relative = True
-        return owner
+        return self._owners[stated]
 
     def _enter_patient(
         self, member: Member, slot: int, key: Key, number: str, scope: Scope, base: str
@@ -316,24 +307,19 @@ class ResourceIndex:
         born, sex = (clean(member.resource.get(name)) for name in ("birthDate", "gender"))
         statement = _PatientStatement(slot, Demographics(family, born, sex), number, member.history)
         self._patients.setdefault(key, []).append(statement)
-        known = self._known.setdefault(key[0], {})
-        if known.get(key[1]) == _DELETED:
+        if self._known.get(key) == _DELETED:
             self._drop(slot, "Patient was deleted")
-        known[key[1]] = slot
-        scope_number = self._scope_numbers[scope.authority]
+        self._known[key] = slot
         for link in objects(member.resource.get("link")):
             other = reference(link.get("other"))
             if other:
-                self._links.append((slot, scope_number, base, other))
+                self._links.append((slot, (scope, base, other)))
 
     # Versions.
 
     def _is_newest(self, slot: int, key: Key, resource: Resource, history: bool) -> bool:
         """Whether a resource counts among those of its key; the others are dropped by reason."""
-        known = self._known.get(key[0])
-        if known is None:
-            known = self._known[key[0]] = {}
-        earlier = known.setdefault(key[1], slot)
+        earlier = self._known.setdefault(key, slot)
         if earlier == slot:
             return True
         kind = resource["resourceType"]
@@ -355,7 +341,7 @@ class ResourceIndex:
             return False
         if order:
             self._drop(earlier, f"{kind} is an older version of another one")
-            known[key[1]] = slot
+            self._known[key] = slot
             return True
         self._drop(slot, f"{kind} is an older version of another one")
         return False
@@ -368,13 +354,12 @@ class ResourceIndex:
         key = self._key(kind, id, member.url, scope)[1]
         if key is None:
             return
-        known = self._known.setdefault(key[0], {})
-        slot = known.get(key[1])
+        slot = self._known.get(key)
         if slot is not None and slot != _DELETED:
             if member.history and self._entered[slot].file is place:
                 return  # it was created again
             self._drop(slot, f"{kind} was deleted")
-        known[key[1]] = _DELETED
+        self._known[key] = _DELETED
 
     def _drop(self, slot: int, reason: str) -> None:
         self._dropped[slot] = self.left_out, reason
@@ -390,7 +375,6 @@ class ResourceIndex:
             self._settle(key, statements, people, conflicts, patients)
         self._drop_replaced()
         owned = self._by_patient(conflicts, patients)
-        self._stated = list(self._owners)
         names = self._record_names(owned, patients)
         people.name_shared(names)
         self._name_linked(names)
@@ -455,12 +439,12 @@ class ResourceIndex:
 
     def _drop_replaced(self) -> None:
         """Drop the documents that another document, itself not dropped, replaces."""
-        for slot, scope, base, target in self._replaced:
+        for slot, link in self._replaced:
             if slot in self._dropped:
                 continue
             for kind in sorted(_DOCUMENTS):
-                key = self.resolve(self._scopes[scope], base, target, kind)
-                known = self._known.get(key[0], {}).get(key[1], _DELETED) if key else _DELETED
+                key = self.resolve(*link, kind)
+                known = self._known.get(key, _DELETED) if key else _DELETED
                 if known not in (slot, _DELETED) and known not in self._dropped:
                     self._drop(known, f"{kind} was replaced by another document")
 
@@ -469,17 +453,16 @@ class ResourceIndex:
     ) -> dict[Key, list[int]]:
         """Key → slots of its resources; what names nobody is counted by reason."""
         owned: dict[Key, list[int]] = {key: [] for key in patients}
-        keys = [self.resolve(self._scopes[scope], base, link) for scope, base, link in self._owners]
+        keys = {owner: self.resolve(*owner) for owner in self._owners}
         for slot, one in enumerate(self._entered):
             owner, file, line = one.owner, one.file.name, one.line
             dropped = self._dropped.get(slot)
             if dropped is not None:
                 dropped[0].add(file, line, dropped[1])
                 continue
-            if owner == _PATIENT:
-                continue
-            if owner < _PATIENT:
-                self.unread[file, _KINDS[owner]] += 1
+            if isinstance(owner, str):
+                if owner != "Patient":
+                    self.unread[file, owner] += 1
                 continue
             key = keys[owner]
             if key is None:
@@ -532,8 +515,8 @@ class ResourceIndex:
     def _name_linked(self, names: Mapping[Key, str]) -> None:
         """Warn of patients that another Patient resource links to."""
         by_slot = {s.slot: key for key, stated in self._patients.items() for s in stated}
-        for slot, scope, base, link in self._links:
-            key, other = by_slot[slot], self.resolve(self._scopes[scope], base, link)
+        for slot, link in self._links:
+            key, other = by_slot[slot], self.resolve(*link)
             if other is None or other == key or slot in self._dropped:
                 continue
             if key in names and other in names:
@@ -559,11 +542,6 @@ class ResourceIndex:
             if not apart and file not in reasons:
                 continue
             self.log.account(file, "resources", total=apart, shown=0, reasons=reasons.get(file))
-
-    def context(self, owner: int) -> tuple[Scope, str]:
-        """The scope and server of the resources of an owner."""
-        scope, base, _ = self._stated[owner]
-        return self._scopes[scope], base
 
     # References.
 
@@ -611,7 +589,7 @@ class ResourceIndex:
         return server or base or scope.authority, number
 
     def _is_known(self, key: Key) -> bool:
-        return key in self._patients or key in self._names or key[1] in self._known.get(key[0], {})
+        return key in self._names or key in self._known
 
     def _identified(self, scope: Scope, link: str, kind: str) -> Key | None:
         stated, _, value = link.rpartition("?identifier=")
@@ -638,7 +616,7 @@ class ResourceIndex:
             key = self._canonical.get(link.partition("|")[0]) or self.resolve(
                 scope, base, link, kind
             )
-            slot = None if key is None else self._known.get(key[0], {}).get(key[1])
+            slot = None if key is None else self._known.get(key)
             if slot is not None and slot not in self._dropped:
                 return self._entered[slot].resource
         return None

@@ -49,6 +49,7 @@ from midchart.core.fhir.index import (
     DRAWN_ON,
     EXPORT,
     NOT_CLINICAL,
+    Owner,
     PatientResources,
     ResourceIndex,
     Scope,
@@ -91,7 +92,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
     source = ""
-    readers: dict[int, ResourceReader] = {}
+    readers: dict[Owner | str, ResourceReader] = {}
     if held.patient is not None:
         facts, source = _facts(held.patient.resource), held.patient.file.name
         raw += _death(held.patient.resource)
@@ -99,7 +100,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
         file, resource = one.file, one.resource
         reader = readers.get(one.owner)
         if reader is None:
-            context = index.context(one.owner)
+            context = one.owner[:2]
             reader = readers[one.owner] = ResourceReader(
                 partial(index.display, *context), partial(index.target, *context), payload_text
             )
