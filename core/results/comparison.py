@@ -175,11 +175,11 @@ def conclusion(row: Mapping[str, Any]) -> str | None:
     return "better" if row["difference"] > 0 else "worse"
 
 
-def adjust_holm(family: Table) -> None:
-    """Put ``p_holm`` and ``p_bound_holm`` into rows with ``p`` and ``p_bound``, None in both where
-    there is no test."""
+def adjust_holm(family: Table, names: Sequence[str] = ("p", "p_bound")) -> None:
+    """Put Holm's p values of a family of tests into its rows, as ``p_holm`` beside ``p``; None
+    where there is no test."""
     tested = [row for row in family if row["p"] is not None]
-    for name in ("p", "p_bound"):
+    for name in names:
         adjusted = iter(holm_adjust([row[name] for row in tested]).tolist())
         for row in family:
             row[f"{name}_holm"] = None if row["p"] is None else next(adjusted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from hashlib import sha256
@@ -25,6 +25,7 @@ from midchart.core.options import read_run_name
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now, versions
+from midchart.core.results.comparison import adjust_holm
 from midchart.core.results.importing import make_read_only
 from midchart.core.results.tables import ends, generator
 from midchart.core.runs.declared import Conclusion, Ends, Measure, Unit, View
@@ -48,7 +49,6 @@ from midchart.core.stats.intervals import (
 )
 from midchart.core.stats.paired import (
     FEWEST_CLUSTERS,
-    holm_adjust,
     mcnemar_exact,
     paired_floor,
     reported_interval,
@@ -165,13 +165,11 @@ class OtherResults(Experiment):
                     "answered_by": label,
                     **facts,
                     **place,
-                    **_mean(rows, scale, plan, place, label),
+                    **_mean(rows, scale, plan, *place.values(), label),
                 }
                 tables["scores"].append(counted | usage[task, label])
             tables["differences"] += _differences(systems, place, plan)
-        tested = [row for row in tables["differences"] if row["p"] is not None]
-        for row, p in zip(tested, holm_adjust([row["p"] for row in tested]).tolist(), strict=True):
-            row["p_holm"] = p
+        adjust_holm(tables["differences"], ("p",))
         return tables
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
@@ -225,45 +223,46 @@ def _usage(samples: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], dict[s
     return usage
 
 
-def _clusters(rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[str]]:
-    """By what rows are clustered, the patient where every row has one, and each row's cluster."""
-    if all(row["record"] for row in rows):
-        return "patient", [row["record"] for row in rows]
-    return "question", [row["instruction"] for row in rows]
-
-
-def _interval(
-    sums: Floats, sizes: Floats, floor: Interval | None, plan: Plan, *name: object
-) -> tuple[float, float] | None:
-    """The interval of a mean from sums and numbers of rows of each cluster, [clusters]; None for
-    too few."""
-    if len(sums) < FEWEST_CLUSTERS:
-        return None
-    totals = cluster_totals(
-        np.column_stack([sums, sizes]), plan.protocol.resamples, generator(plan, *name)
-    )
-    return reported_interval(ratio(totals[:, 0], totals[:, 1]), len(sums), floor)
-
-
-def _mean(
-    rows: Sequence[Mapping[str, Any]], scale: str, plan: Plan, place: Mapping[str, str], label: str
+def _estimate(
+    name: str,
+    rows: Sequence[Mapping[str, Any]],
+    values: Floats,
+    counted: Sequence[Floats],
+    floor: Callable[[Floats], Interval],
+    plan: Plan,
+    *key: object,
 ) -> dict[str, Any]:
-    by, names = _clusters(rows)
+    """The columns of a mean, with its interval by patient where every row has one, else by
+    question; null for too few. ``floor``: the interval that it contains, of the sums of ``counted``
+    by cluster; none without any."""
+    patients = all(row["record"] for row in rows)
+    _, member = cluster_members([row["record" if patients else "instruction"] for row in rows])
+
+    def sums(columns: Sequence[Floats]) -> Floats:
+        return np.column_stack([np.bincount(member, weights=of) for of in columns])
+
+    means = sums([values, np.ones(len(rows))])
+    interval = None
+    if len(means) >= FEWEST_CLUSTERS:
+        totals = cluster_totals(means, plan.protocol.resamples, generator(plan, *key))
+        least = floor(sums(counted)) if counted else None
+        interval = reported_interval(ratio(totals[:, 0], totals[:, 1]), len(means), least)
+    return {
+        "n": len(rows),
+        "patients": len(means) if patients else None,
+        name: float(values.mean()),
+        **ends("patient_", interval if patients else None),
+        **ends("question_", None if patients else interval),
+    }
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], scale: str, plan: Plan, *key: str) -> dict[str, Any]:
     values = np.array([row["score"] for row in rows], dtype=np.float64)
-    _, member = cluster_members(names)
-    sizes = np.bincount(member).astype(np.float64)
-    sums = np.bincount(member, weights=values).astype(np.float64)
-    floor = share_floor(sums, sizes) if scale == "share" else None
-    interval = _interval(sums, sizes, floor, plan, *place.values(), label)
+    counted = (values, np.ones(len(values))) if scale == "share" else ()
     binary = bool(np.isin(values, (0.0, 1.0)).all())
     wilson = wilson_interval(int(values.sum()), len(values)) if binary else None
-    other = "question" if by == "patient" else "patient"
     return {
-        "n": len(values),
-        "patients": len(sizes) if by == "patient" else None,
-        "score": float(values.mean()),
-        **ends(f"{by}_", interval),
-        **ends(f"{other}_", None),
+        **_estimate("score", rows, values, counted, lambda of: share_floor(*of.T), plan, *key),
         **ends("wilson_", wilson),
     }
 
@@ -291,32 +290,24 @@ def _differences(
             continue
         left = np.array([means[first][question] for question in shared])
         right = np.array([means[second][question] for question in shared])
-        by, names = _clusters(
-            [{"record": records[question], "instruction": question} for question in shared]
-        )
-        _, member = cluster_members(names)
-        sizes = np.bincount(member).astype(np.float64)
-        sums = np.bincount(member, weights=left - right).astype(np.float64)
         binary = bool(np.isin(np.concatenate([left, right]), (0.0, 1.0)).all())
-        outcomes = (left * right, left * (1 - right), right * (1 - left), (1 - left) * (1 - right))
-        cells = np.column_stack([np.bincount(member, weights=one) for one in outcomes])
-        floor = paired_floor(cells) if binary else None
-        interval = _interval(sums, sizes, floor, plan, *place.values(), first, second)
+        both = (left * right, left * (1 - right), right * (1 - left), (1 - left) * (1 - right))
+        named = [{"record": records[one], "instruction": one} for one in shared]
+        estimate = _estimate(
+            "difference", named, left - right, both if binary else (), paired_floor,
+            plan, *place.values(), first, second,
+        )  # fmt: skip
         only = int((left > right).sum()), int((left < right).sum())
-        other = "question" if by == "patient" else "patient"
-        table.append({
-            **dict(zip(_VERSUS, (first, second), strict=True)),
-            **place,
-            "n": len(shared),
-            "patients": len(sizes) if by == "patient" else None,
-            "difference": float((left - right).mean()),
-            **ends(f"{by}_", interval),
-            **ends(f"{other}_", None),
-            "only_first": only[0],
-            "only_second": only[1],
-            "p": mcnemar_exact(*only) if binary else None,
-            "p_holm": None,
-        })  # fmt: skip
+        table.append(
+            {
+                **dict(zip(_VERSUS, (first, second), strict=True)),
+                **place,
+                **estimate,
+                "only_first": only[0],
+                "only_second": only[1],
+                "p": mcnemar_exact(*only) if binary else None,
+            }
+        )
     return table
 
 

@@ -8,16 +8,17 @@ it is paired by question, with patients as clusters
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
+from midchart.core.results.comparison import adjust_holm
 from midchart.core.results.tables import cells, ends, entry_columns, failures, generator
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.stats.intervals import wilson_of_share
-from midchart.core.stats.paired import holm_adjust, share_interval
+from midchart.core.stats.paired import share_interval
 from midchart.core.stats.within import WithinContrast, within_contrast
 from midchart.core.storage.rows import RowStore, query
 from midchart.extras.audit.order_and_filler.conditions import ORDERS
@@ -35,8 +36,8 @@ def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """All tables of a run, by name."""
     compared = _compared(store)
     return {
-        "changes": _adjusted(_changes(compared, plan)),
-        "factors": _adjusted(_factors(compared, plan)),
+        "changes": _adjusted(_changed("changes", _conditions, compared, plan)),
+        "factors": _adjusted(_changed("factors", _factors, compared, plan)),
         "levels": _adjusted(_levels(compared, plan)),
         "correct": _adjusted(_correct(store, plan)) if plan.judges else [],
         "questions": _questions(compared, plan),
@@ -167,19 +168,6 @@ def _again(rows: Rows) -> list[Row]:
     return [row for row in rows if row["factor"] == "again" and row["changed"] is not None]
 
 
-def _changes(compared: Rows, plan: Plan) -> Table:
-    """A row each arm entry × reader × condition."""
-    table: Table = []
-    for names, rows in _by_reader(compared, plan):
-        again = _again(rows)
-        for condition in dict.fromkeys(row["condition"] for row in _in_order(rows)):
-            chosen = [row for row in rows if row["condition"] == condition]
-            rng = generator(plan, "changes", names["label"], names["reader"], condition)
-            columns = changed(chosen, again, plan.protocol.resamples, rng)
-            table.append({**names, "condition": condition, **columns})
-    return table
-
-
 FACTORS = ("again", "order", "filler")
 
 
@@ -197,18 +185,23 @@ def _in_order(rows: Rows) -> list[Row]:
     )
 
 
-Part = tuple[str, str, Callable[[Row], bool]]
-"""A factor, its level, and which comparisons are of it."""
+Part = tuple[Mapping[str, str], Callable[[Row], bool]]
+"""The columns that name a part of the comparisons, and which are of it."""
 
 
-def _parts(rows: Rows) -> list[Part]:
+def _holding(column: str, value: object, factor: str = "") -> Callable[[Row], bool]:
+    return lambda row: row[column] == value and factor in ("", row["factor"])
+
+
+def _conditions(rows: Rows) -> list[Part]:
+    names = dict.fromkeys(row["condition"] for row in _in_order(rows))
+    return [({"condition": name}, _holding("condition", name)) for name in names]
+
+
+def _factors(rows: Rows) -> list[Part]:
     """The same prompt again, all orders, all filler, and filler by kind, words and tokens."""
-
-    def holding(column: str, value: object, factor: str) -> Callable[[Row], bool]:
-        return lambda row: row["factor"] == factor and row[column] == value
-
-    parts: list[Part] = [
-        (title, EVERYTHING, holding("factor", factor, factor))
+    parts: list[tuple[str, str, Callable[[Row], bool]]] = [
+        (title, EVERYTHING, _holding("factor", factor))
         for factor, title in zip(FACTORS, (AGAIN, "any order", "any filler"), strict=True)
     ]
     for column, title in (
@@ -218,20 +211,20 @@ def _parts(rows: Rows) -> list[Part]:
     ):
         values = dict.fromkeys(row[column] for row in _in_order(rows) if row["factor"] == "filler")
         parts += [
-            (title, str(one).replace("_", " "), holding(column, one, "filler")) for one in values
+            (title, str(one).replace("_", " "), _holding(column, one, "filler")) for one in values
         ]
-    return [part for part in parts if any(map(part[2], rows))]
+    return [({"factor": a, "level": b}, of) for a, b, of in parts if any(map(of, rows))]
 
 
-def _factors(compared: Rows, plan: Plan) -> Table:
-    """A row each arm entry × reader × factor and level, over all conditions that have it."""
+def _changed(name: str, parts: Callable[[Rows], list[Part]], compared: Rows, plan: Plan) -> Table:
+    """A row each arm entry × reader × part, over all conditions that have it."""
     table: Table = []
     for names, rows in _by_reader(compared, plan):
         again = _again(rows)
-        for factor, level, of in _parts(rows):
-            rng = generator(plan, "factors", names["label"], names["reader"], factor, level)
+        for part, of in parts(rows):
+            rng = generator(plan, name, names["label"], names["reader"], *part.values())
             columns = changed(list(filter(of, rows)), again, plan.protocol.resamples, rng)
-            table.append({**names, "factor": factor, "level": level, **columns})
+            table.append({**names, **part, **columns})
     return table
 
 
@@ -241,29 +234,29 @@ def _levels(compared: Rows, plan: Plan) -> Table:
     table: Table = []
     for names, rows in _by_reader(compared, plan):
         answered = _counted(rows)
-        parts = [part for part in _parts(rows) if part[1] != EVERYTHING]
-        for i, (factor, level, of) in enumerate(parts):
-            for other, second, of_second in parts[i + 1 :]:
-                if other == factor:
-                    name = (names["label"], names["reader"], factor, level, second)
-                    against = contrast(
-                        list(filter(of, answered)), list(filter(of_second, answered)), "changed",
-                        plan.protocol.resamples, generator(plan, "levels", *name),
-                    )  # fmt: skip
-                    table.append(
-                        {
-                            **names,
-                            "factor": factor,
-                            "pair": f"{factor}: {level} against {second}",
-                            "first": level,
-                            "second": second,
-                            "n": against.rows if against else 0,
-                            "first_share": against.inside if against else None,
-                            "second_share": against.outside if against else None,
-                            **_differs(against),
-                            "patients": against.clusters if against else 0,
-                        }
-                    )
+        for (one, of), (other, of_second) in combinations(_factors(rows), 2):
+            factor, level, second = one["factor"], one["level"], other["level"]
+            if factor != other["factor"]:
+                continue
+            name = (names["label"], names["reader"], factor, level, second)
+            against = contrast(
+                list(filter(of, answered)), list(filter(of_second, answered)), "changed",
+                plan.protocol.resamples, generator(plan, "levels", *name),
+            )  # fmt: skip
+            table.append(
+                {
+                    **names,
+                    "factor": factor,
+                    "pair": f"{factor}: {level} against {second}",
+                    "first": level,
+                    "second": second,
+                    "n": against.rows if against else 0,
+                    "first_share": against.inside if against else None,
+                    "second_share": against.outside if against else None,
+                    **_differs(against),
+                    "patients": against.clusters if against else 0,
+                }
+            )
     return table
 
 
@@ -348,12 +341,8 @@ def _adjusted(table: Table) -> Table:
     filler as such are a family of two."""
     families: dict[tuple[Any, ...], Table] = {}
     for row in table:
-        row["p_holm"] = None
         names = (row["label"], row["reader"], row.get("judge"), row.get("level") == EVERYTHING)
-        if row["p"] is not None:
-            families.setdefault(names, []).append(row)
+        families.setdefault(names, []).append(row)
     for family in families.values():
-        adjusted = holm_adjust([row["p"] for row in family])
-        for row, p in zip(family, adjusted.tolist(), strict=True):
-            row["p_holm"] = p
+        adjust_holm(family, ("p",))
     return table
