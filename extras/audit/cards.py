@@ -42,22 +42,12 @@ from midchart.core.services.user_questions import (
     mark_evidence,
     own_question,
 )
-from midchart.core.stats.prediction_powered import (
-    PredictionPowered,
-    prediction_powered,
-    priority_order,
-)
+from midchart.core.stats.prediction_powered import prediction_powered, priority_order
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import RowStore
 from midchart.core.text.evidence import contained, covered, locate
 from midchart.core.types import Answer, Gold, Instruction
-from midchart.extras.audit.tables import (
-    CRITERIA,
-    STEP_TITLES,
-    STEPS,
-    reached,
-    span_of,
-)
+from midchart.extras.audit.tables import CRITERIA, STEP_TITLES, STEPS, reached, span_of
 
 UNCERTAIN, USUAL = 3.0, 1.0
 """Sizes of a draw: of a question on which the system and the second reading differ or of which the
@@ -94,6 +84,15 @@ class AuditCard:
     size: float
     next: float
 
+    @property
+    def state(self) -> str:
+        """withdrawn, open, marked, or not documented."""
+        if not self.question.record:
+            return "withdrawn"
+        if self.marked is None:
+            return "open"
+        return "marked" if self.marked.documented else "not documented"
+
 
 def dealt_file(run: str) -> Path:
     """The file of a run's dealt cards."""
@@ -116,9 +115,8 @@ def cards_of(folder: RunDirectory) -> list[AuditCard]:
     questions = kept_questions(cohort_folder(folder.cohort_path()))
     cards: list[AuditCard] = []
     for line in lines:
-        question = questions.get(line["question"])
-        if question is None:
-            question = KeptQuestion(line["question"], "", "", "", line["time"])
+        withdrawn = KeptQuestion(line["question"], "", "", "", line["time"])
+        question = questions.get(line["question"], withdrawn)
         place = line["instruction"], question, _marked(question), line["size"], line["next"]
         cards.append(AuditCard(*place))
     return cards
@@ -172,8 +170,7 @@ def _size(row: Row) -> float:
 
 def finished(cards: Sequence[AuditCard]) -> int:
     """How many cards come before the first open one: marked, or their question was withdrawn."""
-    opened = (n for n, card in enumerate(cards) if card.marked is None and card.question.record)
-    return next(opened, len(cards))
+    return next((n for n, card in enumerate(cards) if card.state == "open"), len(cards))
 
 
 def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
@@ -206,12 +203,9 @@ def corrected(store: RowStore, plan: Plan, cards: Sequence[AuditCard]) -> Table:
                 if not _can_be_corrected(items):
                     continue
                 rng = generator(plan, "cards", source, criterion, step)
-                result = _estimate(items, plan.protocol.resamples, rng)
-                named = {
-                    "source": source, "criterion": criterion, "step": step,
-                    "after_step": STEP_TITLES[step],
-                }  # fmt: skip
-                table.append({**named, **_columns(result, items)})
+                named = {"source": source, "criterion": criterion, "step": step}
+                named["after_step"] = STEP_TITLES[step]
+                table.append({**named, **_columns(items, plan.protocol.resamples, rng)})
     return table
 
 
@@ -303,10 +297,8 @@ def _rule(plan: Plan) -> bool:
     return any(e.name in RULES for e in plan.judge_entries if e.label == plan.primary_judge)
 
 
-def _estimate(
-    items: Sequence[_Item], resamples: int, rng: np.random.Generator
-) -> PredictionPowered:
-    return prediction_powered(
+def _columns(items: Sequence[_Item], resamples: int, rng: np.random.Generator) -> dict[str, Any]:
+    result = prediction_powered(
         [item.predicted for item in items],
         [item.judged for item in items],
         [item.probability for item in items],
@@ -316,9 +308,6 @@ def _estimate(
         predicted_counts=[item.predicted_counts for item in items],
         judged_counts=[item.counts for item in items],
     )
-
-
-def _columns(result: PredictionPowered, items: Sequence[_Item]) -> dict[str, Any]:
     cards = sum(item.card for item in items)
     left = sum(np.isnan(item.judged) for item in items)
     width = result.width_after(0)
@@ -370,19 +359,11 @@ def audit_cards(run: RunRef) -> list[dict[str, Any]]:
             "question": card.question.id,
             "record": card.question.record,
             "text": card.question.question,
-            "state": _state(card),
+            "state": card.state,
             "counts": number < done,
         }
         for number, card in enumerate(cards)
     ]
-
-
-def _state(card: AuditCard) -> str:
-    if not card.question.record:
-        return "withdrawn"
-    if card.marked is None:
-        return "open"
-    return "marked" if card.marked.documented else "not documented"
 
 
 @guarded

@@ -20,6 +20,7 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,7 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import user_path
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import now
-from midchart.core.results.export import (
-    check_text_allowed,
-    cohort_name,
-    finished_plan,
-)
+from midchart.core.results.export import check_text_allowed, cohort_name, finished_plan
 from midchart.core.results.report import report
 from midchart.core.runs.directory import RunDirectory, find_run, write_json
 from midchart.core.runs.plan import Plan
@@ -79,7 +76,7 @@ class ExportedSystem:
 
 @guarded
 @needs("researcher", paths=("folder",))
-def _export(run: RunRef, to: str, out: LocalPath | None = None, with_text: bool = False) -> Written:
+def _export(to: str, run: RunRef, out: LocalPath | None = None, with_text: bool = False) -> Written:
     """Write a finished run of kind answers as logs of ``to`` into a folder that is not there yet.
 
     ``to``: "inspect", "every-eval-ever" or "archehr-qa"; ``out`` None: ``RUN-TO`` here. Gives
@@ -333,19 +330,9 @@ WRITERS: Mapping[str, Callable[[ExportedSystem, Path], None]] = {
 }
 
 
-def to_archehr_qa(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
-    """A run's answers as a submission of ArchEHR-QA's task with its scores; as :func:`_export`."""
-    return _export(run, "archehr-qa", out, with_text)
-
-
-def to_every_eval_ever(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
-    """A run's answers as documents of Every Eval Ever; as :func:`_export`."""
-    return _export(run, "every-eval-ever", out, with_text)
-
-
-def to_inspect(run: str, out: str | Path | None = None, with_text: bool = False) -> Written:
-    """A run's answers as logs of Inspect AI; as :func:`_export`."""
-    return _export(run, "inspect", out, with_text)
+to_archehr_qa = partial(_export, "archehr-qa")
+to_every_eval_ever = partial(_export, "every-eval-ever")
+to_inspect = partial(_export, "inspect")
 
 
 _DATE = re.compile(rf"^\[{LINE_DATE}\] ")

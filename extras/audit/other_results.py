@@ -239,7 +239,7 @@ def _estimate(
     _, member = cluster_members([row["record" if patients else "instruction"] for row in rows])
 
     def sums(columns: Sequence[Floats]) -> Floats:
-        return np.column_stack([np.bincount(member, weights=of) for of in columns])
+        return np.column_stack([np.bincount(member, weights=of) for of in columns]).astype(float)
 
     means = sums([values, np.ones(len(rows))])
     interval = None
