@@ -100,30 +100,14 @@ class SelectionOptions(Options):
 
 
 def recall(facts: Stage1Facts, plan: Plan) -> Table:
-    """One row each arm entry × criterion × band.
+    """One row each arm entry × criterion × band; columns as docs/guide.md, Stage 1, has them.
 
-    Lexical counts questions with a reference answer, any piece and all pieces those whose evidence
-    was located, semantic those that were scored; a selection that failed counts in none. All pieces
-    are kept where every sentence with evidence is, any piece where at least one is. ``hits`` are
-    those of all that was kept, ``picked_hits`` those of the arm's own picks, without the recency
-    buffer, with their share. Intervals by patient (``patient_low``, ``picked_low``) are null for
-    fewer than 5 patients (:func:`midchart.core.stats.paired.share_interval`).
-
-    ``chance`` is the expected recall of random sentences with as many tokens as the context,
-    question by question, ``picked_chance`` with as many as the arm's own picks
-    (:mod:`midchart.core.arms.hits`); null for semantic hits and, of all pieces, in runs of
-    earlier versions. ``any_piece`` and ``any_piece_chance`` of all pieces are the share and chance
-    of any piece of the same questions, null for other criteria. ``unmatched`` is the mean number of
-    units of a question that the arm kept without a reason (no word shared with the question, no
-    similarity above 0); null for an arm that scores no units and in runs of earlier versions.
-    ``evidence_share`` is the share of the evidence's characters that the context holds, the mean
-    over the counted questions whose evidence is located: of the selection, and under "in prompt" of
-    the prompt.
-
-    Pieces "in prompt" are those of the ``reader``'s prompt after all cuts (without a reader, within
-    the protocol's own limits); ``prompts_cut`` counts prompts that lost anything, ``kept_but_cut``
-    those of them whose hit was lost by that; ``cut_at_least`` and ``cut_at_most`` are the lengths
-    of the shortest and the longest of the cut prompts, in tokens.
+    A question counts where the criterion is known of it; a selection that failed counts in none.
+    ``hits`` are those of all that was kept, ``picked_hits`` those of the arm's own picks; intervals
+    by patient, null for fewer than 5. ``chance`` is null for semantic hits and, of all pieces, in
+    runs of earlier versions; so is ``unmatched`` (units that the arm kept without a reason) for an
+    arm that scores no units. Prompts that lost anything: ``prompts_cut`` of ``cut_at_least`` to
+    ``cut_at_most`` tokens, ``kept_but_cut`` where the hit was lost by that.
     """
     # Rows by arm, criterion and band; how alike a patient's questions are, pooled over arms.
     criteria = (*facts.prompts, *facts.criteria)
@@ -204,11 +188,9 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def differences(facts: Stage1Facts, plan: Plan) -> Table:
     """How much more often one arm keeps all (or any) pieces of the evidence than another with the
-    same budget, on the questions of which both are known; a row each pair of arm entries ×
-    criterion (all pieces, any piece), over all bands.
+    same budget, on the same questions: a row each pair of arm entries × criterion, over all bands.
 
-    ``only_first`` and ``only_second`` are the questions that one of them keeps; ``difference`` is
-    their share of ``n``, the interval a bootstrap over patients widened to hold Newcombe's
+    The interval is a bootstrap over patients widened to hold Newcombe's
     (:func:`midchart.core.stats.paired.paired_floor`), null for fewer than 5 patients.
     """
     table: Table = []
@@ -263,13 +245,8 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
 
 
 def overlap(facts: Stage1Facts, plan: Plan) -> Table:
-    """How the lexical criterion and each other one agree, a row each arm entry × criterion × band
-    (overall, middle, edge).
-
-    ``both``, ``criterion_only`` (no word of the answer, yet a hit), ``lexical_only`` (a word of
-    the answer, and no hit) and ``neither`` add up to ``n``, the questions for which both are
-    known; the shares of the two that disagree have an interval by patient.
-    """
+    """How the lexical criterion and each other one agree on the questions for which both are known,
+    a row each arm entry × criterion × band (overall, middle, edge)."""
     others = [criterion for criterion in facts.criteria if criterion is not LEXICAL]
     names = {(1, 1): "both", (1, 0): "criterion_only", (0, 1): "lexical_only", (0, 0): "neither"}
     groups: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
@@ -331,16 +308,8 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, tokens: Table) -> 
 def tokens(store: RowStore, plan: Plan) -> Table:
     """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived.
 
-    ``buffer_tokens``: those of the recency buffer that the arm did not choose itself;
-    ``filler_tokens``: those of lines drawn to fill a token budget;
-    ``mostly_buffer`` counts the selections in which they are more than half.
-
-    ``evidence_all_in_prompt`` is the share of questions of which the prompt holds all pieces of the
-    evidence, ``evidence_in_prompt`` of those of which it holds any, ``evidence_share`` the mean
-    share of the evidence's characters in it, ``kept_but_cut`` the number of questions of which all
-    pieces were kept and then one was cut, ``prompts_cut`` the number of prompts that lost anything,
-    at ``cut_at_least`` to ``cut_at_most`` tokens. Without a reader the prompt is the selection
-    within the protocol's own limits.
+    Without a reader the prompt is the selection within the protocol's own limits. ``mostly_buffer``
+    counts the selections of which the recency buffer is more than half.
     """
     # Columns: those of a selection alone, or of its prompts.
     main = "selections" if "selections" in store.schemas else "answers"
@@ -390,13 +359,8 @@ def tokens(store: RowStore, plan: Plan) -> Table:
 
 
 def precision(facts: Stage1Facts, plan: Plan) -> Table:
-    """One row each arm entry × criterion × kept or picked × band (overall, middle, edge).
-
-    ``of`` "kept" counts every line of the context, "picked" those that the arm itself chose;
-    ``n`` are the lines, ``questions`` the selections they come from. Only questions for which the
-    criterion is known count; precision is null where there is no line. All pieces are no hit of
-    single lines.
-    """
+    """One row each arm entry × criterion × kept or picked × band (overall, middle, edge): the share
+    of the ``n`` lines of ``questions`` selections that are hits; null where there is no line."""
     criteria = [criterion for criterion in facts.criteria if criterion.by_line]
     cells = list(product(plan.arms, criteria, OF))
     index = {(entry.label, c.name, of): i for i, (entry, c, of) in enumerate(cells)}

@@ -55,11 +55,8 @@ def generator(plan: Plan, *name: object) -> np.random.Generator:
 
 
 def intervals(hits: int, n: int, plan: Plan, *name: object) -> dict[str, Any]:
-    """Share with bootstrap and Wilson bounds; all null where n is 0.
-
-    ``ci`` is the percentile bootstrap of rows; under ``protocol.intervals = "widened"`` it also
-    holds Wilson's interval, so that it has a width where none or all are right.
-    """
+    """Share with bootstrap and Wilson bounds; all null where n is 0. ``ci`` is the percentile
+    bootstrap of rows; under ``protocol.intervals = "widened"`` it also holds Wilson's interval."""
     if n == 0:
         return dict.fromkeys(("share", "ci_low", "ci_high", "wilson_low", "wilson_high"))
     drawn = bootstrap_proportion(hits, n, plan.protocol.resamples, generator(plan, *name))
@@ -299,6 +296,11 @@ OF_THE_ANSWER = (
     "lexical", "evidence", "evidence_all", "evidence_in_prompt", "evidence_all_in_prompt",
     "question_survived", "failure_kind", "ended", "evidence_quoted",
 )  # fmt: skip
+SITE_COLUMNS = (
+    "needle", "fact", "length", "depth", "distractors", "reached", "haystack_tokens",
+    "order_position", "time_position", "token_position",
+)  # fmt: skip
+"""Of the verdicts of needle runs."""
 
 
 def _columns(names: Iterable[str], schema: Schema, before: str = "") -> str:
@@ -310,7 +312,7 @@ def _named(column: str, values: Iterable[str]) -> str:
     return f"s.{column}::ENUM({listed}) AS {column}" if listed else f"s.{column} AS {column}"
 
 
-def human_verdicts(reviews: Sequence[Mapping[str, Any]]) -> str:
+def _human_verdicts(reviews: Sequence[Mapping[str, Any]]) -> str:
     """SQL of a relation ``h`` of verdicts of people: answer_key, judge, outcome, refusal.
 
     There is at least one."""
@@ -322,7 +324,7 @@ def human_verdicts(reviews: Sequence[Mapping[str, Any]]) -> str:
     return f"(VALUES {values}) h(answer_key, judge, outcome, refusal)"
 
 
-def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
+def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]], site: Sequence[str]) -> list[str]:
     """SQL that adds verdicts of people to ``verdict_rows``; ``rows`` is the SQL of the answers."""
     if not reviews:
         return []
@@ -330,8 +332,8 @@ def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]]) -> list[str]:
         "INSERT INTO verdict_rows BY NAME SELECT "
         "'ok' AS status, a.label, a.reader, h.judge, a.record, "
         "a.instruction, a.key AS answer_key, a.band, a.middle, a.task_type, a.domain, h.outcome, "
-        "h.refusal, false AS nan_evidence, 0 AS repeat "
-        f"FROM {rows} a JOIN {human_verdicts(reviews)} ON a.key = h.answer_key"
+        f"h.refusal, false AS nan_evidence, 0 AS repeat{''.join(f', a.{name}' for name in site)} "
+        f"FROM {rows} a JOIN {_human_verdicts(reviews)} ON a.key = h.answer_key"
     ]
 
 
@@ -345,6 +347,7 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
     ``reviews``: human verdicts, added to the run's; ``plan`` then names these judges too.
     """
     answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
+    site = SITE_COLUMNS if "needle" in verdicts else ()
     names = (
         _named("label", (entry.label for entry in plan.arms)),
         _named("reader", plan.readers),
@@ -375,9 +378,9 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"{ALL_KEPT} AS evidence_all, {ALL_IN_PROMPT} AS evidence_all_in_prompt "
             f"FROM {store.source('answers')}",
             "CREATE OR REPLACE TEMP TABLE verdict_rows AS "
-            f"SELECT {_columns(VERDICT_COLUMNS, verdicts)} "
+            f"SELECT {_columns((*VERDICT_COLUMNS, *site), verdicts)} "
             f"FROM {store.source('verdicts')}",
-            *_reviews(store.source("answers"), reviews),
+            *_reviews(store.source("answers"), reviews, site),
             "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
             f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
             "FROM (SELECT DISTINCT record FROM verdict_rows)",
@@ -397,7 +400,8 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             "(s.outcome = 'failed' AND s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) "
             "AS unjudgeable, "
             "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
-            f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic} "
+            f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic}"
+            f"{''.join(f', s.{name}' for name in site)} "
             f"FROM (SELECT * FROM verdict_rows WHERE {store.counted}) s "
             "JOIN patients p USING (record) JOIN questions q USING (instruction) "
             "JOIN cards c USING (answer_key) "
@@ -428,27 +432,11 @@ SUMMED = ("n", "correct", "refusals", "unparsed", "cut_off", "failed", "unjudgea
 NOTHING: Counts = dict.fromkeys((*SUMMED, *SUMS, "correlation"), 0)
 
 
-def tally(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
-    """Counts of ``judged`` by cell and the SQL expression ``stratum``; a null stratum is left out.
-
-    ``n`` judged right or wrong, ``correct``, ``refusals``, ``unparsed``, ``failed``;
-    ``cut_off`` answers that ended at the limit of their tokens, or without text.
-    """
-    return _by_cell(
-        ask(
-            f"SELECT label, reader, judge, {stratum} AS stratum, {_OUTCOMES} "
-            f"FROM judged WHERE {where} GROUP BY ALL"
-        )
-    )
-
-
 def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
-    """:func:`tally` with what a clustered interval needs of the patients.
-
-    ``patients`` with a judged answer; ``squares``, ``cross``, ``sizes``: sums over patients of c²,
-    c·n and n², for patients' numbers right c and judged n; ``correlation`` of a patient's answers,
-    pooled over the arms and strata of a reader and judge (:mod:`midchart.core.stats.intervals`).
-    """
+    """Counts of ``judged`` by cell and the SQL expression ``stratum`` (null is left out), with what
+    a clustered interval needs: ``patients``, and ``squares``, ``cross``, ``sizes``, the sums over
+    them of c², c·n and n², of c right and n judged; ``correlation`` of a patient's answers, pooled
+    over the arms and strata of a reader and judge (:mod:`midchart.core.stats.intervals`)."""
     return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
 
@@ -513,12 +501,9 @@ def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
 
 
 def share(count: Counts) -> dict[str, Any]:
-    """n, number right, accuracy, and two intervals; null where nothing was judged.
-
-    ``wilson``: as if every answer were another patient's; ``patient``: at the effective number of
-    answers by the pooled correlation, null for fewer than 5 patients. ``bound_low`` and
-    ``bound_high``: the accuracy were all unparsed and failed ones wrong, or all right.
-    """
+    """n, number right, accuracy, and two intervals (``wilson`` of questions, ``patient`` null for
+    fewer than 5); ``bound_low`` and ``bound_high``: were all unparsed and failed ones wrong, or all
+    right."""
     n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
     row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
     unscored = int(count["unparsed"]) + int(count["failed"]) - int(count["unjudgeable"])
@@ -554,10 +539,8 @@ def failures(store: RowStore, plan: Plan) -> Table:
 
 
 def failure_kinds(ask: Ask, plan: Plan) -> Table:
-    """Answers judged wrong by kind (rules: :mod:`core.judges.rules`): count, share, examples.
-
-    ``n`` is the number judged wrong whose kind is known; kinds that do not occur have no row.
-    """
+    """Answers judged wrong by kind (rules: :mod:`core.judges.rules`), of the ``n`` whose kind is
+    known; kinds that do not occur have no row."""
     by_cell: dict[tuple[str, str, str], dict[str, Any]] = defaultdict(dict)
     total: Counter[tuple[str, str, str]] = Counter()
     for row in ask(
@@ -606,11 +589,8 @@ WRONG = {
 
 
 def location_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Counts over questions with evidence, each as columns (:data:`core.runs.schemas.LOCATION`).
-
-    A row a ``measure``: ``count`` of ``n``, their share and its Wilson interval. What does not
-    apply is left out: errors are there where the source gives exact spans.
-    """
+    """Counts over questions with evidence, each as columns (:data:`core.runs.schemas.LOCATION`), a
+    row a measure with its Wilson interval; errors are there where the source gives exact spans."""
     known = [row for row in rows if row["text_located"] is not None]
     placed = [row for row in known if row["text_located"]]
     scored = [row for row in rows if row["location_score"] is not None]
@@ -642,8 +622,7 @@ def _row(measure: str, count: int, n: int) -> dict[str, Any]:
 
 
 def run_locations(store: RowStore, plan: Plan, table: str) -> Table:
-    """The table of a run, by the position that it goes by; ``table``: the one of its rows that
-    holds a row for each question and arm."""
+    """The table of a run, by the position that it goes by; ``table``: its main rows."""
     first = ", ".join(f"any_value({name}) AS {name}" for name in LOCATION)
     rows = store.select(
         table,

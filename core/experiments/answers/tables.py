@@ -43,7 +43,6 @@ from midchart.core.results.tables import (
     share,
     share_ends,
     swept_by_k,
-    tally,
 )
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
@@ -125,21 +124,15 @@ IN_PROMPT = (
 
 
 def refusals(ask: Ask, plan: Plan) -> Table:
-    """Answered and refused: how often each, how often right, how often refusing was right.
-
-    A refusal is right by the record where no piece of the evidence was in the prompt
-    (``refused_without_evidence``), wrong where all were (``refused_with_evidence``), and neither
-    where some were (``refused_with_part``), whatever the judge's verdict; ``refused_correct`` is
-    the judge's count. Both ``answered`` and ``refused`` count judged answers alone, ``unparsed``
-    those whose verdict could not be read; intervals are by patient.
-    """
+    """Answered and refused, of judged answers: how often each, how often right, and whether the
+    evidence was in the prompt of what was refused, whatever the verdict; intervals by patient."""
     judged = "correct IS NOT NULL"
-    counts = tally(
+    counts = counted(
         ask,
         f"CASE WHEN NOT refusal THEN 'answered' ELSE {IN_PROMPT} END",
         judged,
     )
-    unparsed = tally(ask, "''", "outcome = 'unparsed'")
+    unparsed = counted(ask, "''", "outcome = 'unparsed'")
     refused_ends = share_ends(ask, "refusal", judged)
     right_ends = share_ends(ask, "correct", f"{judged} AND NOT refusal")
     rows: Table = []
@@ -218,11 +211,8 @@ FAULTS = {
 
 
 def faults(ask: Ask, plan: Plan) -> Table:
-    """Accuracy where a published fault struck and where not.
-
-    Two rows an arm entry × reader × judge for each fault that struck at all; ``continuations``
-    are answers that carry the record on instead of answering (:mod:`midchart.core.judges.rules`).
-    """
+    """Accuracy where a published fault struck and where not, for each fault that struck at all;
+    ``continuations`` are answers that carry the record on (:mod:`midchart.core.judges.rules`)."""
     rows: Table = []
     continuation = "failure_kind = 'continuation'"
     for fault, (struck, spared) in FAULTS.items():
@@ -231,7 +221,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
         if not any(cell[3] == "struck" for cell in counts):
             continue
         intervals_of = share_ends(ask, continuation, "correct IS NOT NULL", stratum)
-        continuations = tally(ask, stratum, continuation)
+        continuations = counted(ask, stratum, continuation)
         for (columns, cell), where in product(cells(plan), ("struck", "spared")):
             count = counts.get((*cell, where), NOTHING)
             continued = continuations.get((*cell, where), NOTHING)["n"]
@@ -259,12 +249,8 @@ def _columns(ask: Ask, table: str) -> set[str]:
 
 def costs(ask: Ask, plan: Plan) -> Table:
     """Tokens, seconds and US dollars: a row each arm entry × reader, and × each judge of its
-    answers.
-
-    ``n`` calls that succeeded, ``failed`` that did not; sums over both, as far as the service
-    reported the usage of a failed one. Dollars are null without a price list. :func:`spent` has
-    what no row holds.
-    """
+    answers; sums over calls that succeeded (``n``) and failed. Dollars are null without a price
+    list."""
     totals: dict[tuple[str, str, str | None], dict[str, Any]] = {}
     for table, judge in (("answered", "NULL AS judge"), ("verdict_rows", "judge")):
         known = _columns(ask, table)
@@ -286,13 +272,10 @@ def costs(ask: Ask, plan: Plan) -> Table:
 
 
 def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
-    """Dollars of each judge with a budget log in the run in ``folder``, resumes included.
-
-    ``spent_usd``: its budget log. ``rows_usd``: what of it is in rows (:func:`costs`).
-    ``elsewhere_usd``: the rest, of calls that failed and were repeated, or whose worker died; a
-    call that may have been charged counts at its most. ``aside_usd``: reserved for calls that have
-    not returned. Null where the model's price is not known.
-    """
+    """Dollars of each judge with a budget log in the run in ``folder``, resumes included: all of
+    it, what of it is in rows (:func:`costs`), the rest (``elsewhere_usd``; a call that may have
+    been charged counts at its most), and what is reserved. Null where the model's price is not
+    known."""
     in_rows: dict[str, float | None] = {}
     if "cost_usd" in _columns(ask, "verdict_rows"):
         sums = ask("SELECT judge, sum(cost_usd) AS usd FROM verdict_rows GROUP BY judge")
@@ -408,11 +391,7 @@ def _measure(rows: Sequence[tuple[dict[str, Any], dict[int, Totals]]], plan: Pla
 
 
 def _agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
-    """Agreement of each two judges where both decided correct or incorrect.
-
-    Two tables: over all arms, and arm by arm (the crosstab of a sighted and a blind judge). ``n``
-    counts cards, ``answers`` the rows with their words.
-    """
+    """Agreement of each two judges where both decided: over all arms, and arm by arm."""
     overall: list[tuple[dict[str, Any], dict[int, Totals]]] = []
     by_arm: list[tuple[dict[str, Any], dict[int, Totals]]] = []
     pairs = list(combinations(plan.judges, 2))
@@ -430,12 +409,8 @@ def _agreement(ask: Ask, plan: Plan) -> tuple[Table, Table]:
 
 
 def _self_agreement(ask: Ask, plan: Plan) -> Table:
-    """Agreement of a judge with itself over its repeats; no row for a judge without repeats.
-
-    ``agreement``: of a card's verdicts (all arms), the share of pairs that are equal, averaged over
-    cards, with an interval by resampling patients; ``unanimous``: the share of cards whose verdicts
-    are all equal. Unparsed and failed verdicts are left out.
-    """
+    """Agreement of a judge with itself over its repeats: of a card's verdicts (all arms), the share
+    of pairs that are equal, averaged over cards; no row for a judge without repeats."""
     # How often each card has which counts of correct and incorrect.
     patterns: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
     for row in ask(
@@ -487,11 +462,7 @@ def _self_agreement(ask: Ask, plan: Plan) -> Table:
 @needs("viewer")
 def review_agreement(run: RunRef) -> Table:
     """A row each reviewer (and the consensus) × judge (``kind`` "judge") and each two reviewers
-    ("reviewer").
-
-    ``first``, ``second``: who; n cards, ``answers`` (rows with their words), patients, the four
-    cells, and the four measures with intervals (null where not defined). Raises UnknownName.
-    """
+    ("reviewer"), as of :func:`_measure`. Raises UnknownName."""
     folder = find_run(run)
     plan = folder.plan()
     reviews = reviews_of(folder)
@@ -547,9 +518,8 @@ def stage2(
 ) -> dict[str, Table]:
     """The tables of Stage 2, by name.
 
-    ``judged``: the plan with people as further judges, whose verdicts are ``reviews``. Agreement
-    over all arms, and costs, are of the ``run``'s own judges: agreement with people is counted by
-    cards (:func:`review_agreement`).
+    ``judged``: the plan with people as further judges, whose verdicts are ``reviews``; agreement
+    over all arms, and costs, are of the ``run``'s own judges.
     """
     plan = judged or run
     with facts(store, plan, reviews) as ask:

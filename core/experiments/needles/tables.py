@@ -24,18 +24,18 @@ from midchart.core.format import count, finite, interval, p_value, percent, sign
 from midchart.core.protocol import Protocol
 from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
 from midchart.core.results.funnel import funnel
-from midchart.core.results.reviews import reviews_of
-from midchart.core.results.tables import cells, ends, failures, generator, human_verdicts
+from midchart.core.results.reviews import reviews_of, with_reviews
+from midchart.core.results.tables import SITE_COLUMNS, cells, ends, facts, failures, generator
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import Row
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.schemas import ALL_IN_PROMPT, ANSWERS, VERDICTS
+from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.stats.intervals import clustered_bootstrap, wilson_interval
 from midchart.core.stats.paired import FEWEST_CLUSTERS, correlation_of, share_interval
 from midchart.core.stats.positions import bins_of
 from midchart.core.stats.within import WithinContrast, within_contrast
-from midchart.core.storage.rows import RowStore, Schema, literal, snapshot
+from midchart.core.storage.rows import RowStore, Schema, literal
 from midchart.core.text.evidence import is_middle
 from midchart.core.types import CUT_OFF, Instruction
 
@@ -53,6 +53,10 @@ spec in per cent, and ``reached``, the share of the cut record's tokens that pre
 NEEDLE_ANSWERS: Schema = {**ANSWERS, **SITE}
 NEEDLE_VERDICTS: Schema = {**VERDICTS, **SITE}
 POSITIONS = ("order", "time", "token")
+OF_VERDICTS = (
+    "answer_key", "correct", "refusal", "ended", "evidence", "evidence_in_prompt",
+    "evidence_all_in_prompt", "question_survived",
+)  # fmt: skip
 SERIES = ("record", "needle", "length", "distractors")
 """Columns that name a series: one needle at every depth."""
 
@@ -63,45 +67,26 @@ def needle_question(cohort: NeedleCohort, instruction: Instruction, protocol: Pr
     return replace(plain, chance=None, check=None, site=cohort.columns[instruction.id])
 
 
-FROM_VERDICTS = (
-    "label", "reader", "record", "instruction", *SITE, "order_position", "time_position",
-    "token_position", "judge", "outcome", "refusal", "answer_key",
-)  # fmt: skip
-BY_PEOPLE = ("judge", "outcome", "refusal", "answer_key")
-FROM_ANSWERS = ("evidence", "evidence_in_prompt", "question_survived", "prompt_tokens", "ended")
-
-
 def needle_rows(
-    store: RowStore, reviews: Sequence[Mapping[str, Any]] = (), where: str = "true"
+    store: RowStore,
+    plan: Plan,
+    reviews: Sequence[Mapping[str, Any]] = (),
+    where: str = "true",
 ) -> list[Row]:
     """A row a verdict that counts, with columns of its answer; no text.
 
-    ``reviews``: verdicts of people, as in :func:`midchart.core.results.tables.facts`. ``correct``
-    is null where nothing was judged (unparsed or failed).
+    ``reviews``: verdicts of people, whom ``plan`` names among its judges. ``correct`` is null where
+    nothing was judged (unparsed or failed).
     """
-    answers = store.source("answers")
-    verdicts = store.source("verdicts")
-    columns = ", ".join(f"v.{name}" for name in FROM_VERDICTS)
-    more = ", ".join(f"a.{name}" for name in FROM_ANSWERS)
-    more += f", {ALL_IN_PROMPT} AS evidence_all_in_prompt"
-    correct = "CASE {} WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct"
-    statements = [
-        f"CREATE OR REPLACE TEMP TABLE needle_verdicts AS SELECT {columns}, {more}, "
-        f"{correct.format('v.outcome')} "
-        f"FROM {verdicts} v LEFT JOIN {answers} a ON a.key = v.answer_key "
-        "WHERE coalesce(v.repeat, 0) = 0"
-    ]
-    if reviews:
-        site = ", ".join(f"a.{name}" for name in FROM_VERDICTS if name not in BY_PEOPLE)
-        statements.append(
-            f"INSERT INTO needle_verdicts BY NAME SELECT {site}, h.judge, h.outcome, "
-            f"h.refusal, h.answer_key, {more}, {correct.format('h.outcome')} "
-            f"FROM {answers} a JOIN {human_verdicts(reviews)} ON a.key = h.answer_key"
-        )
-    with snapshot(lambda: statements) as ask:
+    texts = ", ".join(f"j.{name}::VARCHAR AS {name}" for name in ("label", "reader", "judge"))
+    columns = ", ".join(f"j.{name}" for name in (*SITE_COLUMNS, *OF_VERDICTS))
+    with facts(store, plan, reviews) as ask:
         return ask(
-            f"SELECT * FROM needle_verdicts WHERE {where} ORDER BY label, reader, judge, record, "
-            "needle::BIGINT, length, distractors, depth"
+            f"SELECT * FROM (SELECT {texts}, j.outcome::VARCHAR AS outcome, q.record, "
+            f"q.instruction, {columns}, a.prompt_tokens FROM judged j "
+            "JOIN questions q USING (question) LEFT JOIN answered a USING (answer)) "
+            f"WHERE {where} ORDER BY label, reader, judge, record, needle::BIGINT, length, "
+            "distractors, depth"
         )
 
 
@@ -109,11 +94,8 @@ def needle_rows(
 def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
     """The items of a needle run in a cell of its tables, a row a verdict, no text.
 
-    ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Each row
-    has these, ``instruction`` (for :func:`midchart.core.results.items.item`), ``needle``,
-    ``answer_key``, ``outcome``, ``correct``, ``evidence_all_in_prompt`` and ``evidence_in_prompt``
-    (all and any of its pieces), ``reached``. Raises UnknownName for an unknown run, InputError for
-    a run of another kind or another column.
+    ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Raises
+    UnknownName for an unknown run, InputError for a run of another kind or another column.
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -132,8 +114,9 @@ def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
         else:
             valid = ", ".join((*names, *numbers))
             raise InputError(f"a cell has no {name} {value!r}. Valid: {valid} (whole numbers last)")
-    reviews = reviews_of(folder).rows()
-    return needle_rows(folder.store(plan), reviews, " AND ".join(where))
+    reviews = reviews_of(folder)
+    plan = with_reviews(plan, reviews)
+    return needle_rows(folder.store(plan), plan, reviews.rows(), " AND ".join(where))
 
 
 def needle_tables(
@@ -141,7 +124,7 @@ def needle_tables(
 ) -> dict[str, Table]:
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
-    rows = _with_correlation(needle_rows(store, reviews))
+    rows = _with_correlation(needle_rows(store, plan, reviews))
     pairs = contrasts(rows, plan)
     contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options
@@ -194,10 +177,9 @@ def _mean(rows: Sequence[Row], name: str) -> float | None:
 
 
 def _counted(rows: Sequence[Row]) -> Row:
-    """n judged, number right, share with its interval by patients, Wilson's, and its bounds were
-    all that was not judged wrong or all right; how many of n declined to answer; what was not
-    judged, and how many answers were cut off or empty; shares of the prompts with all pieces of the
-    evidence and any, and with the question."""
+    """The columns of a cell, as docs/guide.md has them, and shares of its prompts with all pieces
+    of the evidence, any, and the question; bounds are those of
+    :func:`core.results.tables.share`."""
     judged = [row for row in rows if row["correct"] is not None]
     n, correct = len(judged), sum(row["correct"] for row in judged)
     share = wilson_interval(correct, n) if n else None
@@ -262,8 +244,7 @@ def _by_domain(rows: Sequence[Row], plan: Plan) -> Table:
 
 def _by_position(rows: Sequence[Row], table: Callable[[Sequence[Row]], Table]) -> Table:
     """A table for each kind of ``position``, in which ``depth`` is where the tenth of the record
-    begins that holds the needle, in per cent. A needle without a position (a record without dates
-    has none in time) is left out."""
+    begins that holds the needle, in per cent; a needle without a position is left out."""
     return [
         {"position": kind, **line}
         for kind in POSITIONS
@@ -280,9 +261,7 @@ def _by_position(rows: Sequence[Row], table: Callable[[Sequence[Row]], Table]) -
 def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
     """Accuracy along one axis for each number of distractors, and the means of columns.
 
-    ``ci_low`` and ``ci_high`` resample patients and follow ``protocol.intervals``: widened ones are
-    null for fewer than 5 patients with a judged item there
-    (:func:`midchart.core.stats.paired.reported_interval`).
+    ``ci`` resamples patients by ``protocol.intervals``, null for fewer than 5 if widened.
     """
     table: Table = []
     for cell, cell_rows in _by_cell(rows, plan):
@@ -327,11 +306,8 @@ def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast
     ``rows`` as of :func:`needle_rows`.
 
     ``moving`` counts series that are right at one depth and wrong at another, ``left_out`` those
-    without a judged item on both sides; all is null where no series has both. ``bound_low`` and
-    ``bound_high``: the difference were all ``unscored`` items wrong in the middle and right at the
-    edges, or the other way round; ``p_bound`` is of the bound on the other side of the difference,
-    1 where it is 0 or of the other sign. ``in_prompt_middle`` and ``in_prompt_edge``: shares of
-    prompts that held the needle, all its pieces where the evidence has several.
+    without a judged item on both sides; all is null where no series has both. Bounds and
+    ``p_bound`` as in :mod:`midchart.core.results.comparison`.
     """
     pairs: list[tuple[Row, WithinContrast | None]] = []
     for cell, cell_rows in _by_cell(rows, plan):

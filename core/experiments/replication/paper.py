@@ -210,12 +210,9 @@ TABLES = PAPER.tables
 
 
 def paper_rows() -> list[Row]:
-    """Every figure of every table, in the order of TABLES.
-
-    ``table`` (a key of TABLES), ``label`` (the arm as our tables label it, or what the paper calls
-    the line), ``what`` (a band, a task type, hit or miss, a quantity), ``value`` with ``low`` and
-    ``high`` where the paper gives them, and ``unit``: "share" (0 to 1), "number", "n" or "points".
-    """
+    """Every figure of every table: ``table`` (a key of TABLES), ``label``, ``what``, ``value`` with
+    ``low`` and ``high`` where the paper gives them, and ``unit``: "share", "number", "n",
+    "points"."""
     return [{"table": name, **row} for name, table in TABLES.items() for row in table.rows()]
 
 
@@ -389,10 +386,7 @@ def paper_claims(
 ) -> list[Row]:
     """The paper's main claims with the paper's effect, this installation's, and a verdict.
 
-    Arguments as of :func:`paper_comparison`. A row each: ``claim``, ``states``, ``paper`` (where),
-    ``cells`` (the paper's figures), ``claims``, ``unit`` (of the figures), the ``paper_effect``
-    with ``_low``, ``_high`` and ``_p``, and ``in_paper``, whether it shows the claim; the effects
-    ``published`` and ``corrected`` with ``_low``, ``_high``, ``_p``, ``_n`` and ``_verdict``.
+    Arguments as of :func:`paper_comparison`. ``in_paper``: whether the paper's own figures show it.
     ``direction``: the verdict of the runs on their text, the less favourable of both protocols.
     ``verdict``: that of runs on the paper's data by its models; "cannot be tested here" where there
     is none, with the reason (``why``) and what would test it (``test``).
@@ -496,10 +490,6 @@ def _paired(run: str, plan: Plan, judge: str) -> Figures:
 
 @needs("viewer")
 def findings() -> list[dict[str, str]]:
-    """What contradicts the paper: its released outcomes, re-analysed, and its own figures.
-
-    A row each, as text: ``finding``, ``in_paper`` (whether the paper's figures alone show it), its
-    ``figure``, ``means``, its sources (``published``: cells of the paper's tables, ``stated``:
-    documents), and ``paper``: where the paper prints or claims it.
-    """
+    """What contradicts the paper: its released outcomes, re-analysed, and its own figures; a row
+    each, as text, with its sources."""
     return read_published("findings.csv")

@@ -114,11 +114,11 @@ def step_specs(
     hosts: Sequence[str] = (),
     part: str = "",
 ) -> dict[str, dict[str, Any]]:
-    """The spec (:func:`core.runs.process.enqueue`) of every step and every fault alone, by name.
+    """The spec of every step and every fault alone, by name.
 
     ``reader``, ``judges`` and ``arms`` are names or tables as a spec holds them; ``hosts`` are
-    those off this machine to which text of records may be sent; ``part``: the patients asked
-    about, all where empty.
+    those off this machine to which text may be sent; ``part``: the patients asked about, all where
+    empty.
     """
     specs: dict[str, dict[str, Any]] = {}
     reader_name = reader if isinstance(reader, str) else reader["name"]
@@ -159,15 +159,11 @@ def replication(
     arms: Entries[Sequence[Any]] = ARMS,
     judges: Entries[Sequence[Any]] = (),
 ) -> dict[str, Any]:
-    """How far the replication with a reader on a cohort is.
+    """How far the replication with a reader (its label) on a cohort is.
 
-    ``reader`` is its label; ``arms`` and ``judges``: those that its runs should have, as a spec
-    names them.
-    ``steps``: a row each: ``name``, ``title``, ``did`` (the fault in a sentence), ``fields``, and
-    its best ``run`` with ``status``, counts, ``reason`` and whether it is ``imported``; None where
-    there is none.
-    ``runs``: ids of the finished runs in the order of steps, None for a step without one.
-    ``alone``: rows as of ``steps``, of the runs with one fault alone.
+    ``arms`` and ``judges``: those that its runs should have, as a spec names them. ``steps``: a row
+    each with its best run, None where there is none; ``runs``: ids of the finished ones in that
+    order; ``alone``: rows as of ``steps``, of the runs with one fault alone.
     """
     names = {judge if isinstance(judge, str) else judge["name"] for judge in judges}
     best = _best_runs(Path(data), reader, {*map(_arm, arms)}, names)
@@ -178,11 +174,9 @@ def replication(
 
 @needs("viewer")
 def paper_runs(data: CohortRef, reader: str) -> tuple[str | None, str | None, list[str]]:
-    """The finished runs by which the paper's claims are judged on a cohort.
-
-    Those of the published and of the corrected protocol with a reader (its label) alone, None where
-    there is none, and the newest of a curve, of gates and of forecasts.
-    """
+    """The finished runs by which the paper's claims are judged on a cohort: of the published and
+    the corrected protocol with a reader (its label), and the newest of a curve, of gates and
+    forecasts."""
     runs: Sequence[str | None] = replication(data, reader, ARMS)["runs"]
     others = [run["run"] for run in other_runs(data).values() if run]
     return runs[0], runs[-1], others
@@ -232,11 +226,9 @@ def readers_of(data: CohortRef) -> dict[str, Any]:
 def _best_runs(
     data: Path, reader: str, arms: set[tuple[str, int | None]], judges: set[str]
 ) -> dict[Protocol, Row]:
-    """Protocol → the status of the run of judged answers on a cohort by a reader alone.
-
-    A finished one before any other; then the one with most of the arms and judges asked for, then
-    the one on all patients, then the newest.
-    """
+    """Protocol → the status of the best run of judged answers on a cohort by a reader alone: a
+    finished one, then one with most of the arms and judges asked for, on all patients, the
+    newest."""
     best: dict[Protocol, tuple[tuple[bool, int, bool], Row]] = {}
     for run in status():
         if run["kind"] != "answers" or Path(run["data"]) != data:
@@ -281,12 +273,8 @@ patient, its bounds over ``unscored`` ones and McNemar's ``p``."""
 
 @needs("viewer")
 def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
-    """What each fault costs an arm: a row a run, each against the one before.
-
-    ``run``, ``n`` questions that every judge could judge, ``accuracy`` with its interval by
-    patient, ``unparsed`` answers, which are not in n; and, but for the first, the columns of
-    EFFECT.
-    """
+    """What each fault costs an arm: a row a run, its accuracy, and but for the first the columns of
+    EFFECT against the one before."""
     rows: list[Row] = []
     before: tuple[Outcomes, Texts] | None = None
     for run in runs:
