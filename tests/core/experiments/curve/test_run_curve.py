@@ -199,10 +199,10 @@ def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
     [
         ({"data": "silent"}, "no model responses"),
         ({"scores": ["judge"]}, "'judge'"),
-        ({"scores": []}, "takes a list"),
+        ({"scores": []}, "at least 1 item"),
         ({"positions": ["event"]}, "Valid: order, time"),
         ({"bins": [7]}, "Valid: 10, 5"),
-        ({"bins": 10}, "takes a list"),
+        ({"bins": 10}, "valid list"),
         ({"strata": ["sex"]}, "'sex'"),
         ({"snippets": "first"}, "Valid: all, best"),
         ({"arms": ["bm25"]}, "takes no arms"),
