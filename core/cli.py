@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, Protocol, TextIO
+from typing import Any, NoReturn, TextIO
 
 from midchart.core import __version__, api
 from midchart.core.config import completing
@@ -94,13 +94,9 @@ def warn(warnings: Iterable[str]) -> None:
         say(f"warning: {warning}", file=sys.stderr)
 
 
-class Meter(Protocol):
-    """Called with items done, items planned, how many of the done ones failed, and the seconds
-    left where the caller knows them."""
-
-    def __call__(
-        self, done: int, planned: int, failed: int = 0, left: float | None = None
-    ) -> None: ...
+Meter = Callable[..., None]
+"""Called with items done, items planned, and where they are known how many of the done ones failed
+and the seconds left."""
 
 
 def meter(what: str) -> Meter:
@@ -550,24 +546,21 @@ def data_use(call: Namespace) -> None:
     examples=("midchart audit-log --verify",),
 )
 def audit_log(call: Namespace) -> None:
-    if accepts := bool(getattr(call, "accept", False)):
+    if call.accept:
         api.accept_audit(call.reason)
-    verified = api.verify_audit() if call.verify or accepts else None
-    broken = verified and verified["broken"]
+    verified = api.verify_audit() if call.verify or call.accept else None
     if call.json:
         json_line({"lines": api.audit_lines()} | ({"verified": verified} if verified else {}))
-    elif not verified:
+    elif verified:
+        if not verified["broken"]:
+            shown = "{lines} lines, {accepted} accepted as they are; SHA-256 of the last: {last}"
+            say("whole: " + shown.format(**verified))
+    else:
         for line in api.audit_lines():
-            named = {name: line.pop(name, "") for name in ("when", "who", "event")}
+            named = [line.pop(name, "") for name in ("when", "who", "event")]
             line.pop("previous", None)
-            say(*named.values(), *(f"{name}={cell(value)}" for name, value in line.items()))
-    elif not broken:
-        accepted = f", {verified['accepted']} accepted as they are" if verified["accepted"] else ""
-        say(
-            f"whole: {verified['lines']} lines{accepted}; SHA-256 of the last: "
-            f"{verified['last'] or '–'}"
-        )
-    if broken:
+            say(*named, *(f"{name}={cell(value)}" for name, value in line.items()))
+    if verified and (broken := verified["broken"]):
         raise WorkFailed(
             f"the audit log is broken at line {broken['line']}: it {broken['reason']}; what it "
             "permitted before does not count. Once you know why, accept it as it is: midchart "

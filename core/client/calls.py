@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from random import Random
 from typing import Any, TypeVar
 
@@ -52,19 +53,6 @@ def _retry_after(headers: Any) -> float | None:
     return None
 
 
-_STATUS: dict[int, str] = {
-    400: "does not accept the request",
-    401: "does not accept the key",
-    402: "asks for payment",
-    403: "does not allow this key the request",
-    404: "knows no such model or path",
-    408: "timed out",
-    413: "finds the request too large",
-    429: "limits the rate",
-    500: "has an error of its own",
-    503: "is not available",
-    529: "is overloaded",
-}
 _RETRYABLE = frozenset({408, 409, 425, 429})
 
 
@@ -91,11 +79,11 @@ def call_failure(error: BaseException, service: str) -> CallFailed:
                 f"{service} sends requests on to another address (status {status}); redirects are "
                 "not followed"
             )
-        words = _STATUS.get(status, "has an error of its own" if status > 500 else "refuses")
+        phrase = next((f" {one.phrase}" for one in HTTPStatus if one == status), "")
         retryable = status in _RETRYABLE or (status >= 500 and status not in (501, 505))
         headers = getattr(getattr(error, "response", None), "headers", {})
         wait_s = _retry_after(headers) if retryable else None
-        return CallFailed(f"{service} {words} (status {status})", retryable, wait_s)
+        return CallFailed(f"{service} answers {status}{phrase}", retryable, wait_s)
     names = {cls.__name__ for cls in type(error).__mro__}
     if names & {"APITimeoutError", "TimeoutException"} or isinstance(error, TimeoutError):
         return CallFailed(f"{service} did not answer in time", True, billed=True)
@@ -177,9 +165,9 @@ class RetryPolicy:
 class Caller:
     """Retries calls to one service, in step with its other calls. Safe between threads."""
 
-    def __init__(self, policy: RetryPolicy, seed: int = 0) -> None:
+    def __init__(self, policy: RetryPolicy) -> None:
         self.policy = policy
-        self._random = Random(seed)  # jitter only: it changes no result
+        self._random = Random(0)  # jitter only: it changes no result
         self._lock = threading.Lock()
         self._wait_until = 0.0
         self._unreachable = 0

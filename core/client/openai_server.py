@@ -140,13 +140,12 @@ class OpenAIServer:
     def letter(self, asked: str | Sequence[dict[str, str]], letters: str) -> ServerReply:
         """The most probable of ``letters`` as the first token of an answer to a finished prompt or
         to messages; raises CallFailed."""
-        if isinstance(asked, str):
-            reply, choice = self._ask("completions", 1, prompt=asked, logprobs=_TOP)
-            probable = _first_completion_token(choice)
-        else:
-            more: dict[str, Any] = {"logprobs": True, "top_logprobs": _TOP, **self._effort}
-            reply, choice = self._ask("chat", 1, messages=asked, **more)
-            probable = _first_chat_token(choice)
+        path: PathName = "completions" if isinstance(asked, str) else "chat"
+        request: dict[str, Any] = {"prompt": asked, "logprobs": _TOP}
+        if path == "chat":
+            request = {"messages": asked, "logprobs": True, "top_logprobs": _TOP, **self._effort}
+        reply, choice = self._ask(path, 1, **request)
+        probable = _first_token(choice, path)
         among = {
             token.strip(): value for token, value in sorted(probable.items(), key=itemgetter(1))
         }
@@ -333,25 +332,18 @@ def _refused_parameter(error: Exception) -> str:
     return next((name for name in _OPTIONAL if name in text and _REFUSING.search(text)), "")
 
 
-def _first_completion_token(choice: dict[str, Any]) -> dict[str, float]:
-    """The most probable first tokens of a completion and their log-probabilities."""
-    listed = _object(choice.get("logprobs")).get("top_logprobs")
-    first = listed[0] if isinstance(listed, list) and listed else None
-    return _numbers(_object(first).items())
-
-
-def _first_chat_token(choice: dict[str, Any]) -> dict[str, float]:
-    """The same of a chat completion."""
-    content = _object(choice.get("logprobs")).get("content")
-    first = content[0] if isinstance(content, list) and content else None
-    listed = _object(first).get("top_logprobs")
-    tops = map(_object, listed if isinstance(listed, list) else ())
-    return _numbers((top.get("token"), top.get("logprob")) for top in tops)
-
-
-def _numbers(pairs: Iterable[tuple[Any, Any]]) -> dict[str, float]:
-    read = ((token, _logarithm(value)) for token, value in pairs if isinstance(token, str))
-    return {token: value for token, value in read if value is not None}
+def _first_token(choice: dict[str, Any], path: PathName) -> dict[str, float]:
+    """The most probable first tokens of a completion or chat completion, with their
+    log-probabilities."""
+    part = _object(choice.get("logprobs")).get("content" if path == "chat" else "top_logprobs")
+    first = _object(part[0] if isinstance(part, list) and part else None)
+    pairs: Iterable[tuple[Any, Any]] = first.items()
+    if path == "chat":
+        tops = first.get("top_logprobs")
+        listed = map(_object, tops if isinstance(tops, list) else ())
+        pairs = [(top.get("token"), top.get("logprob")) for top in listed]
+    read = {token: _logarithm(value) for token, value in pairs if isinstance(token, str)}
+    return {token: value for token, value in read.items() if value is not None}
 
 
 def _logarithm(value: Any) -> float | None:

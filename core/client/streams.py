@@ -12,6 +12,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 from midchart.core.errors import WorkFailed, reason_of
@@ -50,18 +51,20 @@ class ServiceStream(Generic[A, R, T]):
             yield from self._outcomes(awaited=True)
         if self._round is None:
             self._round = _Round(self._work)
-        self._tickets[self._round.put(item)] = ticket, time.perf_counter()
+        self._round.items.put((item,))
+        self._tickets[self._round.given] = ticket, time.perf_counter()
+        self._round.given += 1
         yield from self.ready()
 
     def ready(self) -> Iterator[Outcome[T, R]]:
         """The outcomes that are there."""
-        while self._tickets and (some := list(self._outcomes(awaited=False))):
-            yield from some
+        while self._tickets and self._round and not self._round.results.empty():
+            yield from self._outcomes(awaited=False)
 
     def finish(self) -> Iterator[Outcome[T, R]]:
         """Await all outcomes."""
         if self._round is not None:
-            self._round.end()
+            self._round.items.put(None)
         while self._tickets:
             yield from self._outcomes(awaited=True)
         self._round = None
@@ -74,29 +77,23 @@ class ServiceStream(Generic[A, R, T]):
 
     def _outcomes(self, awaited: bool) -> Iterator[Outcome[T, R]]:
         """The next outcome; all that are missing where the service has ended."""
-        round = self._round
-        if round is None:
-            return
+        assert self._round is not None, "a ticket has a round"
         while True:
             try:
-                index, result, reason = round.results.get(timeout=_POLL_S if awaited else 0)
+                index, result, reason = self._round.results.get(timeout=_POLL_S if awaited else 0)
+                break
             except queue.Empty:
-                if not awaited:
-                    return
                 self._wait()
-                continue
-            break
         if result is not None and index in self._tickets:
             ticket, begun = self._tickets.pop(index)
             yield ticket, result, time.perf_counter() - begun
             return
         if result is not None:
             reason = f"item {index} of a stream came twice or is none of it"
-        round.stopped.set()
+        self._round.stopped.set()
         self._round = None
         missing, self._tickets = self._tickets, {}
-        for index in sorted(missing):
-            ticket, begun = missing[index]
+        for _, (ticket, begun) in sorted(missing.items()):
             yield ticket, self._failed(reason), time.perf_counter() - begun
 
 
@@ -106,37 +103,24 @@ class _Round(Generic[A, R]):
 
     def __init__(self, work: Work[A, R]) -> None:
         self.results: queue.Queue[tuple[int, R | None, str]] = queue.Queue()
-        self.stopped = threading.Event()
-        self._queue: queue.Queue[tuple[A] | None] = queue.Queue()
-        self._next = 0
+        self.items: queue.Queue[tuple[A] | None] = queue.Queue()
+        self.stopped, self.given = threading.Event(), 0
         # A daemon: a service that hangs must not keep a stopped process alive.
         threading.Thread(target=self._run, args=(work,), name="stream", daemon=True).start()
 
-    def put(self, item: A) -> int:
-        """The index of the item."""
-        self._queue.put((item,))
-        self._next += 1
-        return self._next - 1
-
-    def end(self) -> None:
-        """There are no more items."""
-        self._queue.put(None)
-
-    def _items(self) -> Generator[A]:
+    def _taken(self) -> Generator[A]:
         while not self.stopped.is_set():
-            try:
-                item = self._queue.get(timeout=_POLL_S)
-            except queue.Empty:
-                continue
-            if item is None:
-                return
-            yield item[0]
+            with suppress(queue.Empty):
+                item = self.items.get(timeout=_POLL_S)
+                if item is None:
+                    return
+                yield item[0]
 
     def _run(self, work: Work[A, R]) -> None:
         reason = "the service ended without an outcome for this item"
         results: Any = None
         try:
-            results = work(self._items())
+            results = work(self._taken())
             for index, result in results:
                 self.results.put((index, result, ""))
                 if self.stopped.is_set():

@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any, cast
 from midchart.core import config as settings
 from midchart.core.access import LocalPath, RunRef, needs
 from midchart.core.errors import DataError, DataUseError, InputError, NotPermitted
-from midchart.core.format import for_terminal
 from midchart.core.identity import by_name_alone
 from midchart.core.loaders.open import open_cohort
 from midchart.core.named_files import name_of
@@ -41,8 +40,8 @@ from midchart.core.results.reviews import review_files
 from midchart.core.runs.directory import DIGESTS, RunDirectory, find_run, write_json
 from midchart.core.runs.experiment import EXPERIMENTS, MADE
 from midchart.core.runs.gate_checkpoints import NOTE
-from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Plan
-from midchart.core.runs.spec import LISTS, token_twins, write_toml
+from midchart.core.runs.plan import Plan
+from midchart.core.runs.spec import LISTS, read_toml, write_toml
 from midchart.core.runs.status import state_of
 from midchart.core.storage.files import copy_regular, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
@@ -106,10 +105,17 @@ def _printable(value: Any) -> Any:
 # A finished run as a spec that repeats it, with every choice in full.
 
 
-def reproduce(plan: Plan) -> str:
-    """The TOML of a spec that repeats a run."""
+def reproduce(folder: RunDirectory, plan: Plan) -> str:
+    """The TOML of a spec that repeats a run: as it was written, with its protocol and its kind's
+    own fields in full. "" for a run of a version that did not keep it."""
+    if not folder.written.exists():
+        return ""
+    written = read_toml(folder.read(folder.written))
+    fields = {name: value for name, value in plan.options.items() if value not in (None, "", [])}
+    seed, protocol = plan.protocol.seed, plan.protocol.as_dict()
+    written |= {"data": cohort_name(plan), "seed": seed, "protocol": protocol, **fields}
     comments = "".join(f"# {line}\n" for line in _provenance(plan))
-    return f"{comments}\n{write_toml(_with_names(_table(plan), plan))}"
+    return f"{comments}\n{write_toml(_with_names(written, plan))}"
 
 
 def _with_names(spec: Mapping[str, Any], plan: Plan) -> dict[str, Any]:
@@ -153,70 +159,8 @@ def _provenance(plan: Plan) -> list[str]:
     ]
 
 
-def _table(plan: Plan) -> dict[str, Any]:
-    table: dict[str, Any] = {
-        "name": for_terminal(
-            plan.name
-        ),  # of an older version or another program it may hold anything
-        "kind": plan.kind,
-        "data": cohort_name(plan),
-        "seed": plan.protocol.seed,
-        "protocol": plan.protocol.as_dict(),
-    }
-    if plan.limit is not None:
-        table["limit"] = plan.limit
-    if plan.part:
-        table["part"] = plan.part
-    if plan.group:
-        table["group"] = for_terminal(plan.group)
-    if plan.allow_hosts:
-        table["allow_hosts"] = list(plan.allow_hosts)
-    arms = [_arm(entry, plan) for entry in _own_arms(plan)]
-    lists = {
-        "arms": arms,
-        "readers": [_member(entry) for entry in plan.reader_entries],
-        "judges": [_member(entry) for entry in plan.judge_entries],
-    }
-    table |= {name: values for name, values in lists.items() if values}
-    if plan.named_primary:
-        table["primary_judge"] = plan.named_primary
-    # Empty values are fields that the spec did not name.
-    return table | {k: v for k, v in plan.options.items() if v not in (None, "", [])}
-
-
-def _own_arms(plan: Plan) -> list[ArmConfig]:
-    """The arms that the spec named, without their token-matched twins."""
-    budgets: list[int] = plan.options.get("token_matched", [])
-    if not budgets:
-        return list(plan.arms)
-    for count in range(1, len(plan.arms)):
-        arms = plan.arms[:count]
-        if [*arms, *token_twins(arms, budgets, plan.protocol)] == list(plan.arms):
-            return list(arms)
-    return list(plan.arms)
-
-
-def _arm(entry: ArmConfig, plan: Plan) -> dict[str, Any]:
-    options = dict(entry.options)
-    if READER in options:
-        options[READER] = _member(ComponentSpec.read(options[READER]))
-    default = plan.protocol.budget()
-    table: dict[str, Any] = {"name": entry.name}
-    if entry.k != default.k:
-        table["k"] = entry.k
-    if entry.recency != default.recency:
-        table["recency"] = entry.recency
-    if entry.tokens != default.tokens:
-        table["tokens"] = entry.tokens or 0
-    return table | options
-
-
-def _member(entry: ComponentSpec) -> dict[str, Any]:
-    return {"name": entry.name, **entry.options}
-
-
 SCHEMA = 1
-MANIFEST = "manifest.json"
+MANIFEST, REPRODUCE = "manifest.json", "REPRODUCE.toml"
 EARLIEST = (1980, 1, 1, 0, 0, 0)
 """The time of every file in a zip: the same run gives the same bytes."""
 TEXT_FREE = frozenset({
@@ -386,7 +330,10 @@ def _write(
         write_tables(document["tables"], staging / "tables")
         page = report_html(document, _facts(plan))
         (staging / "report.html").write_text(page, encoding="utf-8")
-    (staging / "REPRODUCE.toml").write_text(reproduce(plan), encoding="utf-8")
+    if spec_again := reproduce(folder, plan):
+        (staging / REPRODUCE).write_text(spec_again, encoding="utf-8")
+    elif (folder.path / REPRODUCE).exists():  # an imported run's
+        copy_regular(folder.path / REPRODUCE, staging / REPRODUCE)
     manifest: dict[str, Any] = {
         "schema": SCHEMA,
         "run": folder.id,

@@ -11,19 +11,17 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from midchart.core import config as settings
 from midchart.core.access import Received, needs
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, MidchartError
-from midchart.core.format import count
 from midchart.core.identity import by_name_alone, person
-from midchart.core.judges.rules import FAILURE_KINDS
 from midchart.core.loaders.open import content_digest
 from midchart.core.parsing import user_path
 from midchart.core.provenance import now
@@ -33,15 +31,14 @@ from midchart.core.results.reviews import checked_lines, code_of_import, reviews
 from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_digests, write_json
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan
-from midchart.core.runs.schemas import EVENT, GATES, LARGEST
+from midchart.core.runs.schemas import EVENT, GATES
 from midchart.core.storage.archives import RATIO, UNPACKED, UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import Schema, parquet_source, query
-from midchart.core.storage.sql_files import identifier, literal, quoted
+from midchart.core.storage.rows import Schema, damaged_and_failed, query
+from midchart.core.storage.sql_files import quoted
 from midchart.core.storage.staging import incoming
-from midchart.core.types import BANDS, UNLOCATED, Ended, Outcome
 
 NAMES = re.compile(
     r"spec\.json|done\.json|events\.jsonl|gates\.json|report\.json|report\.html|REPRODUCE\.toml"
@@ -272,12 +269,15 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
         for parquet in sorted(fresh.items.iterdir()):
             if parquet.stem not in kind.schemas:
                 raise InputError(f"holds a table {parquet.stem!r} that a {plan.kind} run lacks")
-            _rows(parquet, kind.schemas[parquet.stem], conditions(plan, kind.schemas[parquet.stem]))
+            _columns(parquet, kind.schemas[parquet.stem])
+            damaged, _ = damaged_and_failed(parquet, kind.schemas[parquet.stem])
+            for row, reason in damaged.items():
+                raise InputError(f"{parquet.name}: row {row} {reason}; no run writes it")
         for parquet in sorted((fresh.path / "forecast").glob("*")):
             end = "".join(parquet.suffixes)
             if end not in kind.predictions:
                 raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
-            _rows(parquet, kind.predictions[end], {})
+            _columns(parquet, kind.predictions[end])
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -308,9 +308,8 @@ def _check_plan(run: str, plan: Plan) -> None:
         raise InputError(f"spec.json: run is not the run {run} of the manifest")
 
 
-def _rows(parquet: Path, schema: Schema, tests: Mapping[str, str]) -> None:
-    """Hold a table to what its file may unpack to, to known columns, and to SQL conditions of their
-    values; raises InputError, DataError."""
+def _columns(parquet: Path, schema: Schema) -> None:
+    """Hold a table to what its file may unpack to, and to known columns; raises InputError."""
     file = f"FROM read_parquet({quoted(parquet)})"
     try:
         (sizes,) = query(lambda: f"SELECT sum(strlen(COLUMNS(*)::VARCHAR)) {file}")
@@ -324,56 +323,3 @@ def _rows(parquet: Path, schema: Schema, tests: Mapping[str, str]) -> None:
             f"{parquet.name} has a column {unknown[0][:60]!r} that this installation does not "
             "know; was it made by another version?"
         )
-    if not tests:
-        return
-    counts = [
-        f"count(*) FILTER (NOT coalesce({test}, false)) AS {identifier(name)}"
-        for name, test in tests.items()
-    ]
-    counts.append("count(*) - count(DISTINCT key) AS keys")
-    sql = f"SELECT {', '.join(counts)} FROM {parquet_source(parquet, schema)}"
-    for name, wrong in query(lambda: sql, name=parquet.name)[0].items():
-        if wrong:
-            raise InputError(
-                f"{parquet.name} has {count(wrong, 'value')} of {name} that no run writes"
-            )
-
-
-_REQUIRED = frozenset({
-    "key", "item", "status", "label", "arm", "record", "instruction", "reader", "judge",
-    "answer_key", "outcome", "variant", "task", "placement", "needle", "stratum", "value", "score",
-})  # fmt: skip
-"""Columns that no row of any kind lacks."""
-_SHARE = re.compile(r".*(_position|_chance|_share(_in_prompt)?)|location_score")
-
-
-def conditions(plan: Plan, schema: Schema) -> dict[str, str]:
-    """Column → the SQL condition of each of its values; columns of any value are absent."""
-    values: dict[str, Sequence[str]] = {
-        "label": [arm.label for arm in plan.arms],
-        "arm": [arm.name for arm in plan.arms],
-        "reader": plan.readers,
-        "judge": plan.judges,
-        "outcome": get_args(Outcome),
-        "band": [*(name for name, _, _ in BANDS), UNLOCATED],
-        "failure_kind": FAILURE_KINDS,
-        "ended": get_args(Ended),
-        "status": ["ok", "failed"],
-    }
-    tests: dict[str, str] = {}
-    for name, type in schema.items():
-        cell = identifier(name)
-        if values.get(name):
-            test = f"{cell} IN ({', '.join(map(literal, values[name]))})"
-        elif name == "time":
-            test = f"try_cast({cell} AS TIMESTAMPTZ) IS NOT NULL"
-        elif type == "BIGINT":
-            test = f"{cell} BETWEEN 0 AND {LARGEST}"
-        elif type == "DOUBLE":
-            share = _SHARE.fullmatch(name)
-            test = f"{cell} BETWEEN -1e-6 AND 1.000001" if share else f"isfinite({cell})"
-        else:
-            test = f"{cell} IS NOT NULL" if name in _REQUIRED else ""
-        if test:
-            tests[name] = test if name in _REQUIRED else f"{cell} IS NULL OR {test}"
-    return tests

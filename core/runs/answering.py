@@ -204,6 +204,8 @@ class ReaderQuestion:
 
 
 _Asked = tuple[ReaderQuestion, Row, Prompt]
+NULL_WHERE_EMPTY = ("reason", "peak_mb", "how", "reasoning", "endpoint", "model")
+"""Columns of an answer that are null where the reader says nothing."""
 KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
 """Lines whose number of tokens is kept, and their longest, in characters."""
 
@@ -279,7 +281,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
         answer = _checked(result)
         row |= {
             "status": answer.status,
-            "reason": answer.reason or None,
             "answer": answer.text if answer.status == "ok" else None,
             "sources": list(answer.sources),
             "evidence_quoted": asked.question.quoted(answer.sources),
@@ -287,14 +288,10 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
             "output_tokens": answer.output_tokens,
             "reused_tokens": answer.reused_tokens,
             "seconds": answer.seconds or seconds,
-            "peak_mb": answer.peak_mb or None,
-            "how": answer.how or None,
             "ended": answer.ended if answer.status == "ok" else None,
-            "reasoning": answer.reasoning or None,
             "reasoning_tokens": answer.reasoning_tokens,
-            "endpoint": answer.endpoint or None,
-            "model": answer.model or None,
             "cost_usd": answer.cost_usd,
+            **{name: getattr(answer, name) or None for name in NULL_WHERE_EMPTY},
         }
         self._write(asked, row, prompt, answer.quotes)
 

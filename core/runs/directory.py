@@ -4,6 +4,7 @@
 
     spec.json        the plan, immutable: spec, protocol in full, cohort and its digest,
                      data-use tag, versions, planned items
+    spec.toml        the spec as it was written; not exported
     items/           rows: JSON Lines while it runs, Parquet after
     events.jsonl     started, progress, cancelled, failed, finished
     log.txt          what the worker printed: places of faults, never text of a record
@@ -90,6 +91,7 @@ class RunDirectory:
 
     path: Path
     spec = _File("spec.json")
+    written = _File("spec.toml")
     items = _File("items")
     events = _File("events.jsonl")
     log = _File("log.txt")
@@ -111,14 +113,14 @@ class RunDirectory:
 
     def cluster(self) -> str:
         """Where its work is done, as :func:`midchart.core.runs.pool.read_cluster` spells it."""
+        return self.text(self.cluster_note)
+
+    def text(self, file: Path) -> str:
+        """The text in a file of the folder, "" where there is none; raises DataError."""
         try:
-            return self.read(self.cluster_note).decode("utf-8", "replace")
+            return self.read(file).decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
-
-    def set_cluster(self, cluster: str) -> None:
-        """Note where its work is to be done."""
-        self.cluster_note.write_text(cluster, encoding="utf-8")
 
     def open(self, file: Path) -> BinaryIO:
         """A file of the folder for reading (:func:`midchart.core.regular_files.open_regular`).
@@ -342,9 +344,12 @@ def make_run(
             fresh.path.mkdir()
             fresh.items.mkdir()
             fresh.lock.touch()
-            write_json(fresh.spec, {"run": id, "created": now(), **document})
+            document = {"run": id, "created": now(), **document}
+            if written := document.pop("written", ""):
+                fresh.written.write_text(written, encoding="utf-8")
+            write_json(fresh.spec, document)
             if cluster:
-                fresh.set_cluster(cluster)
+                fresh.cluster_note.write_text(cluster, encoding="utf-8")
             fresh.note_person("started")
             if queued is not None:
                 write_json(fresh.queued, queued(fresh))

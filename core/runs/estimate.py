@@ -10,13 +10,12 @@ from __future__ import annotations
 import inspect
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from midchart.core import config as settings
 from midchart.core import weights
@@ -104,17 +103,16 @@ CHARACTERS = 4.0
 """Characters of a token of English."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lengths:
-    """Means over sampled records and their questions: tokens of all units, units, tokens of the
-    latest events, characters of questions and evidence; (events, units, tokens) of each record."""
+class Lengths(NamedTuple):
+    """Means over sampled records and their questions: events, units, tokens of all units and of the
+    latest events; characters of questions and evidence."""
 
-    total: float
+    events: float
     units: float
+    total: float
     latest: float
     question: float
     evidence: float
-    records: tuple[tuple[int, int, int], ...] = ()
 
     def prompt(self, entry: ArmConfig, window: int, protocol: Protocol) -> float:
         """Tokens of a prompt over an arm's selection."""
@@ -133,57 +131,43 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
     ids = list(dict.fromkeys(instruction.record_id for instruction in instructions))
     step = max(len(ids) / SAMPLE, 1.0)
     sampled = {ids[int(i * step)] for i in range(min(SAMPLE, len(ids)))}
-    latest: list[float] = []
-    records: list[tuple[int, int, int]] = []
+    records: list[tuple[float, ...]] = []
     for id in sampled:
-        try:
+        with suppress(DataError):  # the reason of its items in the run
             units = sentences(cohort.records[id], protocol)
-        except DataError:
-            continue  # the reason of its items in the run
-        events = sorted({unit.span.event for unit in units})
-        recent = set(events[-protocol.recency :] if protocol.recency else [])
-        latest.append(sum(unit.tokens for unit in units if unit.span.event in recent))
-        records.append((len(events), len(units), sum(unit.tokens for unit in units)))
+            events = sorted({unit.span.event for unit in units})
+            recent = set(events[-protocol.recency :] if protocol.recency else [])
+            latest = sum(unit.tokens for unit in units if unit.span.event in recent)
+            records.append((len(events), len(units), sum(unit.tokens for unit in units), latest))
     golds = [cohort.gold.get(i.id) for i in instructions if i.record_id in sampled]
-    evidence = [float(sum(map(len, gold.snippets))) for gold in golds if gold is not None]
+    evidence = [sum(map(len, gold.snippets)) for gold in golds if gold is not None]
     return Lengths(
-        fmean([tokens for _, _, tokens in records] or [0.0]),
-        fmean([units for _, units, _ in records] or [1.0]),
-        fmean(latest or [0.0]),
-        fmean([float(len(i.question)) for i in instructions] or [0.0]),
-        fmean(evidence or [0.0]),
-        tuple(records),
+        *(fmean(sizes) for sizes in zip(*(records or [(0, 1, 0, 0)]), strict=True)),
+        question=fmean([len(i.question) for i in instructions] or [0]),
+        evidence=fmean(evidence or [0]),
     )
 
 
-def _row(label: str, calls: float, read: float, written: float) -> dict[str, Any]:
-    """Calls of a component, and the tokens that it reads and writes in all."""
+def _row(
+    entry: ComponentSpec, label: str, calls: float, read: float, written: float
+) -> dict[str, Any]:
+    """Calls of a reader, the tokens that it reads and writes in all, and what they cost, of one
+    that has a price (null: it is not known)."""
     sizes = {"calls": calls, "read_tokens": read, "written_tokens": written}
-    return {"label": label, **{name: round(size) for name, size in sizes.items()}}
-
-
-def _window(entry: ComponentSpec) -> int:
-    return int(entry.options.get("window") or WINDOW)
+    row: dict[str, Any] = {"label": label, **{name: round(size) for name, size in sizes.items()}}
+    if price_of := getattr(READERS.get(entry.name), "price", None):
+        price = price_of(**entry.options)
+        row["cost_usd"] = None if price is None else price.of(round(read), round(written))
+    return row
 
 
 def _reader(
     spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths, added: int
 ) -> dict[str, Any]:
-    prompts = [lengths.prompt(arm, _window(entry), spec.protocol) for arm in spec.arms]
-    calls = questions * len(spec.arms)
-    written = calls * spec.protocol.answer_tokens * ANSWER
-    row = _row(entry.label, calls, sum(prompts) * questions + added * len(spec.arms), written)
-    return row | _price(entry, row)
-
-
-def _price(entry: ComponentSpec, row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a reader's calls cost, of one that has a price (null: it is not known); else nothing."""
-    price_of = getattr(READERS.get(entry.name), "price", None)
-    if price_of is None:
-        return {}
-    price = price_of(**entry.options)
-    usd = None if price is None else price.of(row["read_tokens"], row["written_tokens"])
-    return {"cost_usd": usd}
+    window = int(entry.options.get("window") or WINDOW)
+    prompts = sum(lengths.prompt(arm, window, spec.protocol) for arm in spec.arms)
+    calls, read = questions * len(spec.arms), prompts * questions + added * len(spec.arms)
+    return _row(entry, entry.label, calls, read, calls * spec.protocol.answer_tokens * ANSWER)
 
 
 def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> dict[str, Any]:
@@ -192,39 +176,25 @@ def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> 
     entry = ComponentSpec.read(arm.options[READER])
     default = inspect.signature(ARMS.get(arm.name)).parameters.get("events")
     chunk = arm.options.get("events", default.default if default else 0)
-    calls, read = 0, 0
-    for events, lines, tokens in lengths.records:
-        calls += ceil(events / (chunk or max(events, 1)))
-        read += tokens + DATE * lines
-    share = records / max(len(lengths.records), 1)
-    around = FRAME + count_tokens(SUMMARISE)
-    written = calls * spec.protocol.answer_tokens * ANSWER
-    row = _row(
-        f"{entry.label}, for the arm {arm.label}",
-        calls * share,
-        (read + calls * around) * share,
-        written * share,
-    )
-    return row | _price(entry, row)
+    calls = records * ceil(lengths.events / (chunk or max(lengths.events, 1)))
+    read = records * (lengths.total + DATE * lengths.units)
+    read += calls * (FRAME + count_tokens(SUMMARISE))
+    label = f"{entry.label}, for the arm {arm.label}"
+    return _row(entry, label, calls, read, calls * spec.protocol.answer_tokens * ANSWER)
 
 
 def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
     calls = questions * len(spec.arms) * len(spec.readers) * entry.repeats
-    row = _row(entry.label, calls, 0, 0) | {
-        "model": False,
-        "cost_usd": 0.0,
-        "budget_usd": entry.options.get("budget_usd") or None,
-        "price": "a rule: it calls nobody",
-    }
+    row = {"label": entry.label, "calls": calls, "read_tokens": 0, "written_tokens": 0}
+    row |= {"budget_usd": entry.options.get("budget_usd") or None}
     estimate_call = getattr(JUDGES.get(entry.name), "estimate_call", None)
     if estimate_call is None:
-        return row
+        return row | {"model": False, "cost_usd": 0.0, "price": "a rule: it calls nobody"}
     response = spec.protocol.answer_tokens * ANSWER * CHARACTERS
     if spec.protocol.response_characters:
         response = min(response, spec.protocol.response_characters)
-    one = estimate_call(
-        spec.protocol, lengths.question, lengths.evidence, response, **entry.options
-    )
+    texts = lengths.question, lengths.evidence, response
+    one = estimate_call(spec.protocol, *texts, **entry.options)
     return row | {
         "read_tokens": one.read_tokens * calls,
         "written_tokens": one.written_tokens * calls,

@@ -93,8 +93,9 @@ class Spec:
 
     ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
     file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
-    ``group``: the group that the run is listed under, "" for none. ``named_primary``: the label of
-    the judge that the spec names as the one that decides, "" for :func:`default_primary`.
+    ``written``: the spec's table. ``group``: the group that the run is listed under, "" for none.
+    ``named_primary``: the label of the judge that the spec names as the one that decides, "" for
+    :func:`default_primary`.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Spec:
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     base: str = ""
     allow_hosts: tuple[str, ...] = ()
+    written: Mapping[str, Any] = field(default_factory=dict[str, Any])
     group: str = ""
     named_primary: str = ""
 

@@ -20,6 +20,7 @@ from midchart.core.readers import READERS
 from midchart.core.runs.experiment import EXPERIMENTS, MADE
 from midchart.core.runs.job import chosen
 from midchart.core.runs.plan import ComponentSpec, Spec
+from midchart.core.runs.spec import write_toml
 from midchart.core.types import Cohort, Manifest
 
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
@@ -160,7 +161,8 @@ def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]
 
 
 def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
-    """The document ``spec.json`` for a spec; ``cluster``: whose machines are to do its work.
+    """The document ``spec.json`` for a spec, and its TOML (``written``); ``cluster``: whose
+    machines are to do its work.
 
     Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
     run needs, DataUseError where text of its records would go where it may not, InputError where a
@@ -207,4 +209,5 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
         "instructions": len(instructions),
         "planned": items,
         "found": dict(kind.cohort_facts(cohort)),
+        "written": write_toml(spec.written),
     }

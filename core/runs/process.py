@@ -309,7 +309,7 @@ def resume(
             _set_budget(folder, started, budget_usd)
         if cluster is not None:
             with writing(folder.path):
-                folder.set_cluster(cluster)
+                folder.cluster_note.write_text(cluster, encoding="utf-8")
         if queued:
             _put(folder)
         with writing(folder.path):

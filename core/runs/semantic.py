@@ -5,15 +5,14 @@ Scored after all selections, record by record, so that each distinct pair goes t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
 
 from midchart.core.arms.hits import buffer_claims, own_pick
 from midchart.core.embedding.pairs import Entailment
-from midchart.core.errors import reason_of
+from midchart.core.errors import WorkFailed, reason_of
 from midchart.core.provenance import digest, now
 from midchart.core.runs.job import Job, Row, Stopped
 from midchart.core.runs.schemas import SEMANTIC, blank
@@ -30,6 +29,8 @@ _COLUMNS = (
 )  # fmt: skip
 
 _Pair = tuple[str, str]
+_Lines = list[tuple[str, bool, str]]
+"""Lines of a selection: id, whether it is the arm's own pick, text."""
 
 
 def score_semantic(job: Job, table: str) -> None:
@@ -37,21 +38,6 @@ def score_semantic(job: Job, table: str) -> None:
     about: str = job.plan.options.get("semantic", "")
     if about:
         _ScoringPass(job, table, about).run()
-
-
-@dataclass(frozen=True, slots=True)
-class _ScoredSelection:
-    """A selection to score: its row, its lines (id, the arm's own pick, text) and the references;
-    ``problem``: why it cannot be scored."""
-
-    row: Row
-    lines: tuple[tuple[str, bool, str], ...] = ()
-    references: tuple[str, ...] = ()
-    problem: str = ""
-
-    def pairs(self) -> Iterator[_Pair]:
-        """Each reference with each line."""
-        return ((reference, text) for reference in self.references for _, _, text in self.lines)
 
 
 class _ScoringPass:
@@ -80,16 +66,23 @@ class _ScoringPass:
     def _record(self, record: str, todo: Sequence[Row]) -> None:
         """Score a record's selections, all pairs at once."""
         texts: dict[str, str] = {}
-        asked: list[_ScoredSelection] = []
+        asked: list[tuple[Row, _Lines, Sequence[str], str]] = []
         for row in todo:
             try:
                 if not texts and row["lines"] is None and row["selection"] is not None:
                     computed = sentences(self.job.cohort.records[record], self.job.protocol)
                     texts = {sentence.id: sentence.text for sentence in computed}
-                asked.append(self._asked(row, texts))
+                asked.append((row, *self._asked(row, texts), ""))
             except Exception as error:  # noqa: BLE001 - becomes the row's reason
-                asked.append(_ScoredSelection(row, problem=reason_of(error)))
-        pairs = list(dict.fromkeys(pair for one in asked for pair in one.pairs()))
+                asked.append((row, [], (), reason_of(error)))
+        pairs = list(
+            dict.fromkeys(
+                (reference, text)
+                for _, lines, references, _ in asked
+                for reference in references
+                for _, _, text in lines
+            )
+        )
         model: str | None = None
         scores: dict[_Pair, float] = {}
         problem = ""
@@ -102,13 +95,14 @@ class _ScoringPass:
             raise
         except Exception as error:  # noqa: BLE001 - becomes the reason of the record's rows
             problem = reason_of(error)
-        for one in asked:
-            row = self._row(one, scores, one.problem or problem)
+        for selected, lines, references, why in asked:
+            row = self._row(selected, lines, references, scores, why or problem)
             self.job.append("semantic", {**row, "model": model})
 
-    def _asked(self, row: Row, texts: Mapping[str, str]) -> _ScoredSelection:
+    def _asked(self, row: Row, texts: Mapping[str, str]) -> tuple[_Lines, Sequence[str]]:
+        """The lines of a selection, and the references to compare them with."""
         if row["selection"] is None:
-            return _ScoredSelection(row, problem="the selection failed")
+            raise WorkFailed("the selection failed")
         gold = self.job.cohort.gold.get(row["instruction"])
         references: tuple[str, ...] = ()
         if gold is not None:
@@ -122,32 +116,33 @@ class _ScoringPass:
         else:
             written = [ContextLine(line["id"], line["text"]) for line in row["lines"]]
             lines = [(w.sentence_id, picked.get(w.sentence_id, False), body(w)) for w in written]
-        return _ScoredSelection(
-            row, tuple(lines), tuple(text for text in references if text.strip())
-        )
+        return lines, [text for text in references if text.strip()]
 
-    def _row(self, asked: _ScoredSelection, scores: Mapping[_Pair, float], problem: str) -> Row:
-        ids = ",".join(id for id, _, _ in asked.lines)
-        named = {name: asked.row[name] for name in _COLUMNS}
+    def _row(
+        self,
+        selected: Row,
+        lines: _Lines,
+        references: Sequence[str],
+        scores: Mapping[_Pair, float],
+        problem: str,
+    ) -> Row:
+        ids = ",".join(id for id, _, _ in lines)
+        named = {name: selected[name] for name in _COLUMNS}
         row: Row = {
             **blank(SEMANTIC),
             **named,
             "key": digest("semantic", self.about, named["label"], named["instruction"], ids),
-            "item": _semantic_item(asked.row),
+            "item": _semantic_item(selected),
             "about": self.about,
             "status": "failed" if problem else "ok",
             "reason": problem or None,
             "time": now(),
         }
-        if problem or not asked.references:
+        if problem or not references:
             return row
         judged = [
-            {
-                "id": id,
-                "picked": picked,
-                "probability": max(scores[reference, text] for reference in asked.references),
-            }
-            for id, picked, text in asked.lines
+            {"id": id, "picked": own, "probability": max(scores[one, text] for one in references)}
+            for id, own, text in lines
         ]
         best = max((line["probability"] for line in judged), default=0.0)
         return {**row, "entailment": judged, "best": best}

@@ -299,6 +299,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         part=fields.part or "",
         options=options,
         allow_hosts=fields.allow_hosts,
+        written=dict(table),
         group=fields.group or "",
         named_primary=_primary(getattr(fields, "primary_judge", None), judges),
     )
@@ -559,11 +560,13 @@ def read_toml(text: str | bytes, name: str = "the spec") -> dict[str, Any]:
 
 
 def write_toml(table: Mapping[str, Any]) -> str:
-    """A spec as TOML, a field a line: :func:`read_toml` gives the same mapping.
+    """A spec as TOML, a field a line: :func:`read_toml` gives the same mapping, without the fields
+    that are None.
 
     Raises SpecError for a value that a spec cannot hold.
     """
-    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in table.items())
+    given = {name: value for name, value in table.items() if value is not None}
+    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in given.items())
 
 
 def _key(name: str) -> str:
@@ -580,7 +583,9 @@ def value_toml(value: Any) -> str:
         return repr(value)
     if isinstance(value, Mapping):
         inside = cast("Mapping[str, Any]", value)
-        fields = ", ".join(f"{_key(k)} = {value_toml(v)}" for k, v in inside.items())
+        fields = ", ".join(
+            f"{_key(k)} = {value_toml(v)}" for k, v in inside.items() if v is not None
+        )
         return f"{{ {fields} }}" if fields else "{}"
     if isinstance(value, list | tuple):
         items = [value_toml(one) for one in cast("Sequence[Any]", value)]

@@ -110,10 +110,7 @@ def _counted(store: RowStore) -> tuple[int, int]:
 
 def slot_of(folder: RunDirectory) -> str:
     """The slot where a run's worker is or last was: "cpu", "gpu 0"; "cpu" where none is noted."""
-    try:
-        return folder.read(folder.slot).decode("utf-8", "replace") or "cpu"
-    except FileNotFoundError:
-        return "cpu"
+    return folder.text(folder.slot) or "cpu"
 
 
 def _crash_reason(folder: RunDirectory, events: list[dict[str, Any]]) -> str:

@@ -20,7 +20,7 @@ import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, Optional, TypeVar
@@ -207,28 +207,41 @@ def _row_model(schema: Schema) -> Any:
     return create_model("Row", __config__=ConfigDict(strict=True), **columns)
 
 
-def _damaged_and_failed(path: Path, schema: Schema) -> tuple[dict[int, str], set[int]]:
-    """The damaged lines of a table's file with their reasons, and the lines of failed rows."""
+def _lines(path: Path, schema: Schema) -> Iterator[bytes]:
+    """The lines of a table's file, and those that the rows of a Parquet file would be."""
+    if path.suffix != ".parquet":
+        with open_regular(path) as file:
+            yield from file
+        return
+    for row in query(lambda: f"SELECT * FROM {parquet_source(path, schema)}", name=path.name):
+        try:
+            yield encode(row)
+        except (TypeError, ValueError):
+            yield b""  # a value that JSON does not have
+
+
+def damaged_and_failed(path: Path, schema: Schema) -> tuple[dict[int, str], set[int]]:
+    """The damaged lines (from 1) of a table's file, JSON Lines or Parquet, with their reasons, and
+    the lines of failed rows; raises DataError for a Parquet file that cannot be read."""
     from pydantic import ValidationError
 
     model = _row_model(schema)
     keys: set[str] = set()
     damaged: dict[int, str] = {}
     failed: set[int] = set()
-    with open_regular(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                row = model.model_validate_json(line)
-            except ValidationError as error:
-                at = error.errors(include_url=False, include_input=False)[0]["loc"]
-                damaged[number] = f"{at[0]} is missing or has a wrong type" if at else "is no row"
-                continue
-            if row.column_key in keys:
-                damaged[number] = "repeats the key of an earlier line"
-                continue
-            keys.add(row.column_key)
-            if row.column_status == "failed":
-                failed.add(number)
+    for number, line in enumerate(_lines(path, schema), 1):
+        try:
+            row = model.model_validate_json(line)
+        except ValidationError as error:
+            at = error.errors(include_url=False, include_input=False)[0]["loc"]
+            damaged[number] = f"{at[0]} is missing or has a wrong type" if at else "is no row"
+            continue
+        if row.column_key in keys:
+            damaged[number] = "repeats the key of an earlier line"
+            continue
+        keys.add(row.column_key)
+        if row.column_status == "failed":
+            failed.add(number)
     return damaged, failed
 
 
@@ -241,7 +254,7 @@ def set_aside(path: Path, schema: Schema) -> None:
     """
     if not path.exists():
         return
-    damaged, failed = _damaged_and_failed(path, schema)
+    damaged, failed = damaged_and_failed(path, schema)
     if not damaged and not failed:
         return
     aside = path.with_name(path.stem + _SUFFIX)
@@ -354,7 +367,7 @@ def compact(folder: Path, table: str, schema: Schema) -> None:
         if not journal.exists():
             return
         repair(journal)
-        damaged, _ = _damaged_and_failed(journal, schema)
+        damaged, _ = damaged_and_failed(journal, schema)
         if damaged:
             raise WorkFailed(
                 f"{journal}: {spelled(len(damaged), 'damaged line')}; resume the run: it moves "

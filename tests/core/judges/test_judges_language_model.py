@@ -172,9 +172,9 @@ def test_an_unparsed_verdict_stores_the_response(server):
 @pytest.mark.parametrize(
     ("fault", "reason", "tries"),
     [
-        ("529", "is overloaded (status 529) (3 tries)", 3),
+        ("529", "answers 529 (3 tries)", 3),
         ("429:1000", "asks to wait 1000 s", 1),
-        ("413", "finds the request too large (status 413)", 1),
+        ("413", "answers 413", 1),
         ("redirect:http://example.org", "redirects are not followed", 1),
     ],
 )

@@ -94,7 +94,7 @@ def test_messages_go_to_the_chat_endpoint_unless_the_spec_names_a_template(serve
         assert prompt.text == f"{frame}{user['content']}<|im_end|>\n<|im_start|>assistant\n"
     with OpenAIFake(paths=("chat/completions",)) as chat:
         only = reader(chat, **COMPLETIONS).read(asked[0])
-        assert only.status == "failed" and "no such model or path (status 404)" in only.reason
+        assert only.status == "failed" and "answers 404 Not Found" in only.reason
 
 
 @pytest.mark.parametrize("options", [{}, COMPLETIONS])
@@ -141,18 +141,22 @@ def test_a_temporary_error_is_retried(server, fault):
 @pytest.mark.parametrize(
     ("fault", "reason", "tries"),
     [
-        ("500", "has an error of its own (status 500) (3 tries)", 3),
-        ("429", "limits the rate (status 429) (3 tries)", 3),
+        ("500", "answers 500 Internal Server Error (3 tries)", 3),
+        ("429", "answers 429 Too Many Requests (3 tries)", 3),
         ("broken", "sent a broken answer (3 tries)", 3),
         ("cut", "cannot be reached", 3),
         ("slow:0.6", "did not answer in time (3 tries)", 3),
         ("drip", "did not answer in time (3 tries)", 3),
         (f"large:{9 << 20}", "sent more than 8 MiB in one answer", 1),
-        ("401", "does not accept the key (status 401)", 1),
-        ("400", "does not accept the request (status 400)", 1),
+        ("401", "answers 401 Unauthorized", 1),
+        ("400", "answers 400 Bad Request", 1),
         ("429:900", "asks to wait 900 s", 1),
-        ("429:Fri, 31 Dec 99999 00:00:00 GMT", "limits the rate (status 429) (3 tries)", 3),
-        ("429:Fri, 31 Dec 2026 00:00:00 " + "9" * 400, "limits the rate (status 429) (3 tries)", 3),
+        ("429:Fri, 31 Dec 99999 00:00:00 GMT", "answers 429 Too Many Requests (3 tries)", 3),
+        (
+            "429:Fri, 31 Dec 2026 00:00:00 " + "9" * 400,
+            "answers 429 Too Many Requests (3 tries)",
+            3,
+        ),
         ("redirect:http://example.org/v1", "redirects are not followed", 1),
     ],
 )

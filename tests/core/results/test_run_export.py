@@ -271,8 +271,8 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "one text in many rows": (
         lambda f: write_rows(f, key=MANY, prompt=["x" * 20_000] * 1_000), "unpacks to too much"
     ),
-    "one key in many rows": (lambda f: write_rows(f, key=["a"] * 1_000_000), "that no run writes"),
-    "a value of no run": (lambda f: write_rows(f, key=MANY), "that no run writes"),
+    "one key in many rows": (lambda f: write_rows(f, key=["a"] * 100_000), "no run writes it"),
+    "a value of no run": (lambda f: write_rows(f, key=MANY), "row 1 status is missing"),
     **{
         f"{file} {change}": (lambda f, file=file, change=change: rewrite(f, file, **change), says)
         for file, change, says in (

@@ -301,8 +301,8 @@ def test_a_server_is_asked_through_a_provider_with_our_messages_key_and_limits()
         assert (request["body"]["temperature"], limit) == (0, 128)
         assert "sk-of-the-environment" not in str(request["headers"])
         server.fault("500", "401")
-        assert "has an error of its own" in built.read(asked).reason
-        assert "does not accept the key" in built.read(asked).reason
+        assert "answers 500" in built.read(asked).reason
+        assert "answers 401" in built.read(asked).reason
 
 
 @installed
