@@ -311,11 +311,11 @@ def select(call: Namespace) -> None:
     if call.json:
         json_line(selection)
         return
-    for sentence in selection["sentences"]:
-        score = "" if sentence["score"] is None else f"{sentence['score']:.3f}"
-        date = (sentence["time"] or "undated")[:10]
-        text = " ".join(sentence["text"].split())
-        say(f"{sentence['id']:>10}  {date:10}  {sentence['kept_by']:7}  {score:>8}  {text}")
+    shown = [
+        {**one, "time": (one["time"] or "undated")[:10], "text": " ".join(one["text"].split())}
+        for one in selection["sentences"]
+    ]
+    table(shown, ("id", "time", "kept_by", "score", "text"))
     counted = f"{len(selection['sentences']):,} sentences, {selection['tokens']:,} tokens"
     if not selection["limited"]:
         say(f"{counted} kept, before any prompt limit")

@@ -89,7 +89,7 @@ class _ScoringPass:
         try:
             entailment = self.job.member("pair model", "entailment", Entailment)
             model = entailment.scorer.id
-            computed = entailment.either_way(pairs, lambda done, planned: self.job.notify())
+            computed = entailment.either_way(pairs)
             scores = dict(zip(pairs, computed.tolist(), strict=True))
         except Stopped:
             raise

@@ -126,14 +126,14 @@ def _status(folder: RunDirectory) -> dict[str, Any]:
     """A run's status; raises DataError, naming the run, where its folder is damaged."""
     try:
         return _read_status(folder)
-    except (OSError, TypeError, ValueError, LookupError, AttributeError) as error:
-        reason = f"its files cannot be read ({type(error).__name__})"
     except DataError as error:
         if error.file.startswith(f"run {folder.id}"):
             raise
         reason = str(error)
     except MidchartError as error:
         reason = str(error)
+    except (OSError, TypeError, ValueError, LookupError) as error:
+        reason = f"its files cannot be read ({type(error).__name__})"
     raise DataError(f"run {folder.id}", None, reason, RESTORE)
 
 

@@ -106,26 +106,17 @@ _PARTS = ("train", "validation", "test")
 def gate_cards() -> list[dict[str, Any]]:
     """Every gate in ``cache/gates``, newest first: ``folder``, ``made``, ``problem``, and of one
     that can be read its settings and facts. No id of a patient is in it."""
-    folder = settings.gates_folder()
-    if not folder.is_dir():
-        return []
-    cards: list[tuple[float, dict[str, Any]]] = []
-    for place in folder.iterdir():
-        if not (place / CARD).is_file():
-            continue
-        written = (place / CARD).stat().st_mtime
-        created = datetime.fromtimestamp(written).isoformat(" ", "minutes")
-        card: dict[str, Any] = {
-            "folder": shown_path(place),
-            "made": created,
-            "problem": "",
-        }
+    files = sorted(settings.gates_folder().glob(f"*/{CARD}"), key=lambda file: file.stat().st_mtime)
+    cards: list[dict[str, Any]] = []
+    for file in reversed(files):
+        made = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
+        card: dict[str, Any] = {"folder": shown_path(file.parent), "made": made, "problem": ""}
         try:
-            card |= _gate_facts(load_gate(place))
+            card |= _gate_facts(load_gate(file.parent))
         except DataError as error:
             card["problem"] = str(error)
-        cards.append((written, card))
-    return [card for _, card in sorted(cards, key=lambda pair: -pair[0])]
+        cards.append(card)
+    return cards
 
 
 def _gate_facts(gate: Gate) -> dict[str, Any]:

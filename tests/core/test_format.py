@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from midchart.core.format import interval, p_value, percent
+from midchart.core.format import interval, p_value, percent, time_left
 
 NAN = float("nan")
 
@@ -15,3 +15,9 @@ def test_a_p_that_is_nan_is_not_estimable_and_an_interval_of_nan_is_none() -> No
     )
     assert interval(NAN, NAN, percent) == interval(0.1, NAN, percent) == ""
     assert interval(0.1, 0.2, percent) == " [10.0 %, 20.0 %]"
+
+
+def test_a_time_left_is_the_mean_pace_from_a_tenth_on() -> None:
+    assert [time_left(done, 2.0 * done, 100 - done) for done in (0, 9, 10, 99, 100)] == [
+        None, None, 180.0, 2.0, 0.0,
+    ]  # fmt: skip
