@@ -7,10 +7,8 @@ therefore known of every item.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from midchart.core.types import Answer, Usage, Verdict
 from tests.support.run_members import EchoReader, WordJudge, registered
@@ -150,21 +148,6 @@ class SaysYes(WordJudge):
         return Verdict("correct", raw="YES")
 
 
-class DiesOnce(WordJudge):
-    """Kills its worker at its fifth verdict, once."""
-
-    name, title = "j_dies_once", "Dies once"
-    seen = 0
-
-    def judge(self, instruction, gold, answer):
-        self.seen += 1
-        mark = Path(os.environ["TEST_DIED"])
-        if self.seen == 5 and not mark.exists():
-            mark.touch()
-            os._exit(9)
-        return super().judge(instruction, gold, answer)
-
-
 def _nan(index, verdict):
     usage = (Usage("m", cost_usd=float("nan")), Usage("m", -5), Usage("m", 1 << 62), Usage(3.5),
              "dear", None)  # fmt: skip
@@ -196,7 +179,7 @@ JUDGES_OF_BATTERY = {
 
 READER_CLASSES = (EchoReader, *(reader(*one) for one in READERS_OF_BATTERY.items()))
 JUDGE_CLASSES = (
-    WordJudge, SaysYes, DiesOnce, *(judge(*one) for one in JUDGES_OF_BATTERY.items())
+    WordJudge, SaysYes, *(judge(*one) for one in JUDGES_OF_BATTERY.items())
 )  # fmt: skip
 
 

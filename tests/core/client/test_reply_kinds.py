@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from midchart.core.judges import JUDGES
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
 from midchart.core.text.prompt import build_prompt
 from midchart.core.text.reasoning import split_reasoning
-from midchart.core.types import Answer, Gold, Instruction, Selection
+from midchart.core.types import Selection
 from tests.support.openai_server import OpenAIFake
 
 PROMPT = build_prompt(
@@ -200,24 +199,3 @@ def test_reasoning_and_answer_are_parted_wherever_the_tag_is_written(inside, aft
     assert split_reasoning(f"[THINK]{inside}[/THINK]{after}") == parted
     assert split_reasoning(f"{inside}</think>{after}", opened=True) == parted
     assert split_reasoning(after) == ("", after.strip())
-
-
-def test_a_judge_reads_the_same_replies_and_records_how_it_was_asked(server):
-    server.refuses["temperature"] = refusal("temperature")
-    server.refuses["max_tokens"] = refusal("max_tokens")
-    judge = JUDGES.build(
-        "served", Protocol(), url=f"{server.url}/v1", model="tiny", concurrency=1, retries=0,
-        reasoning_effort="low",
-    )  # fmt: skip
-    gold = Gold("i", "90 mg", ("Glucose 90 mg",))
-    item = (Instruction("i", "p", "What was the glucose?"), gold, Answer("90 mg"))
-    server.replies.append(message("<think>It is the same.</think>YES") | {"model": "tiny-2"})
-    verdict = judge.judge(*item)
-    assert (verdict.outcome, verdict.raw, verdict.usage.model) == ("correct", "YES", "tiny-2")
-    assert verdict.usage.how == "alone, the model's own temperature, max_completion_tokens"
-    assert sent(server)[-1]["reasoning_effort"] == "low"
-    server.replies.append(message(None, "length", reasoning_content="Let me see"))
-    verdict = judge.judge(*item)
-    assert verdict.outcome == "failed" and "used all 16 tokens before" in verdict.reason
-    server.replies.append(message("YES or NO, it depends"))
-    assert judge.judge(*item).outcome == "unparsed"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +17,6 @@ import pytest
 from midchart.core import api
 from midchart.core.results.items import disagreements, rows
 from midchart.core.results.report import failed_in_words, report, report_csv
-from midchart.core.runs.process import resume, start, status, wait
-from midchart.core.runs.status import log_tail
 from tests.support import fault_members
 from tests.support.fault_members import (
     ANSWERS_KEPT,
@@ -28,21 +25,13 @@ from tests.support.fault_members import (
     SOUND_JUDGE,
     SOUND_READER,
 )
-from tests.support.run_helpers import finished_run, spec, wait_until
+from tests.support.run_helpers import finished_run, spec
 
 pytestmark = pytest.mark.slow
 
 MEMBERS, RECORDS = fault_members, 6
 ARMS, QUESTIONS = ("full", "recency"), 24
 RULES = ("exact", "token_overlap")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def died(place: Path) -> Iterator[None]:
-    """Where the judge that kills its worker notes it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("TEST_DIED", str(place / "died"))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -179,23 +168,3 @@ def test_every_output_of_a_run_can_be_made(of: str, request, place: Path, run: s
     assert of == "run" or api.compare_runs([run, judged])["results"]
     reasons = {r["reason"] for table in ("answers", "verdicts") for r in rows(run_id, table)}
     assert not [reason for reason in reasons if reason and "Patient" in reason], "no record text"
-
-
-@pytest.mark.slow
-def test_a_resume_repeats_failed_items_and_duplicates_none(cohort: Path):
-    crashing = start(
-        spec(
-            cohort,
-            arms=list(ARMS),
-            protocol={"resamples": 200},
-            readers=[SOUND_READER],
-            judges=["j_dies_once"],
-        )
-    )
-    wait_until(crashing, "crashed")
-    resume(crashing)
-    wait(crashing)
-    assert status(crashing)["status"] == "done", log_tail(crashing)
-    assert Counter(right(crashing, judge="j_dies_once").values())["failed"] == 0
-    for row in overall(crashing, judge="j_dies_once").values():
-        assert row["n"] == QUESTIONS
