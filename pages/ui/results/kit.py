@@ -257,7 +257,7 @@ def draw_rows(
     named; ``stem``: of the names of files."""
     of = {view.table: rows}
     shown = Shown({"run": stem}, {"tables": of}, of)
-    draw(shown, view, measure or view.measures[0], {}, opens)
+    draw(shown, view, measure or next(iter(view.measures), None), {}, opens)
 
 
 def draw(
