@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -233,8 +234,9 @@ def cosines(rows: NDArray[np.float32], vector: NDArray[np.float32]) -> NDArray[n
     return np.vecdot(rows, vector)
 
 
-_shared: dict[tuple[str, Path], Embedder] = {}
-_shared_lock = Lock()
+@cache
+def _shared(name: str, folder: Path, cache_folder: Path) -> Embedder:
+    return Embedder(name, cache_folder)
 
 
 def shared(name: str = MINILM) -> Embedder:
@@ -242,9 +244,4 @@ def shared(name: str = MINILM) -> Embedder:
 
     Arms and readers are built for every question; the model is not.
     """
-    folder, cache = locate(name).folder, settings.cache_folder()
-    with _shared_lock:
-        key = (f"{folder}\0{name}", cache)
-        if key not in _shared:
-            _shared[key] = Embedder(name, cache)
-        return _shared[key]
+    return _shared(name, locate(name).folder, settings.cache_folder())

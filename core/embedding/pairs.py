@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Literal
@@ -210,8 +211,9 @@ def _content(pair: Pair) -> bytes:
     return b"%d:" % len(first) + first + second
 
 
-_shared: dict[tuple[str, str, Path], PairScorer] = {}
-_shared_lock = Lock()
+@cache
+def _shared(name: str, folder: Path, cache_folder: Path) -> PairScorer:
+    return PairScorer(name)
 
 
 def shared(name: str) -> PairScorer:
@@ -219,11 +221,7 @@ def shared(name: str) -> PairScorer:
 
     Arms are built for every question; the model is not.
     """
-    key = (name, str(locate(name).folder), settings.cache_folder())
-    with _shared_lock:
-        if key not in _shared:
-            _shared[key] = PairScorer(name)
-        return _shared[key]
+    return _shared(name, locate(name).folder, settings.cache_folder())
 
 
 # How relevant a text is to a question, by a cross-encoder trained on MS MARCO (docs/methods.md,

@@ -176,14 +176,10 @@ class Extractive:
         """
         return self._read(prompt, self.embedder.embed)
 
-    def text_of(self, line: ContextLine) -> str:
-        """What of a line is compared with the question."""
-        return titled(line)
-
     def _compared(self, prompt: Prompt) -> list[str]:
-        """The texts whose vectors an answer needs: what is asked for, then the lines."""
+        """The texts whose vectors an answer needs: the question or its options, then the lines."""
         asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
-        return [*asked, *map(self.text_of, prompt.context)]
+        return [*asked, *map(titled, prompt.context)]
 
     def _read(self, prompt: Prompt, embed: Embed) -> Answer:
         begun = time.perf_counter()
@@ -228,22 +224,12 @@ class Extractive:
             seconds=time.perf_counter() - begun,
         )
 
-    def cosines(self, prompt: Prompt, embed: Embed | None = None) -> NDArray[np.float64]:
-        """Cosine of each line of ``prompt.context`` with its question, float64 [n].
-
-        ``embed``: unit vectors of texts, float32 [n, dim]; None for the reader's own encoder.
-        """
-        lines = [self.text_of(line) for line in prompt.context]
-        vectors = (embed or self.embedder.embed)([prompt.question, *lines])
-        # Six decimals, as in the dense arm: float32 rounding must not decide.
-        return np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
-
-    def answer_lines(
-        self, prompt: Prompt, embed: Embed | None = None
-    ) -> tuple[list[ContextLine], str]:
+    def answer_lines(self, prompt: Prompt, embed: Embed) -> tuple[list[ContextLine], str]:
         """The lines that answer a question; or the nearest one, and why it does not."""
         context, question = prompt.context, prompt.question
-        cosine = self.cosines(prompt, embed)
+        vectors = embed(self._compared(prompt))
+        # Six decimals, as in the dense arm: float32 rounding must not decide.
+        cosine = np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
         texts = AnalysedIndex.of([titled(line) for line in context])
         general = set(texts.analyzer.terms(" ".join(_GENERAL)))
         items = [p for p in texts.analyzer.question(question) if not general.issuperset(p.terms)]

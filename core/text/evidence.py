@@ -7,8 +7,8 @@ meaning in records of few long notes (docs/methods.md, Units and positions).
 
 Two scores say how well an event matches a snippet (:attr:`midchart.core.protocol.Protocol.locate`):
 "window", how much of it is close together in the event, and the paper's. The plain versions are in
-``tests/reference/evidence.py``; the ones here leave out events by upper bounds and give the same
-result.
+``tests/reference/evidence.py``; the ones here leave out events that share too few words and give
+the same result.
 """
 
 from __future__ import annotations
@@ -43,7 +43,6 @@ _NUMBER_WEIGHT = 3
 
 _TERM = re.compile(r"\d+(?:[.,:/]\d+)+|\w+")
 _DIGIT = re.compile(r"\d")
-_BINS = 128
 
 
 class RelativePosition(NamedTuple):
@@ -146,95 +145,82 @@ class _Places:
         )
 
 
-class _Windows:
-    """A record's events as lower-cased terms, for the score "window".
+class _Search:
+    """A record's events by their terms, and which of them match a snippet best."""
 
-    A term is a ``\\w+`` word, or a number with its separators ("7.2", "120/80"), lower-cased.
-    """
-
-    def __init__(self, texts: Sequence[str]) -> None:
+    def __init__(self, texts: Sequence[str], split: Callable[[str], list[str]]) -> None:
         self.texts = list(texts)
-        self.terms = [terms(text) for text in texts]
-        postings: dict[str, list[int]] = {}
-        for i, event_terms in enumerate(self.terms):
-            for term in set(event_terms):
-                postings.setdefault(term, []).append(i)
-        self.postings = {term: np.array(where) for term, where in postings.items()}
+        self.terms = [split(text) for text in texts]
+        self.distinct = [frozenset(event_terms) for event_terms in self.terms]
 
     def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
-        """The events with the best score and that score; None below the threshold.
+        """The events with the best score and that score; None below the threshold."""
+        raise NotImplementedError
 
-        An event's share of the snippet's distinct terms bounds its score, so the search ends
-        where no bound reaches the best score.
+    def highest(
+        self,
+        wanted: Mapping[str, int],
+        most: Callable[[float], float],
+        score: Callable[[int, float], float],
+        threshold: float,
+    ) -> tuple[list[int], float] | None:
+        """As :meth:`best`, by ``score`` of an event and its share of the ``wanted`` terms' weight.
+
+        ``most``: the largest score of a share. Events are tried by their shares, and the search
+        ends where none can reach the best score.
         """
-        snippet_terms = terms(snippet)
-        wanted = weights(snippet_terms)
-        if not wanted or not self.texts:
-            return None
-        overlap = np.zeros(len(self.texts))
-        for term in wanted.keys() & self.postings.keys():
-            overlap[self.postings[term]] += wanted[term]
-        total = sum(wanted.values())
-        bound = overlap / total
-        width = _width(len(snippet_terms))
-        quoted = re.compile(_folded(snippet), re.IGNORECASE)
+        total = max(sum(wanted.values()), 1)
+        shares = [sum(wanted[t] for t in wanted.keys() & has) / total for has in self.distinct]
         events: list[int] = []
         best = threshold
-        for i in np.argsort(-bound, kind="stable").tolist():
-            if bound[i] < best:
+        for i in sorted(range(len(shares)), key=lambda i: -shares[i]):
+            if most(shares[i]) < best:
                 break
-            share = _held(self.terms[i], wanted, width) / total
-            if share < best:
-                continue
-            score = share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
-            if score > best or (score == best and not events):
-                events, best = [i], score
-            elif score == best:
+            value = score(i, shares[i])
+            if value > best or (value == best and not events):
+                events, best = [i], value
+            elif value == best:
                 events.append(i)
         return (sorted(events), best) if events else None
 
 
-class _Paper:
-    """A record's events as words and character counts, for the paper's score."""
+class _Windows(_Search):
+    """The score "window"; a term is one of :func:`terms`."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = list(texts)
-        postings: dict[str, list[int]] = {}
-        self.counts = np.zeros((len(texts), _BINS), dtype=np.int32)
-        self.lengths = np.array([min(len(t), _TEXT_HEAD) for t in texts], dtype=np.float64)
-        for i, text in enumerate(texts):
-            for word in _distinct_words(text):
-                postings.setdefault(word, []).append(i)
-            self.counts[i] = _character_counts(text[:_TEXT_HEAD])
-        self.postings = {word: np.array(where) for word, where in postings.items()}
+        super().__init__(texts, terms)
 
     def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
-        """The events with the best score and that score; None below the threshold.
+        snippet_terms = terms(snippet)
+        wanted, width = weights(snippet_terms), _width(len(snippet_terms))
+        if not wanted:
+            return None
+        total, quoted = sum(wanted.values()), re.compile(_folded(snippet), re.IGNORECASE)
 
-        Events are tried in the order of an upper bound of their score (character counts bound
-        difflib's ratio), and the search ends where no bound reaches the best score.
-        """
-        if not snippet.strip() or not self.texts:
+        def score(i: int, share: float) -> float:
+            share = _held(self.terms[i], wanted, width) / total
+            return share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
+
+        return self.highest(wanted, float, score, threshold)
+
+
+class _Paper(_Search):
+    """The paper's score; a term is a lower-cased word."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        super().__init__(texts, words)
+
+    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
+        if not snippet.strip():
             return None
         head = snippet[:_SNIPPET_HEAD]
-        wanted = set(words(snippet))
-        overlap = np.zeros(len(self.texts))
-        for word in wanted & self.postings.keys():
-            overlap[self.postings[word]] += 1
-        share = overlap / max(len(wanted), 1)
-        common = np.minimum(self.counts, _character_counts(head)).sum(axis=1)
-        bound = _SHARE_WEIGHT * share + _RATIO_WEIGHT * (2.0 * common / (self.lengths + len(head)))
-        events: list[int] = []
-        best = threshold
-        for i in np.argsort(-bound, kind="stable").tolist():
-            if bound[i] < best:
-                break
-            score = _paper_score(float(share[i]), head, self.texts[i])
-            if score > best or (score == best and not events):
-                events, best = [i], score
-            elif score == best:
-                events.append(i)
-        return (sorted(events), best) if events else None
+
+        def score(i: int, share: float) -> float:
+            ratio = SequenceMatcher(None, head, self.texts[i][:_TEXT_HEAD]).ratio()
+            return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
+
+        wanted = dict.fromkeys(words(snippet), 1)
+        return self.highest(wanted, lambda s: _SHARE_WEIGHT * s + _RATIO_WEIGHT, score, threshold)
 
 
 def terms(text: str) -> list[str]:
@@ -269,27 +255,6 @@ def _held(event_terms: Sequence[str], wanted: Mapping[str, int], width: int) -> 
             first += 1
         most = max(most, weight)
     return most
-
-
-def _distinct_words(text: str) -> set[str]:
-    """``set(words(text))``; line by line where a text is long, to hold few words at a time."""
-    if len(text) < 1_000_000:
-        return set(words(text))
-    distinct: set[str] = set()
-    for line in text.splitlines():  # no line end is part of a word
-        distinct.update(words(line))
-    return distinct
-
-
-def _character_counts(text: str) -> NDArray[np.int64]:
-    """Counts of characters in 128 bins; bins that mix characters only loosen the bound."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return np.bincount(codes % _BINS, minlength=_BINS)
-
-
-def _paper_score(share: float, head: str, text: str) -> float:
-    ratio = SequenceMatcher(None, head, text[:_TEXT_HEAD]).ratio()
-    return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
 
 
 def _folded(snippet: str) -> str:
@@ -353,10 +318,10 @@ class _Index:
 
     def __init__(self, record: Record) -> None:
         self.places = _Places(record)
-        self._search: dict[str, _Windows | _Paper] = {}
+        self._search: dict[str, _Search] = {}
         self._lock = threading.Lock()
 
-    def search(self, score: str) -> _Windows | _Paper:
+    def search(self, score: str) -> _Search:
         with self._lock:
             if score not in self._search:
                 make = _Windows if score == "window" else _Paper
@@ -419,7 +384,7 @@ def _located(matches: tuple[Match | None, ...], place: RelativePosition | None) 
     return Located(matches, tuple(spans[key] for key in sorted(spans)), _best(matches), place)
 
 
-def _match(search: _Windows | _Paper, snippet: str, rule: Protocol) -> Match | None:
+def _match(search: _Search, snippet: str, rule: Protocol) -> Match | None:
     best = search.best(snippet, rule.locate_threshold)
     if best is None:
         return None

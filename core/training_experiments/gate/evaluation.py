@@ -167,19 +167,16 @@ class Recalled:
 class GateScores:
     """The scores of a gate.
 
-    ``logits``, ``labels``, ``patients`` [pairs]. Recall at k counts questions of which a selected
-    sentence contains a content word of the reference (``lexical``) or any piece of its evidence
-    (``evidence``), or the selected sentences all pieces (``evidence_all``); ``middle`` is the
-    lexical one where the evidence is in the middle.
+    ``logits``, ``labels``, ``patients`` [pairs]. ``recalled``: by measure of recall at k, which
+    counts questions of which a selected sentence contains a content word of the reference ("") or
+    any piece of its evidence ("evidence_"), or the selected sentences all pieces ("evidence_all_");
+    "middle_" is the first where the evidence is in the middle.
     """
 
     logits: NDArray[np.float64]
     labels: NDArray[np.float32]
     patients: NDArray[np.object_]
-    lexical: Recalled
-    evidence: Recalled
-    evidence_all: Recalled
-    middle: Recalled
+    recalled: Mapping[str, Recalled]
 
 
 class Evaluation:
@@ -236,7 +233,7 @@ class Evaluation:
         """Score every question with a gate; k sentences are selected, without a recency buffer."""
         parts: dict[str, Parts] = {}
         logits: list[NDArray[np.float64]] = []
-        names = ("lexical", "evidence", "evidence_all", "middle")
+        names = ("", "evidence_", "evidence_all_", "middle_")
         recalled = {name: Recalled([], [], []) for name in names}
         for question in self.questions:
             id = question.record_id
@@ -246,16 +243,13 @@ class Evaluation:
             logits.append(scores[question.rows])
             top = question.allowed[top_k(scores[question.allowed], self.k)]
             n = len(question.allowed)
-            for name, relevant in (
-                ("lexical", question.lexical),
-                ("evidence", question.evidence),
-                ("evidence_all", question.evidence),
-                ("middle", question.lexical if question.middle else None),
-            ):
+            middle = question.lexical if question.middle else None
+            masks = (question.lexical, question.evidence, question.evidence, middle)
+            for name, relevant in zip(names, masks, strict=True):
                 if relevant is None:
                     continue
                 hits, selected = int(relevant[question.allowed].sum()), int(relevant[top].sum())
-                if name == "evidence_all":
+                if name == "evidence_all_":
                     needed = int(relevant.sum())
                     hit = selected == needed
                     chance = chance_of_all(n, hits, self.k) if hits == needed else 0.0
@@ -271,7 +265,7 @@ class Evaluation:
                 np.array([q.record_id for q in self.questions], dtype=np.object_),
                 [len(q.rows) for q in self.questions],
             ),
-            **recalled,
+            recalled,
         )
 
 
@@ -333,12 +327,7 @@ def evaluation_row(
         "ci_high": finite(area.high),
         "gap": finite(score_gap(answers.logits, answers.labels)),
     }
-    for name, recalled in (
-        ("", answers.lexical),
-        ("evidence_", answers.evidence),
-        ("evidence_all_", answers.evidence_all),
-        ("middle_", answers.middle),
-    ):
+    for name, recalled in answers.recalled.items():
         row |= {f"{name}hits": sum(recalled.hit), f"{name}n": len(recalled.hit)}
         row[f"{name}chance"] = fmean(recalled.chance) if recalled.chance else None
         row |= ends(name, share_interval(recalled.hit, recalled.patient))

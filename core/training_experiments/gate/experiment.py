@@ -7,7 +7,6 @@ resumed run continues.
 from __future__ import annotations
 
 import dataclasses
-import json
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,23 +14,18 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
-from midchart.core.errors import DataError, WorkFailed
-from midchart.core.gate.checkpoint import Gate, GateEpoch, Split
+from midchart.core.gate.checkpoint import Gate, GateEpoch
 from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.measures import fit_temperature
 from midchart.core.gate.scoring import Scorer
 from midchart.core.options import Chosen, Count, Known, Options
-from midchart.core.parsing import read_json
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
-from midchart.core.regular_files import read_regular
 from midchart.core.runs.declared import Conclusion
-from midchart.core.runs.directory import RESTORE
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, TrainingJobs
 from midchart.core.runs.plan import Plan, Spec
-from midchart.core.storage.files import replacing
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.training import history_rows
 from midchart.core.training_experiments.gate import views
@@ -58,7 +52,7 @@ class GateJobs(TrainingJobs[Variant]):
 
     def __init__(self, job: Job) -> None:
         super().__init__(job, variants(job.plan.options["variants"], job.protocol))
-        self.split = _saved(job.folder / "split.json", split_of(job.cohort, job.protocol))
+        self.split = split_of(job.cohort, job.protocol)
         self._pairs: dict[tuple[str, str], SplitPairs] = {}
         self._evaluation: Evaluation | None = None
 
@@ -78,8 +72,6 @@ class GateJobs(TrainingJobs[Variant]):
         # Train on this variant's pairs.
         base, protocol = self.job.protocol, one.protocol(self.job.protocol)
         data = self._load(protocol)
-        if data.split != self.split:
-            raise WorkFailed("the split of patients is not the one this run began with")
         config, recipe = one.config(base), one.recipe(base, self.options["epochs"])
 
         def report(epoch: GateEpoch, epochs: int) -> bool:
@@ -136,27 +128,8 @@ class GateJobs(TrainingJobs[Variant]):
         """The pairs under a protocol's rules, drawn once for all variants that share them."""
         rules = protocol.gate_positives, protocol.gate_negatives
         if rules not in self._pairs:
-            self._pairs[rules] = split_pairs(self.job.cohort, protocol)
+            self._pairs[rules] = split_pairs(self.job.cohort, protocol, self.split)
         return self._pairs[rules]
-
-
-def _saved(path: Path, split: Split) -> Split:
-    """The run's split, written by its first pass and read by later ones.
-
-    Raises WorkFailed where the cohort now gives another split, DataError for a file that may not be
-    read.
-    """
-    if not path.exists():
-        with replacing(path) as fresh:
-            fresh.write_text(json.dumps(dataclasses.asdict(split), indent=1) + "\n", "utf-8")
-    try:
-        saved = read_json(read_regular(path), str(path))
-    except OSError as error:
-        reason = f"cannot be read ({error.strerror})"
-        raise DataError(str(path), None, reason, RESTORE) from None
-    if saved != json.loads(json.dumps(dataclasses.asdict(split))):
-        raise WorkFailed(f"{path}: the cohort's split is not the one this run began with")
-    return split
 
 
 class GateOptions(Options):
