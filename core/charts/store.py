@@ -238,7 +238,6 @@ def complete_folder(folder: Path) -> Generator[Path]:
 
 def _write_record(record: Record, tables: Mapping[str, TableWriter]) -> None:
     events = record.events
-    undated = next((i for i, event in enumerate(events) if event.time is not None), 0)
     tables["events"].add(
         time=[_NO_TIME if e.time is None else (e.time - _EPOCH) // _MICROSECOND for e in events],
         line=[_NO_LINE if event.line is None else event.line for event in events],
@@ -254,8 +253,13 @@ def _write_record(record: Record, tables: Mapping[str, TableWriter]) -> None:
         events=[tables["events"].rows],
         facts=[tables["facts"].rows],
         tokens=[count_tokens("\n".join(map(event_text, events)))],
-        undated=[undated],
+        undated=[undated_first(record)],
     )
+
+
+def undated_first(record: Record) -> int:
+    """The undated events before the first dated one, which are in no position band."""
+    return next((i for i, event in enumerate(record.events) if event.time is not None), 0)
 
 
 def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from midchart.core.charts.store import ChartRecords, undated_first
 from midchart.core.cohorts.gold import gold_under, locator_errors
 from midchart.core.cohorts.labelled import StoredRecords, readable_tasks
-from midchart.core.errors import DataError
 from midchart.core.loaders.ledger import LARGEST, leaves_of
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, event_text
-from midchart.core.types import Account, Cohort, Record
+from midchart.core.types import Account, Cohort
 
 FEW_EVENTS = 20
 """With fewer events in the median record, positions are by tokens: event order has little
@@ -67,15 +67,14 @@ def _event_counts(cohort: Cohort) -> list[int]:
     if isinstance(cohort.records, StoredRecords):
         data = cohort.records.data
         return np.diff(data.store().offsets).tolist() if data.ready() else []
-    ids = list(cohort.records)
-    step = max(len(ids) / _SAMPLED, 1.0)
-    counts: list[int] = []
-    for i in range(min(len(ids), _SAMPLED)):
-        try:
-            counts.append(len(cohort.records[ids[int(i * step)]].events))
-        except DataError:
-            continue  # it is among cohort.skipped now
-    return counts
+    stored = isinstance(cohort.records, ChartRecords)
+    every = (
+        cohort.records.counts["events"].tolist()
+        if stored
+        else [len(record.events) for record in cohort.records.values()]
+    )
+    step = max(len(every) / _SAMPLED, 1.0)
+    return [every[int(i * step)] for i in range(min(len(every), _SAMPLED))]
 
 
 _POSITION = ("order", "time", "token", "score", "candidates")
@@ -99,7 +98,6 @@ def check_cohort(
     protocol: Protocol | None = None,
     locator: bool = False,
     validate: bool = False,
-    counts: Counts | None = None,
     leaves: bool | None = None,
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
@@ -113,15 +111,15 @@ def check_cohort(
     ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
     (:func:`midchart.core.cohorts.gold.locator_errors`), ``validate`` what of FHIR resources does
     not follow the standard (``invalid``; :func:`midchart.core.loaders.fhir.invalid_resources`).
-    ``progress`` is called with (done, planned) while coded events are read. ``counts``:
-    :func:`count_records` of this cohort, where it is known. ``leaves``: whether every string,
-    number and code of the files is looked for in what is shown (:mod:`.ledger`), by default where
-    the files have at most its ``LARGEST`` bytes; the rows are then ``leaves``, else None.
+    ``progress`` is called with (done, planned) while coded events are read. ``leaves``: whether
+    every string, number and code of the files is looked for in what is shown (:mod:`.ledger`), by
+    default where the files have at most its ``LARGEST`` bytes; the rows are then ``leaves``, else
+    None.
     """
     # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()
     cohort = gold_under(cohort, rule)
-    counts = counts or count_records(cohort, progress)
+    counts = count_records(cohort, progress)
     stored = cohort.records if isinstance(cohort.records, StoredRecords) else None
     labels = (
         None if stored is None else {t: _labels(cohort, t) for t in readable_tasks(stored.data)}
@@ -175,33 +173,25 @@ def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
     return leaves_of(cohort).rows()
 
 
-def count_records(
-    cohort: Cohort,
-    progress: Progress | None = None,
-    visit: Callable[[Record], None] = lambda record: None,
-) -> Counts:
-    """Records, events and tokens of a cohort; ``visit`` is called with each record of text.
+def count_records(cohort: Cohort, progress: Progress | None = None) -> Counts:
+    """Records, events and tokens of a cohort.
 
-    ``progress`` is called with (done, planned): records, or coded events.
+    ``progress`` is called with (done, planned) while coded events are read.
     """
     if isinstance(cohort.records, StoredRecords):
         store = cohort.records.data.store(progress)
         return Counts(len(store.patients), store.events, None, 0)
-    records = events = tokens = undated = 0
-    for number, id in enumerate(cohort.records, 1):
-        if progress is not None:
-            progress(number, len(cohort.records))
-        try:
-            record = cohort.records[id]
-        except DataError:
-            continue  # it is among cohort.skipped now
-        records += 1
-        events += len(record.events)
-        first = next((i for i, one in enumerate(record.events) if one.time is not None), 0)
-        undated += first
-        tokens += count_tokens("\n".join(map(event_text, record.events)))
-        visit(record)
-    return Counts(records, events, tokens, undated)
+    if isinstance(cohort.records, ChartRecords):
+        sums = {name: int(numbers.sum()) for name, numbers in cohort.records.counts.items()}
+        return Counts(len(cohort.records), sums["events"], sums["tokens"], sums["undated"])
+    records = list(cohort.records.values())
+    tokens = (count_tokens("\n".join(map(event_text, one.events))) for one in records)
+    return Counts(
+        len(records),
+        sum(len(one.events) for one in records),
+        sum(tokens),
+        sum(undated_first(one) for one in records),
+    )
 
 
 def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Any
 
 from midchart.core.access import RunRef, needs
@@ -33,7 +32,6 @@ from midchart.core.protocol import Protocol
 from midchart.core.results.tables import location_table
 from midchart.core.runs.directory import find_run
 from midchart.core.services.runs import run_cohort
-from midchart.core.services.summary import known_summary
 from midchart.core.stats.positions import BINS, bins_of
 from midchart.core.training_experiments.forecast.evaluation import (
     Attended,
@@ -59,14 +57,8 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
         for known, observed, why in _cache:
             if observed.cohort is cohort and known == asked:
                 return observed, why
-        summary = known_summary(cohort) if protocol is None else None
-        if summary is not None:
-            why = summary.position
-            resolved = replace(asked, position=why["used"])
-            observed = observe(cohort, cohort.instructions, resolved, places=summary.places)
-        else:
-            resolved, why = resolve_position(asked, cohort)
-            observed = observe(cohort, cohort.instructions, resolved)
+        resolved, why = resolve_position(asked, cohort)
+        observed = observe(cohort, cohort.instructions, resolved)
         _cache.append((asked, observed, why))
         del _cache[:-_CACHED]
         return observed, why
@@ -145,8 +137,6 @@ def curve_locations(
     (:func:`midchart.core.results.tables.location_table`)."""
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
-    if protocol is None and (summary := known_summary(cohort)) is not None:
-        return summary.locations[position]
     located = gold_under(cohort, observed.protocol)
     rows = evidence_locations(located, observed.asked, observed.protocol, (position,))
     return location_table(rows[position])

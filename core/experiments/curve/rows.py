@@ -267,11 +267,9 @@ def observe(
     instructions: Sequence[Instruction],
     protocol: Protocol,
     report: Callable[[int, int], None] = lambda done, of: None,
-    places: Mapping[str, Sequence[RelativePosition]] | None = None,
 ) -> Observed:
     """The used responses to ``instructions``; ``report`` is called with the numbers of questions
-    located and in all. ``places``: those of each piece of the evidence of several, by instruction,
-    where they are known. Raises InputError where the cohort has none."""
+    located and in all. Raises InputError where the cohort has none."""
     by_id = {instruction.id: instruction for instruction in instructions}
     used = [(i, r) for i, r in enumerate(cohort.responses) if r.used and r.instruction_id in by_id]
     if not used:
@@ -295,7 +293,7 @@ def observe(
         models,
         np.array([clusters[pair] for pair in pairs], dtype=np.int64),
         {name: _coded([getattr(i, name) or NOT_STATED for i in asked]) for name in STRATA[2:]},
-        _pieces(located, asked, report, places or {}),
+        _pieces(located, asked, report),
         np.array([gold.score if gold else None for gold in golds], dtype=np.float64),
         np.array([r.simulated for _, r in used], dtype=np.bool_),
         sum(not r.used and r.instruction_id in by_id for r in cohort.responses),
@@ -317,10 +315,7 @@ def _coded(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
 
 
 def _pieces(
-    cohort: Cohort,
-    asked: Sequence[Instruction],
-    report: Callable[[int, int], None],
-    known: Mapping[str, Sequence[RelativePosition]],
+    cohort: Cohort, asked: Sequence[Instruction], report: Callable[[int, int], None]
 ) -> dict[str, Pieces]:
     """Located pieces of the evidence of instructions, sorted by record, in every position."""
     by_kind: dict[str, list[tuple[float | None, list[float], int]]] = {k: [] for k in POSITIONS}
@@ -330,9 +325,7 @@ def _pieces(
             record_id = instruction.record_id
             report(q, len(asked))
         gold = cohort.gold.get(instruction.id)
-        places: Sequence[RelativePosition | Gold] = known.get(instruction.id, ())
-        if gold is not None and not places:
-            places = _places(cohort, record_id, gold)
+        places = () if gold is None else _places(cohort, record_id, gold)
         pieces = 0 if gold is None else max(len(set(gold.snippets)), len(gold.spans))
         for kind, of in by_kind.items():
             values = [getattr(place, kind) for place in places]
