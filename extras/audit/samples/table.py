@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -11,11 +11,8 @@ from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
-    apostrophe_columns,
-    read_any_text,
     read_head,
-    table_rows,
-    without_apostrophes,
+    read_table,
 )
 from midchart.core.errors import DataError, one_line
 from midchart.core.regular_files import open_regular
@@ -159,17 +156,8 @@ def _delimited_rows(path: Path, name: str, delimiter: str, trouble: Trouble) -> 
         trouble(str(DataError(name, None, limit, "split it, or write it as Parquet")))
         return
     try:
-        text = read_any_text(path, name, log)
-        header, rows = table_rows(text, name, log, delimiter)
-        quoted: Collection[int] = ()
-        if "'" in text:  # may quote a column, which all its rows decide
-            looked = _TroubleLog(trouble=lambda line: None)
-            every = (cells for _, cells in table_rows(text, name, looked, delimiter)[1])
-            quoted = apostrophe_columns(header, every)
-        for line, cells in rows:
-            for column in quoted:
-                cells[column] = without_apostrophes(cells[column])
-            yield f"{name}:{line}", dict(zip(header, cells, strict=True))
+        for row in read_table(path, name, (), log, delimiter):
+            yield f"{name}:{row.line}", row.cells
     except DataError as error:
         trouble(str(error))
 
