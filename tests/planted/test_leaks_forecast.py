@@ -143,79 +143,42 @@ def compared(name: str, read: Counter[Stated]) -> Iterator[str]:
     yield f"{name}: other rows than the cohort's"
 
 
-def joined(one: SplitExamples, other: SplitExamples) -> SplitExamples:
-    columns = ("tokens", "label", "patient", "index")
-    return SplitExamples(*(np.concatenate([getattr(one, c), getattr(other, c)]) for c in columns))
+COLUMNS = ("tokens", "label", "patient", "index")
 
 
-def rows_of(part: SplitExamples, rows: slice) -> SplitExamples:
-    return SplitExamples(*(getattr(part, c)[rows] for c in ("tokens", "label", "patient", "index")))
+def joined(one: SplitExamples, other: SplitExamples, most: int | None = None) -> SplitExamples:
+    """One part, and ``most`` rows of the other (None: all)."""
+    parts = ((getattr(one, name), getattr(other, name)[:most]) for name in COLUMNS)
+    return SplitExamples(*map(np.concatenate, parts))
 
 
-def in_examples(
-    change: Callable[[Examples], Examples],
-) -> Callable[[pytest.MonkeyPatch], None]:
-    def plant(patch: pytest.MonkeyPatch) -> None:
-        load = experiment.examples
-        patch.setattr(experiment, "examples", lambda *a, **k: change(load(*a, **k)))
-
-    return plant
-
-
-def future_events(patch: pytest.MonkeyPatch) -> None:
-    two_days = 2 * 24 * 3600 * 10**6
-    gather = examples_module.last_events
-    patch.setattr(
-        examples_module,
-        "last_events",
-        lambda store, labels, *rest: gather(
-            store, replace(labels, time=labels.time + two_days), *rest
-        ),
-    )
-
-
-PLANTS = {
+CHANGES: dict[str, tuple[Callable[[Examples], dict[str, SplitExamples]], str]] = {
     "training on test patients": (
-        in_examples(lambda data: replace(data, train=joined(data.train, data.held_out))),
+        lambda data: {"train": joined(data.train, data.held_out)},
         "train: patients of another part",
     ),
     "a test patient reused in training": (
-        in_examples(
-            lambda data: replace(data, train=joined(data.train, rows_of(data.held_out, slice(4))))
-        ),
+        lambda data: {"train": joined(data.train, data.held_out, 4)},
         "train: patients of another part",
     ),
     "a training patient reused in the test": (
-        in_examples(
-            lambda data: replace(
-                data, held_out=joined(data.held_out, rows_of(data.train, slice(4)))
-            )
-        ),
+        lambda data: {"held_out": joined(data.held_out, data.train, 4)},
         "test: patients of another part",
     ),
     "parts swapped": (
-        in_examples(lambda data: replace(data, train=data.held_out, held_out=data.train)),
+        lambda data: {"train": data.held_out, "held_out": data.train},
         "train: patients of another part",
     ),
     "labels swapped in training": (
-        in_examples(
-            lambda data: replace(data, train=replace(data.train, label=1 - data.train.label))
-        ),
+        lambda data: {"train": replace(data.train, label=1 - data.train.label)},
         "train: labels of others",
     ),
     "labels moved by one row in the test": (
-        in_examples(
-            lambda data: replace(
-                data, held_out=replace(data.held_out, label=np.roll(data.held_out.label, 1))
-            )
-        ),
+        lambda data: {"held_out": replace(data.held_out, label=np.roll(data.held_out.label, 1))},
         "test: labels of others",
     ),
-    "events after the prediction time": (
-        future_events,
-        "train: events after the prediction time",
-    ),
 }
+"""Leaks by name: parts of the examples that are others, and what is then wrong."""
 
 
 def test_models_are_handed_the_cohort_s_own_rows(place: Path) -> None:
@@ -223,11 +186,29 @@ def test_models_are_handed_the_cohort_s_own_rows(place: Path) -> None:
     assert leaks(place) == []
 
 
-@pytest.mark.parametrize("leak", PLANTS)
+@pytest.mark.parametrize("leak", CHANGES)
 def test_a_planted_leak_is_seen(place: Path, leak: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, problem = PLANTS[leak]
-    plant(monkeypatch)
+    change, problem = CHANGES[leak]
+    load = experiment.examples
+
+    def changed(*arguments, **options):
+        data = load(*arguments, **options)
+        return replace(data, **change(data))
+
+    monkeypatch.setattr(experiment, "examples", changed)
     assert problem in leaks(place)
+
+
+def test_events_after_the_prediction_time_are_seen(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gather, two_days = examples_module.last_events, 2 * 24 * 3600 * 10**6
+
+    def later(store, labels, *rest):
+        return gather(store, replace(labels, time=labels.time + two_days), *rest)
+
+    monkeypatch.setattr(examples_module, "last_events", later)
+    assert "train: events after the prediction time" in leaks(place)
 
 
 def test_a_split_that_shares_a_patient_trains_nothing(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -149,105 +150,68 @@ def with_ids(name: str, extra: set[int]) -> Callable[[pytest.MonkeyPatch], None]
     return plant
 
 
-def labels_swapped(patch: pytest.MonkeyPatch) -> None:
-    draw = cohort_training.pairs
+def changed(name: str, change: Callable[[Any], Any]) -> Callable[[pytest.MonkeyPatch], None]:
+    """What the function ``name`` of the training gives is changed."""
 
-    def drawn(*arguments):
-        pairs = draw(*arguments)
-        return replace(pairs, label=1 - pairs.label)
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        usual = getattr(cohort_training, name)
+        patch.setattr(cohort_training, name, lambda *arguments: change(usual(*arguments)))
 
-    patch.setattr(cohort_training, "pairs", drawn)
-
-
-def questions_swapped(patch: pytest.MonkeyPatch) -> None:
-    draw = cohort_training.pairs
-
-    def drawn(*arguments):
-        pairs = draw(*arguments)
-        return replace(pairs, question=(pairs.question + 1) % len(pairs.questions))
-
-    patch.setattr(cohort_training, "pairs", drawn)
+    return plant
 
 
-def evidence_swapped(patch: pytest.MonkeyPatch) -> None:
-    locate = cohort_training.questions_with_evidence
-
-    def located(*arguments):
-        return [
-            replace(one, evidence=tuple((i + 1) % len(one.sentences) for i in one.evidence))
-            for one in locate(*arguments)
-        ]
-
-    patch.setattr(cohort_training, "questions_with_evidence", located)
+labels_swapped = changed("pairs", lambda pairs: replace(pairs, label=1 - pairs.label))
+questions_swapped = changed(
+    "pairs", lambda pairs: replace(pairs, question=(pairs.question + 1) % len(pairs.questions))
+)
+evidence_swapped = changed(
+    "questions_with_evidence",
+    lambda located: [
+        replace(one, evidence=tuple((i + 1) % len(one.sentences) for i in one.evidence))
+        for one in located
+    ],
+)
+# The parts are exchanged after the split: the card still states the right one.
+parts_exchanged = changed("split_pairs", lambda pairs: replace(pairs, test=pairs.train))
 
 
 def future_events(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(cohort_training, "allowed", lambda sentences, cutoff: list(sentences))
 
 
+@pytest.mark.parametrize("leaks", [gate_leaks, plus_leaks])
 def test_a_gate_is_trained_and_tested_on_the_stated_patients(
-    cohort: Cohort, tmp_path: Path
+    cohort: Cohort, tmp_path: Path, leaks: Callable[[Cohort, Path], set[str]]
 ) -> None:
     assert set(range(PATIENTS)) == TRAIN | VALIDATION | TEST
-    assert gate_leaks(cohort, tmp_path) == set()
+    assert leaks(cohort, tmp_path) == set()
 
 
 @pytest.mark.parametrize(
-    ("plant", "problem"),
+    ("leaks", "plant", "problem"),
     [
-        (with_ids("_questions_with_answers", TEST), "train: patients of another part"),
-        (with_ids("_questions_with_answers", {4}), "train: patients of another part"),
-        (labels_swapped, "train: a wrong label"),
-        (questions_swapped, "train: a sentence of another patient than the question's"),
-        (future_events, "train: an event after the cutoff"),
+        (gate_leaks, with_ids("_questions_with_answers", TEST), "train: patients of another part"),
+        (gate_leaks, with_ids("_questions_with_answers", {4}), "train: patients of another part"),
+        (gate_leaks, labels_swapped, "train: a wrong label"),
+        (
+            gate_leaks, questions_swapped,
+            "train: a sentence of another patient than the question's",
+        ),
+        (gate_leaks, future_events, "train: an event after the cutoff"),
+        (gate_leaks, parts_exchanged, "test: patients of another part"),
+        (plus_leaks, with_ids("questions_with_evidence", TEST), "train: patients of another part"),
+        (plus_leaks, with_ids("questions_with_evidence", {4}), "train: patients of another part"),
+        (plus_leaks, evidence_swapped, "train: a wrong label"),
+        (plus_leaks, future_events, "train: an event after the cutoff"),
     ],
-    ids=["test patients", "reused patient", "label swap", "question swap", "future event"],
-)
+)  # fmt: skip
 def test_a_leak_planted_in_a_gate_is_seen(
     cohort: Cohort,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
+    leaks: Callable[[Cohort, Path], set[str]],
     plant: Callable[[pytest.MonkeyPatch], None],
     problem: str,
 ) -> None:
     plant(monkeypatch)
-    assert problem in gate_leaks(cohort, tmp_path)
-
-
-def test_a_gate_tested_on_training_patients_is_seen(
-    cohort: Cohort, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The parts are exchanged after the split: the card still states the right one."""
-    draw = cohort_training.split_pairs
-
-    def drawn(*arguments):
-        pairs = draw(*arguments)
-        return replace(pairs, test=pairs.train)
-
-    monkeypatch.setattr(cohort_training, "split_pairs", drawn)
-    assert "test: patients of another part" in gate_leaks(cohort, tmp_path)
-
-
-def test_qccs_plus_is_trained_on_the_stated_patients(cohort: Cohort, tmp_path: Path) -> None:
-    assert plus_leaks(cohort, tmp_path) == set()
-
-
-@pytest.mark.parametrize(
-    ("plant", "problem"),
-    [
-        (with_ids("questions_with_evidence", TEST), "train: patients of another part"),
-        (with_ids("questions_with_evidence", {4}), "train: patients of another part"),
-        (evidence_swapped, "train: a wrong label"),
-        (future_events, "train: an event after the cutoff"),
-    ],
-    ids=["test patients", "reused patient", "label swap", "future event"],
-)
-def test_a_leak_planted_in_qccs_plus_is_seen(
-    cohort: Cohort,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    plant: Callable[[pytest.MonkeyPatch], None],
-    problem: str,
-) -> None:
-    plant(monkeypatch)
-    assert problem in plus_leaks(cohort, tmp_path)
+    assert problem in leaks(cohort, tmp_path)
