@@ -7,6 +7,7 @@ weights, saves it under a name the program looks for, and lets the program's own
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,16 +28,9 @@ CHAT_TEMPLATE = (
 
 def qwen_tokenizer(vocabulary: int = 512) -> Any:
     """A byte-level BPE tokenizer of Qwen2's kind with its ChatML tokens, trained on a few lines."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 
-    trained = Tokenizer(models.BPE())
-    trained.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary - len(CHAT_TOKENS), initial_alphabet=alphabet, show_progress=False
-    )
-    trained.train_from_iterator(TEXTS * 3, trainer)
+    trained = byte_tokenizer(vocabulary - len(CHAT_TOKENS), ())
     parts = json.loads(trained.to_str())["model"]
     vocab = dict(sorted(parts["vocab"].items(), key=lambda item: item[1]))
     for token in CHAT_TOKENS:
@@ -122,21 +116,29 @@ def make_qwen(
     return folder
 
 
+def byte_tokenizer(vocabulary: int, special: Sequence[str]) -> Any:
+    """A byte-level BPE tokenizer trained on a few lines."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(special),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    return tokenizer
+
+
 def make_gemma(folder: Path, seed: int = 0) -> Path:
     """A Gemma 3 of two layers in ``folder``, the first of which sees only the last 16 tokens."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import Gemma3ForCausalLM, Gemma3TextConfig, PreTrainedTokenizerFast
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
-    tokenizer.decoder = decoders.ByteLevel()
-    special = ["<pad>", "<eos>", "<bos>"]
-    alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(
-        vocab_size=500, special_tokens=special, initial_alphabet=alphabet, show_progress=False
-    )
-    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    tokenizer = byte_tokenizer(500, ("<pad>", "<eos>", "<bos>"))
     config = Gemma3TextConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=64,
@@ -179,7 +181,6 @@ def make_other(
     """A chat model of two layers of another architecture in ``folder``, with its own template and
     more control tokens."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import (
         AutoConfig,
         AutoModelForCausalLM,
@@ -187,16 +188,7 @@ def make_other(
         PreTrainedTokenizerFast,
     )
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=480,
-        special_tokens=["<pad>", "<bos>", "<|start|>", "<|sep|>", "<|end|>", *control],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(TEXTS * 3, trainer)
+    tokenizer = byte_tokenizer(480, ("<pad>", "<bos>", "<|start|>", "<|sep|>", "<|end|>", *control))
     config = AutoConfig.for_model(
         model_type,
         vocab_size=tokenizer.get_vocab_size(),
