@@ -109,19 +109,6 @@ def test_the_signed_in_person_is_in_the_audit_log_and_in_the_run(spec):
     assert find_run(run).started_by() == Person(RITA.name, "owner")
 
 
-@pytest.mark.slow
-def test_a_queued_run_is_cancelled_and_resumed_by_persons(spec):
-    with acting_as(RITA):
-        run = api.enqueue(spec | {"limit": 8})
-    with acting_as(OLGA):
-        if api.status(run)["status"] != "done":
-            api.cancel(run)
-            api.wait(run) if api.status(run)["status"] == "running" else None
-    events = [(line["event"], line["who"]) for line in audit.lines()]
-    assert events[0] == ("started", RITA.name)
-    assert events[1:] in ([("cancelled", OLGA.name)], [])
-
-
 def test_a_reviewers_code_belongs_to_the_person_who_took_it(spec):
     run = finished_run(spec)
     with acting_as(RUTH):
@@ -286,25 +273,6 @@ def test_an_imported_reviewer_s_code_is_not_that_of_somebody_here(spec, place):
         assert sorted(brought["reviews"]) == ["r1-3", "r2"]
         assert brought["reviewers_renamed"] == {"r1": "r1-3"}
         assert api.reviewers(run) == ["r1-3", "r2"]
-
-
-def test_imported_codes_that_begin_alike_stay_apart(spec, place):
-    run = finished_run(spec)
-    card = api.review_cards(run, "r1")[0].key
-    codes = ["reviewer-of-cardiology-ward-1", "reviewer-of-cardiology-ward-2"]
-    for code in codes:
-        api.add_review(run, code, card, "incorrect")
-    api.export_run(run, place / "run.zip")
-    with workspace_at(place / "other"):
-        settings.received_folder().mkdir(parents=True)
-        (place / "run.zip").rename(settings.received_folder() / "run.zip")
-        for code, who in zip(codes, (RUBEN, RUTH), strict=True):
-            with acting_as(who):
-                take_code(code)
-        with acting_as(RITA):
-            renamed = api.import_run("run.zip")["reviewers_renamed"]
-        assert renamed.keys() == set(codes) and len(set(renamed.values())) == 2
-        assert api.reviewers(run) == sorted(renamed.values())
 
 
 def test_reasons_why_no_run_starts_hold_no_place_of_the_server(spec, place, monkeypatch):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from midchart.core.errors import DataError, InputError, MidchartError, SpecError, one_line
-from midchart.core.loaders.check import check_cohort
+from midchart.core.errors import DataError, InputError, MidchartError, one_line
 from midchart.core.loaders.open import open_cohort
 from midchart.core.parsing import DEEPEST, character_set, read_json, read_toml, user_path
 from midchart.core.results.importing import import_run
 from midchart.core.runs.spec import read_spec
-
-MOST_S = 5.0
 
 
 @pytest.mark.parametrize(
@@ -105,56 +100,6 @@ def test_a_message_is_one_line_that_can_be_printed_and_keeps_its_remedy() -> Non
     assert message.endswith(" — export it again")
     assert len(message) < 2_000
     assert one_line("Größe 5 – ok") == "Größe 5 – ok"
-
-
-def _columns(folder: Path) -> Path:
-    (folder / "1.xml").write_text('<eventstream person_id="1"></eventstream>')
-    header = "\t".join(["filename", "question", *map(str, range(100_000))])
-    (folder / "clinician-instruction-responses.tsv").write_text(header)
-    return folder
-
-
-def _snippets(folder: Path) -> Path:
-    entries = "".join(
-        f'<entry timestamp="2020-01-01"><event type="note">note {i} of many</event></entry>'
-        for i in range(300)
-    )
-    inside = f"<encounter><events>{entries}</events></encounter>"
-    text = f'<eventstream person_id="1">{inside}</eventstream>'
-    (folder / "1.xml").write_text(text)
-    evidence = "|||".join(f"piece {i} of evidence" for i in range(3_000))
-    rows = f"filename\tquestion\tevidence\tclinician_response\n1.xml\tWhich?\t{evidence}\tx\n"
-    (folder / "clinician-instruction-responses.tsv").write_text(rows)
-    return folder
-
-
-def _keys(folder: Path) -> Path:
-    patient = {"texts": {"text_0": "a"}, "questions": []}
-    keys = ", ".join(f'"k{i}": 1' for i in range(40_000))
-    document = json.dumps({"p": patient})[:-1] + ', "q": {"texts": {}, ' + keys + "}}"
-    (folder / "longhealth.json").write_text(document)
-    return folder
-
-
-@pytest.mark.parametrize("write", [_columns, _snippets, _keys])
-def test_large_inputs_take_linear_time(
-    write: Callable[[Path], Path], tmp_path: Path, workspace: Path
-) -> None:
-    folder = tmp_path / "cohort"
-    folder.mkdir()
-    begun = time.process_time()
-    report = check_cohort(open_cohort(write(folder)))
-    assert time.process_time() - begun < MOST_S
-    assert report["records"] >= 1
-
-
-def test_a_spec_of_many_keys_is_refused_in_linear_time(tmp_path: Path) -> None:
-    path = tmp_path / "spec.toml"
-    path.write_text('kind = "answers"\n' + "".join(f"key{i} = 1\n" for i in range(40_000)))
-    begun = time.process_time()
-    with pytest.raises((SpecError, MidchartError)):
-        read_spec(path)
-    assert time.process_time() - begun < MOST_S
 
 
 @pytest.mark.parametrize(

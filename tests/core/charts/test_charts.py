@@ -22,7 +22,7 @@ from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import evidence, sentences, words
 from midchart.core.types import Cohort, Record
-from tests.support.cases import CASES, EXPECTED, cases, described
+from tests.support.cases import EXPECTED, cases, described
 
 NOTES = """patient_id,time,text
 p,2020-03-01,"Chest pain since this morning. The troponin was 0.01 ng/ml, then 0.14.
@@ -220,7 +220,3 @@ def test_stores_of_cohorts_that_are_gone_and_unfinished_ones_are_removed(
     (cohorts / "named-again").rmdir()
     sweep_charts()
     assert stores(cache) == first
-
-
-def test_case_folders_are_there() -> None:
-    assert len(places()) > 100 and CASES.is_dir()

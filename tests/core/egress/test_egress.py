@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 import tomllib
 
 import httpx2
@@ -12,7 +11,6 @@ from hypothesis import given
 from hypothesis import settings as limits
 from hypothesis import strategies as st
 
-from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.client.requests import Reply
 from midchart.core.config import CLAUDE_HOST
@@ -29,7 +27,6 @@ from midchart.core.egress.owners_list import owners_list
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.runs.pool import Ray
-from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.types import Manifest, Usage
 from tests.support.run_helpers import write_cohort
 
@@ -316,27 +313,6 @@ def test_comments_of_a_manifest_are_preserved(data):
     assert len(audit.lines()) == 2
 
 
-def test_audit_lines_are_complete_despite_concurrent_writers_and_kills(tmp_path):
-    path = tmp_path / "deep" / "a.jsonl"
-    threads = [
-        threading.Thread(target=lambda n=n: [add_line(path, {"n": n, "i": i}) for i in range(50)])
-        for n in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    rows = list(read_lines(path))
-    assert len(rows) == 200
-    for n in range(4):
-        assert [row["i"] for row in rows if row["n"] == n] == list(range(50))
-    with path.open("ab") as file:
-        file.write(b'{"n": 9, "half')
-    assert len(list(read_lines(path))) == 200
-    add_line(path, {"n": 5})
-    assert [row["n"] for row in read_lines(path)][200:] == [5]
-
-
 def test_a_key_is_never_shown(tmp_path, monkeypatch):
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
     monkeypatch.setenv("MIDCHART_SECRETS", str(tmp_path / "secrets.toml"))
@@ -354,19 +330,6 @@ def test_a_key_is_never_shown(tmp_path, monkeypatch):
     with pytest.raises(InputError) as refusal:
         settings.secret("ANTHROPIC_API_KEY")
     assert "planted" not in str(refusal.value)
-
-
-REASON = "data protection officer, letter of 2 May"
-
-
-def test_a_permission_of_an_imported_cohort_is_the_audited_one(data):
-    api.import_cohort("north", write_cohort(data / "ward", records=1))
-    folder = settings.cohorts_folder() / "north"
-    file = folder / "midchart.toml"
-    text = file.read_text()
-    file.write_text(text.replace("training_allowed = false", "training_allowed = true"))
-    assert file.read_text() != text and not open_cohort(folder).manifest.training_allowed
-    assert not open_cohort(folder.rename(data / "moved")).manifest.training_allowed
 
 
 @pytest.mark.parametrize("then", ["", "{url}", "{url}=ANTHROPIC_API_KEY", "{url}=K GET"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import stat
 import sys
 import zipfile
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from midchart.core import api, config
-from midchart.core.errors import DataError, InputError, UnknownName
+from midchart.core.errors import DataError, InputError
 from midchart.core.loaders import open as loading
 from midchart.core.loaders.worker import convert_files
 from tests.support import patient_cohort
@@ -143,25 +142,6 @@ def test_links_and_limits_of_a_folder(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_names_that_are_no_folder_names_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="letters, digits"):
         api.cohort_name(name)
-
-
-@pytest.mark.usefixtures("elsewhere")
-def test_a_removed_cohort_goes_with_its_caches_and_the_others_stay(tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        api.import_cohort(name, [("notes.csv", io.BytesIO(NOTES.encode()))])
-    cached = config.cache_folder() / "positions" / "aa" / "x.json"
-    cached.parent.mkdir(parents=True)
-    cached.write_text("[]")
-    weights = config.models_folder() / "w"
-    weights.mkdir(parents=True)
-    removed = api.remove_cohort("one")
-    assert (removed["files"], removed["runs"], removed["damaged_runs"]) == (2, 0, [])
-    assert [card.name for card in api.cohorts()] == ["two"]
-    assert not cached.exists()
-    assert weights.exists()
-    assert json.loads(json.dumps(api.audit_lines()))[-1]["event"] == "removed"
-    with pytest.raises(UnknownName):
-        api.remove_cohort("../two")
 
 
 def test_listing_cohorts_reads_only_those_whose_files_changed(
