@@ -86,12 +86,13 @@ class _Summaries:
         return [self._known[key] for key in keys]
 
     def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
+        text, tokens = answer.text.strip(), answer.prompt_tokens or prompt.tokens
+        self._known[key] = Answer(text, prompt_tokens=tokens, output_tokens=answer.output_tokens)
         kept = {
-            "text": answer.text.strip(),
-            "prompt_tokens": answer.prompt_tokens or prompt.tokens,
+            "text": text,
+            "prompt_tokens": tokens,
             "output_tokens": answer.output_tokens,
         }
-        self._known[key] = Answer(**kept)
         if self._folder is not None:
             with replacing(self._folder / f"{key}.json") as fresh:
                 fresh.write_text(json.dumps(kept), encoding="ascii")

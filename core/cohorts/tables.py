@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, cast
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import LoadLog, read_all
@@ -172,7 +172,7 @@ def opened(path: Path) -> Generator[IO[bytes]]:
             yield file
         else:
             with gzip.GzipFile(fileobj=file) as unpacked:
-                yield unpacked
+                yield cast("IO[bytes]", unpacked)
 
 
 def read_any_text(path: Path, name: str, log: LoadLog) -> str:

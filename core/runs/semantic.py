@@ -31,6 +31,8 @@ _COLUMNS = (
 _Pair = tuple[str, str]
 _Lines = list[tuple[str, bool, str]]
 """Lines of a selection: id, whether it is the arm's own pick, text."""
+_PART = 256
+"""Pairs that are scored between two looks at whether the run was cancelled."""
 
 
 def score_semantic(job: Job, table: str) -> None:
@@ -89,8 +91,10 @@ class _ScoringPass:
         try:
             entailment = self.job.member("pair model", "entailment", Entailment)
             model = entailment.scorer.id
-            computed = entailment.either_way(pairs)
-            scores = dict(zip(pairs, computed.tolist(), strict=True))
+            for start in range(0, len(pairs), _PART):
+                part = pairs[start : start + _PART]
+                scores.update(zip(part, entailment.either_way(part).tolist(), strict=True))
+                self.job.notify()
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - becomes the reason of the record's rows
