@@ -25,7 +25,6 @@ _STATEMENTS = frozenset(
 )  # fmt: skip
 _XSI_TYPE = "{http://www.w3.org/2001/XMLSchema-instance}type"
 _NESTED = {"RSON": "because", "MFST": "manifestation", "CAUS": "caused by"}
-_MOST_LEVELS = 12
 _NEGATED = {
     **dict.fromkeys(("substanceAdministration", "supply"), "not given"),
     **dict.fromkeys(("procedure", "act", "encounter"), "not done"),
@@ -311,8 +310,7 @@ def _build(
             others.append((child, component or child.get("typeCode", "") or related))
         pending += reversed(others)
     one = _EntryStatement(element, around, relation, level, frozenset(ids), [])
-    if level < _MOST_LEVELS:
-        one.inner = [_build(child, one, related, level + 1) for child, related in statements]
+    one.inner = [_build(child, one, related, level + 1) for child, related in statements]
     return one
 
 

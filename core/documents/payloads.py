@@ -27,9 +27,6 @@ from midchart.core.fhir.xml import NAMESPACE, read_xml_document
 from midchart.core.parsing import character_set, read_json, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
 
-_DEEPEST = 3
-"""Payloads inside of each other that are read."""
-_LARGEST_PDF, _MOST_PAGES = 64 << 20, 2_000
 _CHARSET = re.compile(r"charset=[\"']?([\w.:-]+)")
 _BASE64 = re.compile(r"(?:data:([\w/.+-]*)[^,]{0,80};base64,)?([A-Za-z0-9+/\s]{40,}={0,2})\s*\Z")
 _CLINICAL_DOCUMENT = re.compile(r"<(?:[\w.-]{1,40}:)?ClinicalDocument[\s>]")
@@ -46,7 +43,7 @@ _READABLE = ("", "application/rtf", "application/xhtml+xml", "application/xml", 
              "application/hl7-sda+xml", "application/cda+xml")  # fmt: skip
 
 
-def payload_text(content: str | bytes, media_type: str = "", depth: int = 0) -> tuple[str, str]:
+def payload_text(content: str | bytes, media_type: str = "") -> tuple[str, str]:
     """The text of a payload, or "" and the reason why it has none that can be read.
 
     ``media_type``: its MIME type with parameters, as ``text/plain; charset=utf-8``, and ``;base64``
@@ -69,7 +66,7 @@ def payload_text(content: str | bytes, media_type: str = "", depth: int = 0) -> 
     else:
         text, problem = _decoded(content, kind, parameters)
         if not problem:
-            text, problem = _text_of(text, kind, depth)
+            text, problem = _text_of(text, kind)
     text = valid_unicode(text.replace("\r\n", "\n").replace("\x00", ""))
     return (text, "") if text.strip() else ("", problem or "holds no text")
 
@@ -128,19 +125,17 @@ def _decoded(content: str | bytes, kind: str, parameters: str) -> tuple[str, str
         return content.decode("cp1252", "replace"), ""
 
 
-def _text_of(text: str, kind: str, depth: int) -> tuple[str, str]:
+def _text_of(text: str, kind: str) -> tuple[str, str]:
     """The text of a payload's characters by what they are."""
     head = text.lstrip("\ufeff \t\r\n")[: 1 << 16]
-    if depth >= _DEEPEST:
-        return "", "holds documents inside of each other at more levels than are read"
     if head.startswith("{\\rtf") or kind.endswith("rtf"):
         return _rtf_text(text)
     if _MESSAGE.match(head):
         return _messages_text(text)
     if head.startswith("<") and _CLINICAL_DOCUMENT.search(head):
-        return _document_text(text.lstrip("\ufeff \t\r\n"), depth)
+        return _document_text(text.lstrip("\ufeff \t\r\n"))
     if _FHIR.match(head) or (head.startswith("<") and f'"{NAMESPACE}"' in head):
-        return _resources_text(text, depth)
+        return _resources_text(text)
     if kind in ("text/html", "application/xhtml+xml") or _HTML.search(head):
         return html_text(re.sub(r"\A\s*<\?xml[^>]*\?>", "", text)), ""
     if head.startswith("<?xml") or (kind.endswith("xml") and head.startswith("<")):
@@ -175,20 +170,16 @@ def _rtf_text(text: str) -> tuple[str, str]:
         return "", "is RTF with a character or charset that is none — export it as text"
 
 
-def _document_text(text: str, depth: int) -> tuple[str, str]:
+def _document_text(text: str) -> tuple[str, str]:
     try:
         root = parse_xml(re.sub(r"\A<\?xml[^>]*\?>", "", text), "it")
     except DataError as error:
         return "", f"is a C-CDA document that {error.reason}"
-
-    def read(content: str | bytes, media_type: str) -> tuple[str, str]:
-        return payload_text(content, media_type, depth + 1)
-
-    documents = [text_of_document(one, read) for one in documents_in(root)]
+    documents = [text_of_document(one, payload_text) for one in documents_in(root)]
     return "\n".join(filter(None, documents)), "is a C-CDA document without text"
 
 
-def _resources_text(text: str, depth: int) -> tuple[str, str]:
+def _resources_text(text: str) -> tuple[str, str]:
     try:
         is_xml = text.lstrip("\ufeff \t\r\n").startswith("<")
         parse = read_xml_document if is_xml else partial(read_json, as_written=True)
@@ -209,10 +200,7 @@ def _resources_text(text: str, depth: int) -> tuple[str, str]:
         held = named.get(link)
         return medicine(held) if held else ""
 
-    def read(content: str | bytes, media_type: str) -> tuple[str, str]:
-        return payload_text(content, media_type, depth + 1)
-
-    reader = ResourceReader(display, named.get, read)
+    reader = ResourceReader(display, named.get, payload_text)
     for resource in filter(None, inside):
         lines += _entry_lines(reader, resource)
     return "\n".join(lines), "holds FHIR resources that state nothing that is read"
@@ -237,17 +225,12 @@ def _line(one: Entry) -> str:
 
 def _pdf_text(content: bytes) -> tuple[str, str]:
     """The text layer of a PDF, page by page."""
-    if len(content) > _LARGEST_PDF:
-        return "", f"is a PDF of more than {_LARGEST_PDF >> 20} MB — export it as text"
     from pypdf import PdfReader
     from pypdf.errors import PyPdfError
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     try:
-        pages = PdfReader(io.BytesIO(content)).pages
-        if len(pages) > _MOST_PAGES:
-            return "", f"is a PDF of more than {_MOST_PAGES:,} pages — split it"
-        texts = [page.extract_text() for page in pages]
+        texts = [page.extract_text() for page in PdfReader(io.BytesIO(content)).pages]
     except (PyPdfError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError,
             ValueError, OSError):  # fmt: skip
         return "", "is a PDF that is damaged or encrypted — export it as text"

@@ -115,8 +115,7 @@ _FORMS = {
          "readmission: hospitalization.reAdmission",
          "diet: hospitalization.dietPreference",
          "discharged to: hospitalization.dischargeDisposition",
-         "diagnosis: diagnosis.condition"),
-        fallback="Encounter", silent=("length", "episodeOfCare", "appointment"),
+         "diagnosis: diagnosis.condition"), silent=("length", "episodeOfCare", "appointment"),
     ),
     "Condition": _Form(
         "condition",
@@ -179,18 +178,16 @@ _FORMS = {
     "CarePlan": _Form(
         "observation", ("period", "created"), ("category", "title"),
         ("title", "description", "status", "goals: goal"),
-        fallback="Care plan", silent=("activity", "careTeam", "addresses", "contributor"),
+        silent=("activity", "careTeam", "addresses", "contributor"),
     ),
     "ServiceRequest": _ORDER,
     "ProcedureRequest": _ORDER,
     "ReferralRequest": _ORDER,
     "DiagnosticOrder": _ORDER,
     "DeviceRequest": _ORDER,
-    "NutritionOrder": replace(
-        _ORDER, times=("dateTime",), names=(), fallback="Nutrition order"
-    ),
+    "NutritionOrder": replace(_ORDER, times=("dateTime",), names=()),
     "VisionPrescription": replace(
-        _ORDER, times=("dateWritten", "created"), names=(), fallback="Vision prescription",
+        _ORDER, times=("dateWritten", "created"), names=(),
         opening="prescribed",
     ),
     "Goal": _Form(
@@ -205,13 +202,13 @@ _FORMS = {
     "ImagingStudy": _Form(
         "image", ("started",), ("procedureCode", "procedure"),
         ("description", "series.modality", "series.bodySite", "series.description",
-         "series.instance.title", *_REASONS), fallback="Imaging study",
+         "series.instance.title", *_REASONS),
         silent=("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "status",
                 "interpreter", "referrer", "uid", "accession"),
     ),
     "Media": _Form(
         "image", ("createdDateTime", "createdPeriod", "issued"), ("type", "modality", "view"),
-        ("status", *_REASONS), fallback="Media",
+        ("status", *_REASONS),
         silent=("content", "height", "width", "frames", "device", "operator", "deviceName"),
     ),
     "Device": _Form(
@@ -226,39 +223,39 @@ _FORMS = {
     ),
     "EpisodeOfCare": _Form(
         "visit", ("period",), ("type",), ("status", "diagnosis: diagnosis.condition"),
-        fallback="Episode of care", silent=("team", "careManager", "referralRequest"),
+        silent=("team", "careManager", "referralRequest"),
     ),
     "Flag": replace(
         _GENERIC, parts=("status",), prefix="Flag: ", names=("code",)
     ),
     "ClinicalImpression": replace(
         _GENERIC, times=("effectiveDateTime", "effectivePeriod", "date"), names=("code",),
-        parts=("status", "description", "summary"), fallback="Clinical impression",
+        parts=("status", "description", "summary"),
         silent=("assessor", "previous", "investigation", "protocol"),
     ),
     "RiskAssessment": replace(
         _GENERIC, times=("occurrenceDateTime", "occurrencePeriod", "date"),
-        parts=("status", "method: method", *_REASONS), fallback="Risk assessment",
+        parts=("status", "method: method", *_REASONS),
         silent=("basis", "parent", "condition"),
     ),
     "Consent": replace(
-        _GENERIC, names=("category", "scope"), fallback="Consent", prefix="Consent: ",
+        _GENERIC, names=("category", "scope"), prefix="Consent: ",
         parts=("status", "scope: scope", "decision: decision"),
         silent=("policy", "organization", "grantor", "grantee", "controller", "manager"),
     ),
     "DetectedIssue": replace(
         _GENERIC, times=("identifiedDateTime", "identifiedPeriod", "date"), names=("code",),
-        parts=("status", "severity: severity", "detail"), fallback="Detected issue",
+        parts=("status", "severity: severity", "detail"),
         silent=("reference",),
     ),
     "Communication": replace(
         _GENERIC, times=("sent", "received"), names=("topic", "category"),
         parts=("status", *_REASONS, "because: statusReason", "payload.contentString"),
-        fallback="Communication", silent=("payload", "medium", "inResponseTo", "about"),
+        silent=("payload", "medium", "inResponseTo", "about"),
     ),
     "AdverseEvent": replace(
         _GENERIC, times=("date", "occurrenceDateTime", "occurrencePeriod", "detected"),
-        names=("event", "code", "type"), fallback="Adverse event", prefix="Adverse event: ",
+        names=("event", "code", "type"), prefix="Adverse event: ",
         parts=("actuality", "status", "seriousness: seriousness", "severity: severity",
                "outcome: outcome"),
         silent=("recordedDate", "study", "subjectMedicalHistory", "contributor"),
@@ -267,21 +264,19 @@ _FORMS = {
         "specimen",
         ("collection.collectedDateTime", "collection.collectedPeriod", "receivedTime"), ("type",),
         ("status", "site: collection.bodySite", "method: collection.method",
-         "quantity: collection.quantity", "condition: condition"), fallback="Specimen",
+         "quantity: collection.quantity", "condition: condition"),
         silent=("collection", "accessionIdentifier", "parent", "container", "processing"),
     ),
     "QuestionnaireResponse": replace(
-        _GENERIC, times=("authored",), names=(), fallback="Questionnaire response",
+        _GENERIC, times=("authored",), names=(),
         silent=("item", "questionnaire"),
     ),
     "BodyStructure": replace(_GENERIC, names=("morphology", "location"), silent=("active", "image"),
-                             parts=("description",), fallback="Body structure"),
-    "ImmunizationRecommendation": replace(
-        _GENERIC, names=(), fallback="Immunization recommendation", silent=("authority",),
-    ),
+                             parts=("description",)),
+    "ImmunizationRecommendation": replace(_GENERIC, names=(), silent=("authority",)),
     "ImmunizationEvaluation": replace(
         _GENERIC, names=("targetDisease",), parts=("status", "dose status: doseStatus"),
-        fallback="Immunization evaluation", silent=("authority", "immunizationEvent"),
+        silent=("authority", "immunizationEvent"),
     ),
 }  # fmt: skip
 READ = frozenset(_FORMS)
@@ -444,13 +439,13 @@ class ResourceReader:
         stated = resource.get("questionnaire")
         link = stated if isinstance(stated, str) else reference(stated)
         labels: dict[str, str] = {}
-        for item in _items_below(self._find(link) or {} if link else {}, 0):
+        for item in _items_below(self._find(link) or {} if link else {}):
             id = clean(item.get("linkId"))
             labels[id] = clean(item.get("text"))
             for option in objects(item.get("answerOption") or item.get("option")):
                 coding = first_object(option.get("valueCoding"))
                 labels[f"{id} {clean(coding.get('code'))}"] = concept(coding)[1]
-        for item in _items_below(resource, 0):
+        for item in _items_below(resource):
             id, texts = clean(item.get("linkId")), list[str]()
             for answer in objects(item.get("answer")):
                 for name, value in answer.items():
@@ -464,7 +459,7 @@ class ResourceReader:
 
     def _attached(self, resource: Resource) -> Iterator[str]:
         """The texts of the attachments anywhere in a resource that is no document."""
-        for held in _attachments(resource, 0):
+        for held in _attachments(resource):
             text, problem = attachment_text(held, self._find, self._read)
             title = clean(held.get("title"))
             if problem:
@@ -505,7 +500,7 @@ class ResourceReader:
                 (clean(resource.get("conclusion")), shown(resource.get("conclusionCode")),
                  shown(resource.get("codedDiagnosis")))
             )  # fmt: skip
-            body = "\n".join(filter(None, (*concluded, *_sections(resource, 0), *texts)))
+            body = "\n".join(filter(None, (*concluded, *_sections(resource), *texts)))
             narrative = html_text(clean(first_object(resource.get("text")).get("div")))
             if not body and kind == "Composition":
                 body = narrative
@@ -542,37 +537,32 @@ def contains_read(resource: Resource) -> bool:
 _TIMES = tuple(dict.fromkeys(time for form in _FORMS.values() for time in form.times))
 
 
-def _items_below(resource: Resource, depth: int) -> Iterator[Resource]:
+def _items_below(resource: Resource) -> Iterator[Resource]:
     """The items of a questionnaire or response, and those in them and in their answers."""
-    for item in objects(resource.get("item")) if depth < _DEEPEST_ITEM else ():
+    for item in objects(resource.get("item")):
         yield item
         for inside in (item, *objects(item.get("answer"))):
-            yield from _items_below(inside, depth + 1)
+            yield from _items_below(inside)
 
 
-_DEEPEST_ITEM = 20
-"""Levels of items of a questionnaire, and of elements with attachments, that are read."""
-
-
-def _attachments(value: object, depth: int) -> Iterator[Resource]:
+def _attachments(value: object) -> Iterator[Resource]:
     if isinstance(value, list):
         for one in value:
-            yield from _attachments(one, depth)
-    elif isinstance(value, dict) and depth < _DEEPEST_ITEM:
+            yield from _attachments(one)
+    elif isinstance(value, dict):
         if "contentType" in value and ("data" in value or "url" in value):
             yield value
         else:
             for one in value.values():
-                yield from _attachments(one, depth + 1)
+                yield from _attachments(one)
 
 
-def _sections(resource: Resource, depth: int) -> Iterator[str]:
+def _sections(resource: Resource) -> Iterator[str]:
     for section in objects(resource.get("section")):
         yield clean(section.get("title")) or concept(section.get("code"))[1]
         text = html_text(clean(first_object(section.get("text")).get("div")))
         yield text or shown(section.get("entry")) or shown(section.get("emptyReason"))
-        if depth < 10:
-            yield from _sections(section, depth + 1)
+        yield from _sections(section)
 
 
 def attachment_text(attachment: Resource, target: Target, read: Payload) -> tuple[str, str]:

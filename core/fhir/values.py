@@ -39,8 +39,6 @@ _CHOICE = re.compile(
 )
 _DEEPEST = 6
 """Levels of nested elements of one field that are put into words."""
-_DEEPEST_EXTENDED = 40
-"""Levels of elements whose extensions are looked at."""
 _WORD_MARKS = re.compile(r"[-_]+")
 _NO_TEXT = frozenset(("id", "extension", "modifierExtension", "identifier", "resourceType"))
 """Parts of an element that name it or refer to others, and say nothing of the patient."""
@@ -361,19 +359,19 @@ def extension_value(extension: Resource) -> Any:
     return next(stated, None)
 
 
-def extensions(name: str, value: Any, depth: int = 0) -> Iterator[tuple[str, Resource]]:
+def extensions(name: str, value: Any) -> Iterator[tuple[str, Resource]]:
     """Every extension in an element and below, with the name of the element that it extends; those
     of contained resources left out."""
     if isinstance(value, list):
         for one in value:
-            yield from extensions(name, one, depth)
-    elif isinstance(value, dict) and depth < _DEEPEST_EXTENDED:
+            yield from extensions(name, one)
+    elif isinstance(value, dict):
         for inside, part in value.items():
             if inside in ("extension", "modifierExtension"):
                 yield from ((name, one) for one in objects(part))
             elif inside != "contained":
                 element = inside if inside == "_value" else inside.lstrip("_")
-                yield from extensions(element, part, depth + 1)
+                yield from extensions(element, part)
 
 
 def extension_texts(name: str, value: Any) -> Iterator[str]:

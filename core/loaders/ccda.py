@@ -234,7 +234,8 @@ class Ccda(RecordLoader):
             elif not one.notes:
                 reason = "has no section with text"
                 log.skip(one.name, None, f"{reason} — export it with text")
-            _account(one, reason, log)
+            reasons = {reason: 1} if reason else {}
+            log.account(one.name, "documents", total=1, shown=not reason, reasons=reasons)
             if not reason:
                 patients.add(names[one.key], one.name, *one.notes)
                 patients.name(names[one.key], one.key[1], one.name)
@@ -246,13 +247,6 @@ class Ccda(RecordLoader):
         if not records:
             raise log.nothing_read(place.name, "holds no document that can be read")
         return records, read_question_tables(tables_in(place), records, log)
-
-
-def _account(one: _CcdaDocument, reason: str, log: LoadLog) -> None:
-    """Enter what became of a document and its parts; ``reason``: why all of it is left out."""
-    log.account(
-        one.name, "documents", total=1, shown=not reason, reasons={reason: 1} if reason else {}
-    )
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:

@@ -62,28 +62,20 @@ def _types(files: Sequence[Path]) -> Types:
 
 def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Path], Types]:
     """The files that can be read, with their columns; the others are skipped by name."""
-    files = checked_tables(files, root, log)
-    if not files:
-        return [], {}
-    try:
-        return list(files), _types(files)
-    except duckdb.Error:
-        good: list[Path] = []
-        for file in files:
-            try:
-                _types([file])
-            except duckdb.Error as error:
-                log.skip(shown(file, root), None, f"{describe_error(error)} — replace it")
-            else:
-                good.append(file)
+    readable: list[Path] = []
+    for file in checked_tables(files, root, log):
         try:
-            return good, _types(good) if good else {}
+            _types([file])
         except duckdb.Error as error:
-            reason = f"and others do not fit together: {describe_error(error)}"
-            raise DataError(
-                shown(good[0], root), None, reason,
-                "give a column the same type in every file",
-            ) from None  # fmt: skip
+            log.skip(shown(file, root), None, f"{describe_error(error)} — replace it")
+        else:
+            readable.append(file)
+    try:
+        return readable, _types(readable) if readable else {}
+    except duckdb.Error as error:
+        reason = f"and others do not fit together: {describe_error(error)}"
+        remedy = "give a column the same type in every file"
+        raise DataError(shown(readable[0], root), None, reason, remedy) from None
 
 
 def _micros(column: str, type: str) -> str:

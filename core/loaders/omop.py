@@ -58,7 +58,6 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
-    MOST_CSV_COLUMNS,
     check_columns,
     column_names,
     leave_out,
@@ -616,7 +615,6 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     """
     default = DELIMITERS[table_kind(file)]
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
-    check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
     if head.last != 1 or head.encoding or head.quote != '"':
         raise OtherDialectError
     names = column_names(head, (), {}, file.name, log)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 import zipfile
 from pathlib import Path
 
@@ -76,23 +75,6 @@ def as_duckdb(place: Path, tables: dict[str, str]) -> Path:
             base.register("frame", upper)
             base.execute(f"CREATE TABLE {name} AS SELECT * FROM frame")
     return place / "cdm.duckdb"
-
-
-@pytest.mark.parametrize(
-    ("extra", "rows"),
-    [
-        ("|||".join(f"piece {number} of it" for number in range(3000)), 1),
-        (",".join(f"c{number}" for number in range(2000)), 3000),
-    ],
-)
-def test_header_of_thousands_of_parts_is_refused_at_once(
-    tmp_path: Path, extra: str, rows: int
-) -> None:
-    concepts = f"{TABLES['CONCEPT'].splitlines()[0]},{extra}\n" + "11,Gout,SNOMED,9\n" * rows
-    begin = time.process_time()
-    cohort = open_cohort(as_csv(tmp_path, TABLES | {"CONCEPT": concepts}))
-    assert time.process_time() - begin < 5
-    assert any(skip.file == "CONCEPT.csv" for skip in cohort.skipped)
 
 
 def test_zip_that_unpacks_too_large_is_refused_and_leaves_nothing(

@@ -16,31 +16,9 @@ from midchart.core.cohorts import files
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.errors import DataError
 from midchart.core.loaders.medalign import parse_code, read_record
-from midchart.core.text import event_text
+from tests.support.cases import CASES
 
-RELEASE = """<?xml version="1.0"?>
-<eventstream person_id="77"><encounter>
-<person><birthdate>1970-05-01</birthdate><age><days>1</days></age>
-<demographics><gender>FEMALE</gender><ethnicity>NULL</ethnicity></demographics></person>
-<caresites><caresite care_site_id="1"/></caresites><providers>
-<provider provider_id="d1" speciality="Cardiology"/></providers>
-<events>
-<entry timestamp="2014-08-10T10:00:00"><event type="visit" code="Visit/IP" name="Inpatient"
-  visit_id="v1">start|end</event></entry>
-<entry timestamp="2014-08-09 09:00"><event type="note" code="LOINC/1" name="NULL" note_id="n1"
-  provider_id="d1">One.
-<b>Two</b> &amp; three.</event>
-<event type="condition" code="SNOMED/44" name="Diabetes"/></entry>
-<entry timestamp="not a time">
-<event type="measurement" code="LOINC/2" name="Glucose" unit="NULL">7.00</event></entry>
-<entry><event code="X/1" name="No type">NULL</event></entry>
-</events></encounter>
-<encounter><events><entry timestamp="2014-08-09 09:00:30">
-<event type="death" name="Death"/></entry></events></encounter>
-</eventstream>
-"""  # fmt: skip
-
-
+RELEASE = (CASES / "medalign/record_of_the_release/input/ehrs/a.xml").read_text("utf-8")
 ROOT = Path(__file__).parents[3]
 
 
@@ -48,60 +26,6 @@ def write(folder: Path, text: str | bytes, name: str = "a.xml") -> Path:
     path = folder / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
-
-
-def test_the_format_of_the_release_is_read(tmp_path: Path):
-    record, warnings = read_record(write(tmp_path, RELEASE), "a.xml")
-    assert record.id == "77"
-    assert record.facts == (("birthdate", "1970-05-01"), ("days", "1"), ("gender", "FEMALE"))
-    events = [(e.order, e.kind, event_text(e)) for e in record.events]
-    # Sorted over all encounters; the two undated ones stay behind the entry before them.
-    assert events == [
-        (0, "note", "One.\nTwo & three."),
-        (1, "condition", "Diabetes"),
-        (2, "measurement", "Glucose: 7.00"),
-        (3, "unknown", "No type"),
-        (4, "death", "Death"),
-        (5, "visit", "Inpatient (start and end)"),
-    ]
-    assert [e.time for e in record.events][2:4] == [None, None]
-    assert record.events[5].time == datetime(2014, 8, 10, 10)
-    assert (record.events[0].note_id, record.events[0].name, record.events[0].line) == (
-        "n1",
-        "",
-        10,
-    )
-    assert record.events[5].visit_id == "v1"
-    assert [e.author for e in record.events] == ["Cardiology", "", "", "", "", ""]
-    assert len(warnings) == 1
-    assert warnings[0].startswith("a.xml:15: 2 events have no readable time")
-
-
-def test_the_format_of_the_sample_is_read(tmp_path: Path):
-    text = """<record><visit type="ER" start="10/08/2018 20:00"><day start="10/08/2018 20:00">
-    <person> Birth: 7/19/1966
-      Race: White </person>
-    <measurement start="10/08/2018 9:05 PM"><code>[LOINC/8478-0] Mean pressure 122 mm Hg</code>
-    <code>[LOINC/8601-7] EKG impression</code></measurement>
-    <drug_exposure start="10/08/2018 08:20 PM">
-    <code>[RxNorm/6185] Labetalol 5mg IV x 1</code></drug_exposure>
-    <note type="NULL" start="10/08/2018 20:10 PM">
-        Infarct.
-    </note>
-    <observation>[X/1] bare line 4</observation></day></visit></record>"""
-    record, warnings = read_record(write(tmp_path, text, "b.xml"), "b.xml")
-    assert record.id == "b"
-    assert record.facts == (("Birth", "7/19/1966"), ("Race", "White"))
-    assert [(e.kind, e.code, event_text(e)) for e in record.events] == [
-        ("note", "", "Infarct."),
-        ("observation", "X/1", "bare line: 4"),
-        ("drug_exposure", "RxNorm/6185", "Labetalol 5mg IV x 1"),
-        ("measurement", "LOINC/8478-0", "Mean pressure: 122 mm Hg"),
-        ("measurement", "LOINC/8601-7", "EKG impression"),
-    ]
-    assert [e.time and e.time.hour for e in record.events] == [20, None, 20, 21, 21]
-    assert record.events[0].visit_id == "ER 10/08/2018 20:00"
-    assert "b.xml:11: 1 events have no readable time" in warnings[0]
 
 
 @pytest.mark.parametrize(
