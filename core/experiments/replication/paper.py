@@ -13,19 +13,21 @@ taken as independent, which is the wider one where they are of the same question
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from math import isfinite
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import yaml
 from pydantic import TypeAdapter
 
 from midchart.core.access import CohortRef, RunRef, needs
+from midchart.core.config import published_folder
 from midchart.core.results.items import compared
 from midchart.core.results.report import origin, report
 from midchart.core.results.tables import read_published
@@ -42,7 +44,6 @@ Key = tuple[str, str, str]
 """Table of the paper, label, what, as :func:`paper_rows` names them."""
 Figures = dict[Key, Figure]
 Where = Mapping[str, tuple[str, ...]]
-UNITS = {"pct": "share", "fraction": "share", "pp": "points", "p": "number", "logit": "number"}
 KINDS = {"Curve": "curve", "Gate": "gate", "Forecast": "forecast"}
 """Page → the kind of run behind it."""
 PROTOCOLS = ("published", "corrected")
@@ -52,116 +53,26 @@ SIMULATED = "simulated answers"
 """Of a curve whose answers were generated with a declared effect of position."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaperFigure:
-    """Figures in each line of a CSV; ``paper.yaml`` describes the fields of these classes."""
-
-    values: Mapping[str, str]
-    label: str = "{arm}"
-    low: str = ""
-    high: str = ""
-    spread: str = ""
-    unit: str = "pct"
-    file: str = ""
-    where: Where = field(default_factory=dict[str, tuple[str, ...]])
-
-    def rows(self, line: Mapping[str, str]) -> Iterator[Row]:
-        """The figures of a line (:func:`paper_rows`), without those of empty cells."""
-        if not all(line[column] in valid for column, valid in self.where.items()):
-            return
-        unit = self.unit.format(**line)
-        for what, column in self.values.items():
-            value, low, high = (
-                _number(line.get(k, ""), unit) for k in (column, self.low, self.high)
-            )
-            if value is None:
-                continue
-            if self.spread and line[self.spread]:
-                low, high = (value + sign * float(line[self.spread]) for sign in (-1, 1))
-            yield {
-                "label": self.label.format(**line),
-                "what": what.format(**line).replace("_", " "),
-                "unit": UNITS.get(unit, unit),
-                "value": value,
-                "low": low,
-                "high": high,
-            }
-
-
-@dataclass(frozen=True, slots=True)
-class ReportFigure:
-    """Figures of a table of the paper in the report of a run."""
-
-    table: str
-    values: Mapping[str, str]
-    label: str = "{label}"
-    ends: str | None = None
-    n: str = "n"
-    where: Where = field(default_factory=dict[str, tuple[str, ...]])
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    times: float = 1
-    mean: bool = False
-    reader: str = ""
-    judge: str = ""
-
-    def figures(self, rows: Rows, judge: str) -> dict[tuple[str, str], Figure]:
-        """(label, what) → figure; ``rows`` of the table, ``judge`` the chosen one."""
-        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-        for row in rows:
-            if self._counts(row, judge):
-                cells = {**row, "task": row.get("task", "").removeprefix("lab_")}
-                cells |= {name: words[str(row[name])] for name, words in self.words.items()}
-                for what, column in self.values.items():
-                    groups[self.label.format(**cells), what.format(**cells), column].append(row)
-        return {(label, what): self._figure(of, col) for (label, what, col), of in groups.items()}
-
-    def _counts(self, row: Mapping[str, Any], judge: str) -> bool:
-        valid = {**self.where, **self.words}
-        if not all(str(row[name]) in of for name, of in valid.items()):
-            return False
-        if self.reader not in row.get("reader", self.reader):
-            return False
-        if "judge" in self.where:
-            return True
-        judges = (
-            {row["first"], row["second"]} if self.table == "judges" else {row.get("judge", judge)}
-        )
-        others = judges - {judge}
-        if (judge not in judges and self.table == "judges") or bool(others) != bool(self.judge):
-            return False
-        return all(one.startswith("blind") == (self.judge == "blind") for one in others)
-
-    def _figure(self, rows: Rows, column: str) -> Figure:
-        first = rows[0]
-        names = (column,) if self.ends is None else (column, f"{self.ends}low", f"{self.ends}high")
-        values = [None if first[name] is None else self.times * first[name] for name in names]
-        if self.mean:
-            known = [row[column] for row in rows if row[column] is not None]
-            values[0] = fmean(known) if known else None
-        ends = sorted(value for value in values[1:] if value is not None)
-        low, high = ends if len(ends) == 2 else (None, None)
-        return values[0], low, high, first[self.n] if self.n else None
+ATTENTIONS = {
+    "softmax": "standard",
+    "differential": "differential",
+    "h2o": "h2o_keep50",
+    "gated_differential": "qccs_differential",
+}
+"""Variant of a forecast → what the paper calls it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A table of the paper."""
+    """A table of the paper; ``paper.yaml`` describes its fields."""
 
     title: str
     source: str
     file: str
-    figures: tuple[PaperFigure, ...]
-    report: tuple[ReportFigure, ...] = ()
+    paper: tuple[str, ...]
+    report: tuple[str, ...] = ()
     ours: str = "runs"
     counts: str = ""
-
-    def rows(self) -> Iterator[Row]:
-        """All figures."""
-        for file in dict.fromkeys(one.file or self.file for one in self.figures):
-            for line in read_published(file):
-                for one in self.figures:
-                    if (one.file or self.file) == file:
-                        yield from one.rows(line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,15 +124,28 @@ def paper_rows() -> list[Row]:
     """Every figure of every table: ``table`` (a key of TABLES), ``label``, ``what``, ``value`` with
     ``low`` and ``high`` where the paper gives them, and ``unit``: "share", "number", "n",
     "points"."""
-    return [{"table": name, **row} for name, table in TABLES.items() for row in table.rows()]
+    with duckdb.connect() as db:
+        for file in sorted(published_folder().glob("*.csv")):
+            db.read_csv(str(file)).create_view(file.stem)
+        return [
+            {"table": name, "low": None, "high": None, "unit": "share"} | row
+            for name, table in TABLES.items()
+            for row in _rows(db, table.paper)
+            if row["value"] is not None
+        ]
 
 
-def _number(text: str, unit: str) -> float | None:
-    if not text:
-        return None
-    if unit == "fraction":  # to one decimal of a per cent, as other shares are printed
-        return float(f"{100 * float(text):.1f}") / 100
-    return float(text) / 100 if unit == "pct" else float(text)
+def _rows(db: duckdb.DuckDBPyConnection, queries: Sequence[str], judge: str = "") -> Iterator[Row]:
+    """The rows of queries of ``paper.yaml``, of those whose tables are there."""
+    for sql in queries:
+        names = re.findall(r"(?:FROM|JOIN) (\w+)", sql)
+        if all(
+            db.execute("SELECT 1 FROM duckdb_views WHERE view_name = ?", [name]).fetchall()
+            for name in names
+        ):
+            found = db.execute(sql, {"judge": judge} if "$judge" in sql else None)
+            columns = [column[0] for column in found.description or ()]
+            yield from (dict(zip(columns, row, strict=True)) for row in found.fetchall())
 
 
 # This installation's figures
@@ -243,14 +167,22 @@ def other_runs(data: CohortRef) -> dict[str, Row | None]:
 
 def figures(run: str, judge: str) -> Figures:
     """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`."""
-    plan, tables = find_run(run).plan(), report(run)["tables"]
-    return {
-        (name, *cell): figure
-        for name, table in TABLES.items()
-        if KINDS.get(table.ours, "answers") == plan.kind
-        for source in reversed(table.report)
-        for cell, figure in source.figures(tables.get(source.table, ()), judge).items()
+    plan, known = find_run(run).plan(), Figures()
+    tables = report(run)["tables"] | {
+        "attentions": [{"variant": one, "name": name} for one, name in ATTENTIONS.items()]
     }
+    with duckdb.connect() as db:
+        for name, rows in tables.items():
+            if rows:
+                db.from_arrow(pa.Table.from_pylist(rows)).create_view(name)
+        for name, table in TABLES.items():
+            if KINDS.get(table.ours, "answers") == plan.kind:
+                for row in _rows(db, table.report, judge):
+                    ends = row.get("low"), row.get("high")
+                    ends = (None, None) if None in ends else ends
+                    figure = row["value"], *ends, row["n"]
+                    known.setdefault((name, row["label"], row["what"]), figure)
+    return known
 
 
 def _of_protocols(
@@ -476,7 +408,7 @@ def _paired(run: str, plan: Plan, judge: str) -> Figures:
         for claim in claims()
         if claim.more and claim.less and claim.more[2] == claim.less[2] == "overall"
         and {claim.more[1], claim.less[1]} <= labels and claim.more[1] != claim.less[1]
-        and TABLES[claim.more[0]].report[:1] == TABLES["stage2"].report
+        and TABLES[claim.more[0]].report == TABLES["stage2"].report
     ]  # fmt: skip
     known: Figures = {}
     for baseline in dict.fromkeys(baseline for _, baseline in pairs):

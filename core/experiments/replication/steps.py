@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -212,14 +211,12 @@ def readers_of(data: CohortRef) -> dict[str, Any]:
     """
     readers: dict[str, Any] = {}
     for run in status():
-        if run["imported"]:
+        if run["imported"] or run["kind"] != "answers" or Path(run["data"]) != Path(data):
             continue
-        if run["kind"] == "answers" and Path(run["data"]) == Path(data):
-            plan = find_run(run["run"]).plan()
-            if len(plan.reader_entries) == 1:
-                (entry,) = plan.reader_entries
-                table = {"name": entry.name, **entry.options}
-                readers.setdefault(entry.label, table if entry.options else entry.name)
+        entries = find_run(run["run"]).plan().reader_entries
+        if len(entries) == 1:
+            name, options = entries[0].name, entries[0].options
+            readers.setdefault(entries[0].label, {"name": name, **options} if options else name)
     return readers
 
 
@@ -230,6 +227,7 @@ def _best_runs(
     finished one, then one with most of the arms and judges asked for, on all patients, the
     newest."""
     best: dict[Protocol, tuple[tuple[bool, int, bool], Row]] = {}
+    digest = ""
     for run in status():
         if run["kind"] != "answers" or Path(run["data"]) != data:
             continue
@@ -238,7 +236,8 @@ def _best_runs(
             continue
         if not plan.judge_entries:  # without a judge an answer has no outcome to compare
             continue
-        if plan.digest != _digest(str(data), _stamps(data)):
+        digest = digest or digest_of(str(data))
+        if plan.digest != digest:
             continue
         usual = plan.protocol.budget().k
         entries = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
@@ -248,17 +247,6 @@ def _best_runs(
         if protocol not in best or fit > best[protocol][0]:
             best[protocol] = fit, run
     return {protocol: run for protocol, (_, run) in best.items()}
-
-
-@lru_cache(maxsize=8)
-def _digest(data: str, stamps: frozenset[tuple[str, int, int]]) -> str:
-    """The hash of a cohort's files, computed once while none of them changes (``stamps``)."""
-    return digest_of(data)
-
-
-def _stamps(data: Path) -> frozenset[tuple[str, int, int]]:
-    files = [data] if data.is_file() else [path for path in data.rglob("*") if path.is_file()]
-    return frozenset((str(p), p.stat().st_mtime_ns, p.stat().st_size) for p in files)
 
 
 EFFECT = (
@@ -280,14 +268,10 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     for run in runs:
         now = read_outcomes(run), _texts(run, label, judge)
         effect = _effect(before, now, label, judge) if before else {}
-        overall = next(
-            (
-                row
-                for row in report(run)["tables"]["accuracy"]
-                if (row["label"], row["judge"], row["band"]) == (label, judge, "overall")
-            ),
-            {},
-        )
+        rows_of = report(run)["tables"]["accuracy"]
+        named = label, judge, "overall"
+        mine = (r for r in rows_of if (r["label"], r["judge"], r["band"]) == named)
+        overall: Row = next(mine, {})
         shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
         row = {"run": run} | {name: effect.get(name) for name in EFFECT}
         rows.append(row | {name: overall.get(name) for name in shown})
