@@ -142,16 +142,10 @@ def cohort_name(plan: Plan) -> str:
 
 
 def _provenance(plan: Plan) -> list[str]:
-    versions: Mapping[str, Any] = plan.raw["versions"]
-    packages: Mapping[str, str] = versions["packages"]
-    weights: Mapping[str, str] = plan.raw.get("weights", {})
     lines = [
         f"Repeats run {plan.raw['run']}. Put the cohort under data/cohorts/ by the name below, "
         "then: midchart run REPRODUCE.toml",
-        f"cohort content (blake2b): {plan.digest}",
-        f"midchart {versions['midchart']}, code {versions['code']}, python {versions['python']}",
-        *(f"{name} {version}" for name, version in packages.items() if version != "absent"),
-        *(f"weights of {label}: {mark}" for label, mark in weights.items()),
+        *(f"{name}: {value}" for name, value in _facts(plan).items()),
     ]
     # A name may hold any character; a comment ends with its line.
     return [
@@ -276,14 +270,18 @@ def finished_plan(folder: RunDirectory) -> Plan:
 
 
 def _facts(plan: Plan) -> dict[str, Any]:
+    """What a run's results depend on."""
     versions: Mapping[str, Any] = plan.raw["versions"]
+    packages: Mapping[str, str] = versions["packages"]
+    weights: Mapping[str, str] = plan.raw.get("weights", {})
     return {
         "cohort": cohort_name(plan),
-        "cohort content": plan.digest,
+        "cohort content (blake2b)": plan.digest,
         "seed": str(plan.protocol.seed),
         "midchart": f"{versions['midchart']}, code {versions['code']}",
         "python": versions["python"],
-        **versions["packages"],
+        **{name: version for name, version in packages.items() if version != "absent"},
+        **{f"weights of {label}": mark for label, mark in weights.items()},
     }
 
 

@@ -318,15 +318,13 @@ def waiting() -> list[tuple[RunDirectory, dict[str, Any]]]:
 
 def make_run(
     document: Mapping[str, Any],
-    queued: Callable[[RunDirectory], Mapping[str, Any]] | None = None,
     cluster: str = "",
     complete: Callable[[RunDirectory], None] = lambda folder: None,
 ) -> RunDirectory:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
-    ``queued`` makes the note of a run that is to be queued; ``cluster``: where its work is done;
-    ``complete`` adds what the folder holds besides, and takes its lock where the run is to start at
-    once, before any list shows it. Raises InputError where the folder cannot be written or the
+    ``cluster``: where its work is done; ``complete`` adds what the folder holds besides, before any
+    list shows it. Raises InputError where the folder cannot be written or the
     cohort was removed meanwhile, and leaves nothing of it.
     """
     runs = settings.runs_folder()
@@ -351,8 +349,6 @@ def make_run(
             if cluster:
                 fresh.cluster_note.write_text(cluster, encoding="utf-8")
             fresh.note_person("started")
-            if queued is not None:
-                write_json(fresh.queued, queued(fresh))
             complete(fresh)
             sync_folder(fresh.path)
             with exclusive(settings.imports_lock()):  # a removal that begins after sees the run

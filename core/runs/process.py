@@ -16,7 +16,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -64,33 +63,27 @@ children: dict[str, subprocess.Popen[bytes]] = {}
 """Run → the worker that this process started and has not reaped yet."""
 
 
-def _slots() -> tuple[str, ...]:
-    """The slots of this machine: "cpu", then "gpu 0" and so on by the GPUs' names."""
-    return (CPU, *(f"{GPU} {name}" for name in settings.gpus()))
-
-
 def _wanted_by(folder: RunDirectory) -> str:
     return RAY if on_ray(folder.cluster()) else wanted(folder.plan())
 
 
 def _fitting(wants: str) -> tuple[str, ...]:
-    """The slots for a run that wants "cpu", "gpu" or "ray"."""
-    if wants == RAY:
-        return (RAY,)
-    cpu, *gpus = _slots()
-    return tuple(gpus) if wants == GPU and gpus else (cpu,)
+    """The slots for a run that wants "cpu", "gpu" or "ray": "cpu", "gpu 0" and so on by the GPUs'
+    names, or "ray"."""
+    gpus = tuple(f"{GPU} {name}" for name in settings.gpus()) if wants == GPU else ()
+    return gpus or (RAY if wants == RAY else CPU,)
 
 
 def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     """Start a worker in a new session that inherits the lock; this process closes its copy.
 
-    ``slot``: one of :func:`_slots`, whose GPU alone the worker sees; without one it is the first
+    ``slot``: one of :func:`_fitting`, whose GPU alone the worker sees; without one it is the first
     that fits, and the worker sees this process's own GPUs. Raises InputError where the run's folder
     cannot be written.
     """
     where = slot or _fitting(_wanted_by(folder))[0]
     gpu = None
-    if slot and slot != RAY and len(_slots()) > 1:
+    if slot and slot != RAY and settings.gpus():
         gpu = slot.removeprefix(GPU).strip() if slot.startswith(GPU) else ""
     cluster = folder.cluster()
     token = secrets.token_hex(32) if cluster == LOCAL else ""
@@ -132,27 +125,33 @@ def enqueue(spec: SpecRef, on: str = "") -> str:
 
     ``on``: where its work is done (:mod:`midchart.core.runs.pool`). Raises as :func:`start` does.
     """
-    document, cluster = _planned(spec, on)
+    return _begin(spec, on, at_once=False)
+
+
+@needs("researcher")
+def start(spec: SpecRef, on: str = "") -> str:
+    """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
+
+    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.pool`). Raises
+    InputErrors before any folder is made. :func:`enqueue` queues it instead.
+    """
+    return _begin(spec, on, at_once=True)
+
+
+def _begin(spec: str | Path | Mapping[str, Any], on: str, at_once: bool) -> str:
+    cluster, asked = read_cluster(on), read_spec(spec)
+    require_divisible(asked, cluster)
+    document = plan(asked, named_cluster(cluster))
     runs = settings.runs_folder()
     with writing(runs):
         runs.mkdir(parents=True, exist_ok=True)
         with exclusive(_lock()):
-            folder = make_run(document, queued=_queue_note, cluster=cluster)
+            folder = make_run(document, cluster, _queue)
+            if at_once:
+                launch(folder, take_lock(folder))
+                folder.queued.unlink(missing_ok=True)
     tick()
     return folder.id
-
-
-def _planned(spec: str | Path | Mapping[str, Any], on: str) -> tuple[dict[str, Any], str]:
-    """The plan of a spec, and the place that does its work; raises as :func:`start` does."""
-    cluster, asked = read_cluster(on), read_spec(spec)
-    require_divisible(asked, cluster)
-    return plan(asked, named_cluster(cluster)), cluster
-
-
-def _put(folder: RunDirectory) -> None:
-    """Put an existing run, whose lock the caller holds, at the queue's end."""
-    with writing(folder.path), exclusive(_lock()):
-        write_json(folder.queued, _queue_note(folder))
 
 
 def _leave(run: str) -> bool:
@@ -203,10 +202,11 @@ def _lock() -> Path:
     return settings.runs_folder() / ".queue.lock"
 
 
-def _queue_note(folder: RunDirectory) -> dict[str, Any]:
-    """The note of the run that is queued next; under the queue's lock."""
+def _queue(folder: RunDirectory) -> None:
+    """Put a run at the queue's end; under the queue's lock."""
     last = max((note["queue_number"] for _, note in waiting()), default=0)
-    return {"queue_number": last + 1, "wants": _wanted_by(folder), "since": now()}
+    note = {"queue_number": last + 1, "wants": _wanted_by(folder), "since": now()}
+    write_json(folder.queued, note)
 
 
 @needs("viewer", paths=("data",))
@@ -230,27 +230,6 @@ POLL_S = 0.1
 LOOK_S = 1.0
 """Seconds between two looks of a waiting command at the queue."""
 STOP_PATIENCE_S = 30.0
-
-
-@needs("researcher")
-def start(spec: SpecRef, on: str = "") -> str:
-    """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
-
-    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.pool`). Raises
-    InputErrors before any folder is made. :func:`enqueue` queues it instead.
-    """
-    document, cluster = _planned(spec, on)
-    with ExitStack() as stack:
-        locks: list[Lock] = []
-
-        def hold(fresh: RunDirectory) -> None:
-            locks.append(take_lock(fresh))
-            stack.callback(locks[0].release)
-
-        folder = make_run(document, cluster=cluster, complete=hold)
-        launch(folder, locks[0])
-    tick()
-    return folder.id
 
 
 @needs("researcher")
@@ -311,7 +290,8 @@ def resume(
             with writing(folder.path):
                 folder.cluster_note.write_text(cluster, encoding="utf-8")
         if queued:
-            _put(folder)
+            with writing(folder.path), exclusive(_lock()):
+                _queue(folder)
         with writing(folder.path):
             for note in (folder.cancel, folder.cancelled, folder.done):
                 note.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ import pytest
 
 from midchart.core.errors import InputError
 from midchart.core.results.items import rows
-from midchart.core.runs.directory import make_run
+from midchart.core.runs.directory import make_run, write_json
 from midchart.core.runs.estimate import preflight
 from midchart.core.runs.planner import plan
 from midchart.core.runs.process import cancel, enqueue, resume, start, status, wait
@@ -123,7 +123,7 @@ def test_a_read_only_folder_shows_its_runs_and_refuses_new_ones_in_one_line(plai
         "data": str(write_cohort(plain / "cohorts" / "tiny", records=1)),
     }  # fmt: skip
     done = finished_run(wanted)
-    (waits,) = {folder.id for folder in (make_run(plan(read_spec(wanted)), queued=first_in_queue),)}
+    waits = make_run(plan(read_spec(wanted)), complete=first_in_queue).id
     with nobody(plain / "runs"):
         assert {row["run"]: row["status"] for row in status()} == {done: "done", waits: "queued"}
         assert "nothing can be started from here" in status(waits)["note"]
@@ -141,4 +141,4 @@ def test_a_read_only_folder_shows_its_runs_and_refuses_new_ones_in_one_line(plai
 
 
 def first_in_queue(folder):
-    return {"queue_number": 1, "wants": "cpu", "since": ""}
+    write_json(folder.queued, {"queue_number": 1, "wants": "cpu", "since": ""})
