@@ -460,14 +460,10 @@ def counter(tokenizer: str) -> Callable[[str], int]:
     """
     if not tokenizer:
         return cautious
-    built = _tokenizer(tokenizer)
-    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
-
-
-def _tokenizer(tokenizer: str) -> Any:
     from tokenizers import Tokenizer
 
-    return Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
+    built = Tokenizer.from_file(str(tokenizer_folder(tokenizer) / "tokenizer.json"))
+    return lambda text: len(built.encode(text, add_special_tokens=False).ids)
 
 
 def tokenizer_folder(tokenizer: str) -> Path:
