@@ -17,12 +17,12 @@ import copy
 import gc
 import time
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from midchart.core.readers.local_batches import Ids, Tree, plan, repeated, rest
 from midchart.core.text import one_line
 from midchart.core.weights import no_progress_bar
 
+T = TypeVar("T")
 _Prefix = tuple[DynamicCache, int]
 """The cache of a common prefix of prompts, one row, and its length."""
 
@@ -253,72 +254,67 @@ class Engine:
         """Each prompt's index and reply, batch by batch, longest prompts first."""
         batch_tokens = self._batch_tokens(config, max((len(ids) for ids in prompts), default=0))
         for group in plan(prompts, config.new, batch_tokens, config.share):
-            prefix = self._prefix(prompts[group.batches[0][0]][: group.shared], config)
-            for at, batch in enumerate(group.batches):
-                chosen = [prompts[i] for i in batch]
-                yield from self._read_or_halve(chosen, list(batch), config, prefix, first=at == 0)
+            opening = prompts[group.batches[0][0]][: group.shared]
+            prefix = self._opened(opening, config)
+            todo, first = [list(batch) for batch in reversed(group.batches)], True
+            while todo:
+                batch = todo.pop()
+                replies = self._attempt(config, self._batch, prompts, batch, config, prefix)
+                if replies is not None:
+                    for reply in replies:
+                        reply.reused = prefix[1] if prefix is not None and not first else 0
+                        first = False
+                    yield from zip(batch, replies, strict=True)
+                elif len(batch) > 1:
+                    half = (len(batch) + 1) // 2
+                    todo += [batch[half:], batch[:half]]
+                elif prefix is not None:
+                    prefix = None
+                    todo.append(batch)
+                else:
+                    yield batch[0], Reply(reason=self._too_long(len(prompts[batch[0]])))
+
+    def _opened(self, ids: Ids, config: GenerationConfig) -> _Prefix | None:
+        """The cache of a common prefix; None without one, and where it does not fit: each prompt
+        then reads it itself."""
+        cache = self._attempt(config, _read_prefix, self.model, ids) if len(ids) else None
+        return None if cache is None else (cache, len(ids))
+
+    def _attempt(
+        self, config: GenerationConfig, work: Callable[..., T], *arguments: Any
+    ) -> T | None:
+        """What some work of the model gives; None where memory runs out."""
+        try:
+            with self.positions(config.stretched):
+                return work(*arguments)
+        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
+            if not out_of_memory(error):
+                raise
+        gc.collect()
+        if self.gpu:
+            torch.cuda.empty_cache()
+        return None
+
+    def _batch(
+        self,
+        prompts: Sequence[Ids],
+        batch: Sequence[int],
+        config: GenerationConfig,
+        prefix: _Prefix | None,
+    ) -> list[Reply]:
+        if self.gpu:
+            torch.cuda.reset_peak_memory_stats()
+        most = _GPU_SLICE if self.gpu else _CPU_SLICE
+        chosen, allowed = [prompts[i] for i in batch], [config.allowed.get(i) for i in batch]
+        replies = answer_batch(self.model, chosen, config, most, prefix, allowed)
+        for reply in replies:
+            reply.peak_mb = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
+        return replies
 
     def log_likelihoods(self, prompt: Ids, options: Sequence[Sequence[int]]) -> list[float]:
         """The log-likelihood of each option's tokens after a prompt's, which is read once."""
         with self.positions(False):
             return log_likelihoods(self.model, prompt, options)
-
-    def _prefix(self, ids: Ids, config: GenerationConfig) -> _Prefix | None:
-        if not len(ids):
-            return None
-        try:
-            with self.positions(config.stretched):
-                return _read_prefix(self.model, ids), len(ids)
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not out_of_memory(error):
-                raise
-            self._free_memory()
-            return None  # each prompt then reads its prefix itself
-
-    def _read_or_halve(
-        self,
-        prompts: list[Ids],
-        indices: list[int],
-        config: GenerationConfig,
-        prefix: _Prefix | None,
-        first: bool = True,
-    ) -> list[tuple[int, Reply]]:
-        """Replies to a batch; one that does not fit into memory is halved, down to one prompt."""
-        try:
-            return self._batch(prompts, indices, config, prefix, first)
-        except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-            if not out_of_memory(error):
-                raise
-        self._free_memory()
-        if len(prompts) == 1 and prefix is not None:
-            return self._read_or_halve(prompts, indices, config, None, first)
-        if len(prompts) == 1:
-            return [(indices[0], Reply(reason=self._too_long(len(prompts[0]))))]
-        half = (len(prompts) + 1) // 2
-        return [
-            *self._read_or_halve(prompts[:half], indices[:half], config, prefix, first),
-            *self._read_or_halve(prompts[half:], indices[half:], config, prefix, False),
-        ]
-
-    def _batch(
-        self,
-        prompts: list[Ids],
-        indices: list[int],
-        config: GenerationConfig,
-        prefix: _Prefix | None,
-        first: bool,
-    ) -> list[tuple[int, Reply]]:
-        with self.positions(config.stretched):
-            if self.gpu:
-                torch.cuda.reset_peak_memory_stats()
-            most = _GPU_SLICE if self.gpu else _CPU_SLICE
-            allowed = [config.allowed.get(index) for index in indices]
-            replies = answer_batch(self.model, prompts, config, most, prefix, allowed)
-            peak = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
-        for at, reply in enumerate(replies):
-            reply.reused = prefix[1] if prefix is not None and not (first and at == 0) else 0
-            reply.peak_mb = peak
-        return list(zip(indices, replies, strict=True))
 
     def _batch_tokens(self, config: GenerationConfig, longest: int) -> int:
         """Padded tokens of a batch: the user's number, or what free memory holds."""
@@ -338,11 +334,6 @@ class Engine:
             int((_MEMORY_SHARE * _free(card) - room) / (cache * n)) for card, n in layers.items()
         ]
         return max(1, min(tokens, default=_CPU_BATCH_TOKENS))
-
-    def _free_memory(self) -> None:
-        gc.collect()
-        if self.gpu:
-            torch.cuda.empty_cache()
 
     def _too_long(self, tokens: int) -> str:
         where = "the accelerator" if self.gpu else "this machine"

@@ -39,9 +39,7 @@ def test_pieces_cover_every_visible_character_once(text, longest):
 
 
 def test_tokens_are_words_and_marks():
-    assert count_tokens("A-1c: 7.2 %, naïve 漢字") == len(
-        ["A", "-", "1c", ":", "7", ".", "2", "%", ",", "naïve", "漢字"]
-    )
+    assert count_tokens("A-1c: 7.2 %, naïve 漢字") == 11
 
 
 def test_a_long_line_of_numbers_is_cut_whether_or_not_a_blank_ends_it():
