@@ -25,23 +25,17 @@ class CodeGate(nn.Module):
     """Scores codes for one question.
 
     ``texts[i]`` is the text of code i; code 0 is padding, and its gate is 0. ``joint``: scores
-    are computed with gradients at each call, so that the forecast's loss trains the gate too;
-    otherwise they are a table that :meth:`freeze` must fill first. ``every``: a joint gate scores
+    are computed with gradients at each call, so that the forecast's loss trains the gate too, until
+    :meth:`freeze` puts them into a table. ``every``: a joint gate scores
     every code at each call, and not the distinct ones of the call, so that no size depends on the
     data.
     """
 
-    def __init__(
-        self,
-        question: str,
-        texts: Sequence[str],
-        config: GateConfig | None = None,
-        joint: bool = False,
-    ) -> None:
+    def __init__(self, question: str, texts: Sequence[str]) -> None:
         super().__init__()
-        config = config or GateConfig()
+        config = GateConfig()
         self.model = GateModel(config)
-        self.joint, self.every = joint, False
+        self.joint, self.every = True, False
         # One row of n-gram ids a text, 0 where it has no more; row 0 is the question.
         texts_bags = bags(config.hashing, [question, *texts])
         counts = torch.from_numpy(texts_bags.offsets).diff()
@@ -75,20 +69,13 @@ class CodeGate(nn.Module):
         self.requires_grad_(False)
 
     def forward(self, codes: Tensor) -> Tensor:
-        """Gates in [0, 1] of codes of any shape; 0 for padding.
-
-        Raises ValueError for a gate that is neither joint nor frozen: its table is empty.
-        """
+        """Gates in [0, 1] of codes of any shape; 0 for padding."""
         if self.joint and self.every:
             every = torch.arange(len(self.table), device=codes.device)
             gates = self.logits(every).sigmoid()[codes.long()]
         elif self.joint:
             distinct, places = codes.unique(return_inverse=True)
             gates = self.logits(distinct).sigmoid()[places]
-        elif any(p.requires_grad for p in self.parameters()):
-            raise ValueError(
-                "the gate has no trainable parameters but was not frozen; call freeze()"
-            )
         else:
             gates = self.table[codes.long()]
         return gates.masked_fill(codes == 0, 0.0)

@@ -206,7 +206,7 @@ class EncoderNetwork(nn.Module):
         self.encoder = Encoder(config)
         self.gate: CodeGate | None = None
         if getattr(ATTENTIONS.get(config.attention), "gated", False):
-            self.gate = CodeGate(question, texts, joint=True)
+            self.gate = CodeGate(question, texts)
 
     def forward(
         self, tokens: Tensor, need_weights: bool = False

@@ -11,16 +11,14 @@ QUESTION = "potassium hyperkalemia elevated potassium"
 TEXTS = ["", "LOINC/2823-3", "Potassium [Moles/volume] in Serum", "x", "SNOMED/1"]
 
 
-def gate(joint=False, config=None):
+def gate():
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return CodeGate(QUESTION, TEXTS, config, joint)
+        return CodeGate(QUESTION, TEXTS)
 
 
 def test_a_frozen_gate_takes_no_gradient_and_padding_is_0():
     frozen, codes = gate(), torch.tensor([[0, 3, 1], [2, 2, 0]], dtype=torch.int32)
-    with pytest.raises(ValueError, match="freeze"):
-        frozen(codes)
     frozen.freeze()
     scores = frozen(codes)
     assert frozen.training and not scores.requires_grad
@@ -30,12 +28,12 @@ def test_a_frozen_gate_takes_no_gradient_and_padding_is_0():
     assert scores[0, 0] == scores[1, 2] == 0
     again = gate()
     again.load_state_dict(frozen.state_dict())
-    again.requires_grad_(False)
+    again.joint = False
     assert torch.equal(again(codes), scores)
 
 
 def test_a_joint_gate_learns_from_what_it_gates():
-    joint, codes = gate(joint=True).eval(), torch.tensor([[1, 2, 2, 0]])
+    joint, codes = gate().eval(), torch.tensor([[1, 2, 2, 0]])
     scores = joint(codes)
     assert scores[0, 1] == scores[0, 2] != scores[0, 0]
     scores.sum().backward()
