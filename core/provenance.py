@@ -61,13 +61,8 @@ def file_hash(file: BinaryIO) -> bytes:
 
 def add_file(total: Any, name: str, file: BinaryIO) -> None:
     """Add a file's name and content to a hash; raises OSError."""
-    add_hashed(total, name, file_hash(file))
-
-
-def add_hashed(total: Any, name: str, content: bytes) -> None:
-    """Add a file by its name and the hash of its content to a hash."""
     total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-    total.update(content)
+    total.update(file_hash(file))
 
 
 @cache

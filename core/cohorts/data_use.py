@@ -7,7 +7,6 @@ end: no. Cohorts that the program generated are known by their digest alone, whe
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -16,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import data_error
+from midchart.core.cohorts.files import FileTimes, data_error, files_below
 from midchart.core.egress import audit
 from midchart.core.errors import MidchartError
 from midchart.core.provenance import add_file, now
@@ -30,10 +29,6 @@ _NAMES = "|".join(map(re.escape, _FILES_OF_PEOPLE))
 _OF_PEOPLE = re.compile(rf"(?:{_NAMES})|\.(?:{_NAMES})\.[a-z0-9_]{{8}}")
 """A copy is named as :func:`core.storage.files.replacing` does; no loader reads such an ending."""
 _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
-
-
-_FileTimes = tuple[str, int, int, int, int, int]
-"""Name in the folder, device, inode, bytes, and times of change in ns."""
 
 
 def evidence_state() -> tuple[FileState | None, ...]:
@@ -77,7 +72,7 @@ def files_digest(folder: Path) -> str:
 
 
 @lru_cache(maxsize=64)
-def _digest(root: Path, state: tuple[_FileTimes, ...]) -> str:
+def _digest(root: Path, state: tuple[FileTimes, ...]) -> str:
     total = blake2b(digest_size=20)
     for name, *_ in state:
         with open_regular(root / name) as file:
@@ -85,22 +80,14 @@ def _digest(root: Path, state: tuple[_FileTimes, ...]) -> str:
     return total.hexdigest()
 
 
-def _state(root: Path) -> list[_FileTimes]:
-    files: list[_FileTimes] = []
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    for inside, folders, names in os.walk(root, onerror=fail):
-        folders.sort()
-        for name in sorted(names):
-            path = Path(inside, name)
-            if name in _FOLDER_VIEWS or (inside == str(root) and _is_of_people(name)):
-                continue
-            s = path.stat()
-            relative = path.relative_to(root).as_posix()
-            files.append((relative, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns))
-    return files
+def _state(root: Path) -> list[FileTimes]:
+    """The files by their names in the folder."""
+    files = ((path[len(f"{root}/") :], *times) for path, *times in files_below(str(root)))
+    return [
+        (name, *times)
+        for name, *times in files
+        if name.rpartition("/")[2] not in _FOLDER_VIEWS and not _is_of_people(name)
+    ]
 
 
 def _is_of_people(name: str) -> bool:

@@ -6,7 +6,8 @@ import codecs
 import errno
 import os
 import re
-from collections.abc import Generator, Iterable, Mapping
+import stat
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -178,6 +179,36 @@ def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
     """The paths below ``folder`` of which no part below it is hidden."""
     depth = len(folder.parts)
     return [path for path in paths if not any(map(is_hidden, path.parts[depth:]))]
+
+
+FileTimes = tuple[str, int, int, int, int, int]
+"""Path, device, inode, times of change of the content and of the file in ns, and bytes."""
+
+
+def times_of(path: str) -> FileTimes | None:
+    """What changes with a regular file, or with that which a link leads to; None of anything else.
+    Raises OSError."""
+    try:
+        now = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(now.st_mode):
+        return None
+    return path, now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size
+
+
+def files_below(folder: str) -> Iterator[FileTimes]:
+    """The regular files in a folder, and then those in each of its folders, by their names; raises
+    OSError."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for inside, folders, names in os.walk(folder, onerror=fail):
+        folders.sort()
+        for name in sorted(names):
+            if (times := times_of(f"{inside}/{name}")) is not None:
+                yield times
 
 
 _XML_HEAD = 1 << 16

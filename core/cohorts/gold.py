@@ -209,17 +209,16 @@ def locator_errors(
     ``position`` ("order", "time" or "token"), as counts of the located. ``progress`` is called
     with the records done and planned.
     """
-    gold = cohort.gold
-    if not isinstance(gold, LazyGold):
-        return None
-    by_record: dict[str, list[str]] = {}
+    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
+    asked: dict[str, list[GoldSource]] = {}
     for instruction in cohort.instructions:
-        if instruction.id in gold.sources and gold.sources[instruction.id].snippets:
-            by_record.setdefault(instruction.record_id, []).append(instruction.id)
-    if not by_record:
+        source = sources.get(instruction.id)
+        if source is not None and source.snippets:
+            asked.setdefault(instruction.record_id, []).append(source)
+    if not asked:
         return None
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-    ids = list(by_record)
+    ids = list(asked)
     for number, id in enumerate(ids):
         if progress is not None:
             progress(number, len(ids))
@@ -227,40 +226,36 @@ def locator_errors(
             record = cohort.records[id]
         except DataError:
             continue  # it is among cohort.skipped now
-        for instruction_id in by_record[id]:
-            counts.update(_errors(record, instruction_id, gold, protocol, position))
-        if len(ids) > 1:
-            for instruction_id in by_record[ids[(number + len(ids) // 2) % len(ids)]]:
-                located = locate(record, gold.sources[instruction_id].snippets, protocol)
-                counts["foreign"] += len(located.matches)
-                counts["foreign_refused"] += located.unlocated
-    return {
-        **counts,
-        "score": protocol.locate,
-        "threshold": protocol.locate_threshold,
-        "position": position,
-    }
+        for source in asked[id]:
+            counts.update(_errors(record, source, protocol, position))
+        for source in asked[ids[(number + len(ids) // 2) % len(ids)]] if len(ids) > 1 else ():
+            located = locate(record, source.snippets, protocol)
+            counts["foreign"] += len(located.matches)
+            counts["foreign_refused"] += located.unlocated
+    rule = {"score": protocol.locate, "threshold": protocol.locate_threshold}
+    return {**counts, **rule, "position": position}
 
 
 def _errors(
-    record: Record, id: str, gold: LazyGold, protocol: Protocol, position: str
-) -> Counter[str]:
-    source = gold.sources[id]
+    record: Record, source: GoldSource, protocol: Protocol, position: str
+) -> dict[str, int]:
     located = locate(record, source.snippets, protocol)
-    counts: Counter[str] = Counter(pieces=len(source.snippets))
-    for snippet, match in zip(source.snippets, located.matches, strict=True):
-        if match is not None:
-            verbatim = bool(quotes(event_text(record.events[match.event]), snippet))
-            counts.update(located=1, several=match.candidates > 1, containing=verbatim)
+    matched = [
+        (match, bool(quotes(event_text(record.events[match.event]), snippet)))
+        for snippet, match in zip(source.snippets, located.matches, strict=True)
+        if match is not None
+    ]
+    counts = {
+        "pieces": len(source.snippets),
+        "located": len(matched),
+        "several": sum(match.candidates > 1 for match, _ in matched),
+        "containing": sum(verbatim for _, verbatim in matched),
+    }
     check = _check(record, source.exact, located, position) if source.exact else None
     if check is not None:
-        counts.update(known=1, unlocated=not check.located)
-        if check.located:
-            counts.update(
-                wrong_event=not check.event,
-                wrong_decile=not check.decile,
-                wrong_zone=not check.zone,
-            )
+        counts |= {"known": 1, "unlocated": not check.located}
+        for part in ("event", "decile", "zone"):
+            counts[f"wrong_{part}"] = check.located and not getattr(check, part)
     return counts
 
 

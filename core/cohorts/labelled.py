@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -71,8 +71,6 @@ class LabelledData:
         self.files, self.log = files, log
         self._lock = threading.RLock()
         self._store: EventStore | None = None
-        self._splits: dict[int, int] | None = None
-        self._names: Mapping[str, str] | None = None
         self._labels: dict[str, Labels] = {}
 
     @property
@@ -80,19 +78,21 @@ class LabelledData:
         """Names of the tasks, sorted."""
         return tuple(sorted(self.files.tasks))
 
-    @property
+    @cached_property
     def splits(self) -> Mapping[int, int]:
         """Patient id → 0 train, 1 tuning, 2 held_out, -1 none of these."""
-        with self._lock:
-            if self._splits is None:
-                self._splits = split_codes(self.files.splits(self.log))
-                other = sum(code < 0 for code in self._splits.values())
-                if other:
-                    self.log.warn(
-                        f"{other:,} patients are in a split that is none of train, tuning and "
-                        "held_out — they are in no split"
-                    )
-            return self._splits
+        splits = split_codes(self.files.splits(self.log))
+        if other := sum(code < 0 for code in splits.values()):
+            self.log.warn(
+                f"{other:,} patients are in a split that is none of train, tuning and held_out — "
+                "they are in no split"
+            )
+        return splits
+
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Descriptions of codes."""
+        return self.files.names(self.log)
 
     def ready(self) -> bool:
         """Whether the events are in the cache."""
@@ -106,7 +106,7 @@ class LabelledData:
         with reading_file(self.files.source.name):
             return store_folder(settings.cache_folder(), self.files.source)
 
-    def store(self, progress: Progress | None = None, memory: str = "2GB") -> EventStore:
+    def store(self, progress: Progress | None = None) -> EventStore:
         """The event store, built where it is not in the cache; raises DataError.
 
         ``progress`` is called with (done, planned) in thousandths of the work.
@@ -114,7 +114,7 @@ class LabelledData:
         with self._lock:
             if self._store is None:
                 folder, name = self._folder(), self.files.source.name
-                store = build_store(self.files.source, folder, progress, memory)
+                store = build_store(self.files.source, folder, progress)
                 if self._folder() != folder:
                     raise DataError(name, None, "changed while it was read", "read it once more")
                 for problem in store.meta["problems"]:
@@ -175,10 +175,7 @@ class LabelledData:
 
     def name_of(self, code: str) -> str:
         """A code's description, or the code itself."""
-        with self._lock:
-            if self._names is None:
-                self._names = self.files.names(self.log)
-            return self._names.get(code) or code
+        return self.names.get(code) or code
 
 
 class StoredRecords(Mapping[str, Record]):

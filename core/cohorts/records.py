@@ -469,15 +469,13 @@ def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog)
     return questions
 
 
-def read_question_tables(
-    files: Iterable[Path], records: ReadRecords, log: LoadLog, delimiter: str = "\t"
-) -> Questions:
+def read_question_tables(files: Iterable[Path], records: ReadRecords, log: LoadLog) -> Questions:
     """:func:`read_questions` of tables with the columns of MedAlign's; a bad table is skipped."""
     rows: list[TableRow] = []
     for file in files:
         log.opened.add(file)
         with log.skipping(file.name):
-            kind = DELIMITERS.get(table_kind(file), delimiter)
+            kind = DELIMITERS.get(table_kind(file), "\t")
             table = read_table(file, file.name, QUESTION_COLUMNS, log, kind, _QUESTION_NAMES)
             rows += _with_plain_ids(table, file.name, log)
     return read_questions(rows, records, log)

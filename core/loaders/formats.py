@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import (
-    check_folder,
-    data_error,
-)
+from midchart.core.cohorts.files import data_error
 from midchart.core.errors import DataError
 from midchart.core.interfaces import Loader
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.unknown import nearest, seen
-from midchart.core.types import Cohort
 
 
 def find_loader(path: str | Path) -> Loader:
@@ -49,12 +44,3 @@ def _why_not(path: Path) -> tuple[str, str]:
         f"is in no format that is known here: {seen(path)}",
         f"{near}; known: {known}" if near else f"known: {known}",
     )
-
-
-def read_files(loader: RecordLoader, place: Path, named: bool) -> Cohort:
-    """The cohort that a loader makes of the files at a path (:meth:`RecordLoader.content`), with
-    what is left out for its name; raises DataError."""
-    left_out = check_folder(place) if place.is_dir() else []
-    cohort = loader.content(place, named)
-    cohort.skipped.extend(left_out)
-    return cohort

@@ -12,10 +12,9 @@ import errno
 import inspect
 import os
 import re
-import stat
 import threading
 from collections import OrderedDict
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
@@ -29,12 +28,15 @@ from midchart.core.cohorts.base import CohortLoader, RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
+    FileTimes,
     LoadLog,
     check_folder,
     data_error,
+    files_below,
     is_hidden,
     read_text,
     shown,
+    times_of,
     write_atomic,
 )
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
@@ -53,16 +55,13 @@ from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader
 from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
-from midchart.core.provenance import add_hashed, code_digest, digest, file_hash
+from midchart.core.provenance import add_file, code_digest, digest
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort, Manifest
 
-_FileState = tuple[str, bool, int, int, int, int]
-FilesState = tuple[_FileState, ...]
-"""Path, whether it is a link, inode, times of change of the content and of the file in ns, and
-bytes of each file."""
+FilesState = tuple[FileTimes, ...]
 
 
 @dataclasses.dataclass(slots=True)
@@ -199,29 +198,11 @@ def _state(path: Path, folder: Path, companions: Sequence[Path]) -> FilesState:
 def files_state(path: Path) -> FilesState:
     """The state of a cohort's files, those of people's own questions left out; raises DataError."""
     try:
-        files = [str(path)] if path.is_file() else _walk(path)
-        return tuple(sorted(one for file in files if (one := _file_state(file)) is not None))
+        files = [times_of(str(path))] if path.is_file() else files_below(str(path))
+        known = (one for one in files if one is not None)
+        return tuple(sorted(one for one in known if Path(one[0]).name not in _QUESTION_FILES))
     except OSError as error:
         raise data_error(error, str(path)) from None
-
-
-def _walk(folder: Path) -> Iterator[str]:
-    """The files in a folder and below."""
-    for inside, _, names in os.walk(folder):
-        yield from (f"{inside}/{name}" for name in names if name not in _QUESTION_FILES)
-
-
-def _file_state(file: str) -> _FileState | None:
-    """The state of a regular file, or of that which a link leads to; None of anything else."""
-    now = os.lstat(file)
-    link = stat.S_ISLNK(now.st_mode)
-    if link:
-        if not Path(file).is_file():
-            return None
-        now = Path(file).stat()
-    if not stat.S_ISREG(now.st_mode):
-        return None
-    return file, link, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size
 
 
 def read_cohort(path: str | Path) -> Cohort:
@@ -306,9 +287,13 @@ def content_digest(data: str | Path) -> str:
         if path.is_file():
             files[os.path.relpath(path, root if root.is_dir() else root.parent)] = path
     total = blake2b(digest_size=20)
-    for name, content in zip(files, _contents(files), strict=True):
-        if content:
-            add_hashed(total, name, bytes.fromhex(content))
+    for name, path in files.items():
+        try:
+            with open_regular(path) as file:
+                add_file(total, name, file)
+        except OSError as error:
+            if error.errno not in (errno.EXDEV, errno.ENODEV):  # nothing reads those
+                raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):
         total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
@@ -336,20 +321,6 @@ def _may_be_a_part(place: Path) -> bool:
     return not place.is_dir() or any(
         place.name in getattr(one, "record_folders", ()) for one in formats
     )
-
-
-def _contents(files: Mapping[str, Path]) -> list[str]:
-    """The hash (hex) of each file's content, "" of one that nothing reads; raises DataError."""
-    contents: list[str] = []
-    for path in files.values():
-        try:
-            with open_regular(path) as file:
-                contents.append(file_hash(file).hex())
-        except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.ENODEV):
-                raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
-            contents.append("")  # nothing reads it
-    return contents
 
 
 def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:

@@ -29,7 +29,7 @@ from midchart.core.cohorts.files import check_folder
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.loaders.formats import find_loader, read_files
+from midchart.core.loaders.formats import find_loader
 from midchart.core.storage.staging import temporary_root
 
 _OUTPUT = 64 << 30
@@ -149,8 +149,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     settings.set_environment(request["environment"])
     excluded = set(request["excluded"])
     temporary_root().mkdir(parents=True, exist_ok=True)
-    if place.is_dir():
-        check_folder(place)  # a link out says so, where the confined process only could not read it
+    # A link out says so, where the confined process only could not read it.
+    left_out = check_folder(place) if place.is_dir() else []
     inside = place.rglob("*") if place.is_dir() else [place]
     size = sum(file.stat().st_size for file in inside if file.is_file())
     packages = [Path(path) for path in sys.path if "site-packages" in path]
@@ -187,7 +187,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     regular_files.watched = opening
     loader = find_loader(place)
     assert isinstance(loader, RecordLoader)
-    cohort = read_files(loader, place, request["named"])
+    cohort = loader.content(place, request["named"])
+    cohort.skipped.extend(left_out)
     write_charts(cohort, folder, reading, record)
 
 
