@@ -187,9 +187,9 @@ def refusal(error: ValidationError, fields: Iterable[str], of: str = SPEC) -> In
     place = [one for one in worst["loc"] if isinstance(one, int) or not _TAG.fullmatch(one)]
     path = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)[1:]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        valid = fields if len(place) == 1 else ()
-        table = of if len(place) == 1 else repr(path.rpartition(".")[0])
-        return UnknownName(f"field of {table}", str(place[-1]), valid)
+        if len(place) > 1:
+            return SpecError(f"{path.rpartition('.')[0]!r} of {of} has no field {place[-1]!r}")
+        return UnknownName(f"field of {of}", str(place[-1]), fields)
     if kind == "missing":
         return SpecError(f"{path.rpartition('.')[0] or of} lacks {place[-1]!r}")
     if kind in ("twice", "unprintable"):

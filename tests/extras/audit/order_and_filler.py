@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from midchart.extras.audit.order_and_filler.tables import changed
+from tests.extras.audit.watched_systems import LIKENESS, rates_of
 
-LIKENESS, QUESTIONS, RESAMPLES = 0.3, 4, 500
+QUESTIONS, RESAMPLES = 4, 500
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,10 @@ class System:
         return usual * self.sensitivity
 
 
-def rates(mean: float, n: int, rng: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Chances of so many patients."""
-    if mean in (0, 1):
-        return np.full(n, mean)
-    spread = (1 - LIKENESS) / LIKENESS
-    return rng.beta(spread * mean, spread * (1 - mean), n)
-
-
 def simulated(system: System, rng: np.random.Generator) -> dict[str, Any]:
     """The columns of a factor's row, of one simulated run."""
     noise, sensitivity = (
-        rates(mean, system.patients, rng) for mean in (system.noise, system.sensitivity)
+        rates_of(mean, system.patients, rng) for mean in (system.noise, system.sensitivity)
     )
     factor: list[dict[str, Any]] = []
     again: list[dict[str, Any]] = []

@@ -43,6 +43,8 @@ def audit(rates: Floats, rng: np.random.Generator) -> Floats:
 
 def rates_of(share: float, n: int, rng: np.random.Generator) -> Floats:
     """Shares of so many patients."""
+    if share in (0, 1):
+        return np.full(n, share)
     spread = (1 - LIKENESS) / LIKENESS
     return rng.beta(spread * share, spread * (1 - share), n)
 
