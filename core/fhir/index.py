@@ -229,7 +229,7 @@ class ResourceIndex:
             return
         if kind == "Patient" and key is not None:
             self._enter_patient(member, slot, key, id or url, scope, base)
-        elif key is not None and not self._is_newest(slot, key, resource, member.history):
+        elif key is not None and not self._is_newest(slot, key, kind, member.history):
             return
         # Whether its content holds, and what it replaces.
         if is_read:
@@ -317,34 +317,34 @@ class ResourceIndex:
 
     # Versions.
 
-    def _is_newest(self, slot: int, key: Key, resource: Resource, history: bool) -> bool:
+    def _is_newest(self, slot: int, key: Key, kind: str, history: bool) -> bool:
         """Whether a resource counts among those of its key; the others are dropped by reason."""
         earlier = self._known.setdefault(key, slot)
         if earlier == slot:
             return True
-        kind = resource["resourceType"]
         if earlier == _DELETED:
             self._drop(slot, f"{kind} was deleted")
             return False
-        before = self._entered[earlier].resource
-        if before == resource:
-            self._drop(slot, f"{kind} is an exact duplicate of another one")
-            return False
-        order = _compare(before, resource, history)
-        if order is None:
+        loser, reason = self._older(earlier, slot, history)
+        if not reason:
             if self._entered[earlier].owner != self._entered[slot].owner:
                 return True  # one number of two patients
-            reason = (
-                f"{kind} with an id that is there already, and no version — the first one is read"
-            )
-            self._dropped[slot] = self.skipped, reason
+            reason = "with an id that is there already, and no version — the first one is read"
+            self._dropped[slot] = self.skipped, f"{kind} {reason}"
             return False
-        if order:
-            self._drop(earlier, f"{kind} is an older version of another one")
+        self._drop(loser, f"{kind} {reason}")
+        if loser == earlier:
             self._known[key] = slot
-            return True
-        self._drop(slot, f"{kind} is an older version of another one")
-        return False
+        return loser == earlier
+
+    def _older(self, earlier: int, later: int, history: bool) -> tuple[int, str]:
+        """Which of two resources of one key does not count, and why: "" where nothing says so."""
+        before, after = self._entered[earlier].resource, self._entered[later].resource
+        if before == after:
+            return later, "is an exact duplicate of another one"
+        order = _compare(before, after, history)
+        reason = "" if order is None else "is an older version of another one"
+        return (earlier if order else later), reason
 
     def _delete(self, member: Member, scope: Scope, place: ResourceFile) -> None:
         typed = _TYPED.search(member.deleted) or _TYPED.search(member.url)
@@ -425,17 +425,10 @@ class ResourceIndex:
 
     def _newer(self, current: _PatientStatement, other: _PatientStatement) -> _PatientStatement:
         """The statement of a patient that counts; the other one is dropped."""
-        before, after = (self._entered[one.slot].resource for one in (current, other))
-        order = None if before == after else _compare(before, after, other.history)
-        if order:
-            self._drop(current.slot, "Patient is an older version of another one")
-            return other
-        reason = "is an exact duplicate of another one" if before == after else (
-            "is stated again — the first statement is read" if order is None
-            else "is an older version of another one"
-        )  # fmt: skip
-        self._drop(other.slot, f"Patient {reason}")
-        return current
+        loser, reason = self._older(current.slot, other.slot, other.history)
+        reason = reason or "is stated again — the first statement is read"
+        self._drop(loser, f"Patient {reason}")
+        return other if loser == current.slot else current
 
     def _drop_replaced(self) -> None:
         """Drop the documents that another document, itself not dropped, replaces."""

@@ -273,14 +273,8 @@ class MedCalc(BenchmarkLoader):
             asked = Asked(f"mc{number}", question, answer, spans, domain=row.get("Category"))
             note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
             problem = "" if complete else "lacks its note, question or answer"
-            yield BenchmarkRecord(
-                id,
-                [note],
-                [lambda asked=asked: asked],
-                same=text,
-                problem=problem,
-                lines=[row.line],
-            )
+            questions = [lambda asked=asked: asked]
+            yield BenchmarkRecord(id, [note], questions, {}, text, problem, [row.line])
 
 
 # ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): a case of ``archehr-qa.xml`` is a record of
@@ -310,11 +304,14 @@ _KEYS = TypeAdapter(list[_Key])
 @dataclass(frozen=True, slots=True)
 class LabelledCase:
     """The sentences of a case by their ids: first character in the note and the one after, and the
-    label that the key gives each (none without a key); the note, a line a paragraph."""
+    label that the key gives each (none without a key); the note, a line a paragraph; the question,
+    and the clinician's answer (None without a key)."""
 
     places: Mapping[str, tuple[int, int]]
     labels: Mapping[str, str]
     note: str = ""
+    question: str = ""
+    answer: str | None = None
 
     def evidence(self) -> list[Span]:
         """The essential sentences, or else the supplementary ones."""
@@ -324,22 +321,41 @@ class LabelledCase:
                 return [Span(0, *self.places[one]) for one in named]
         return []
 
+    def asked(self) -> Asked:
+        """The question; raises ValueError where it has no text."""
+        if not self.question:
+            raise ValueError("has no text")
+        if self.answer is None:
+            return Asked("case-{record}", self.question, None)
+        spans = self.evidence()
+        quoted = " ".join(self.note[span.start : span.end] for span in spans)
+        return Asked("case-{record}", self.question, self.answer or quoted, spans, exact=True)
+
+
+def _text(element: Element) -> str:
+    return " ".join("".join(element.itertext()).split())
+
 
 def _case(case: Element, key: _Key | None) -> LabelledCase:
     text, paragraph, places = "", None, dict[str, tuple[int, int]]()
     for sentence in case.iterfind("note_excerpt_sentences/sentence"):
-        words = " ".join("".join(sentence.itertext()).split())
-        stated = sentence.get("paragraph_id")
+        words, stated = _text(sentence), sentence.get("paragraph_id")
         if text:
             text += " " if stated == paragraph else "\n"
         places[sentence.get("id", "")] = (len(text), len(text) + len(words))
         text, paragraph = text + words, stated
-    labels = {one.sentence_id: one.relevance for one in key.answers} if key else {}
-    return LabelledCase(places, labels, text)
+    asked = [*case.iterfind("clinician_question"), *case.iterfind("patient_question")]
+    question = next(filter(None, map(_text, asked)), "")
+    if key is None:
+        return LabelledCase(places, {}, text, question)
+    labels = {one.sentence_id: one.relevance for one in key.answers}
+    answer = key.clinician_answer_without_citations or key.clinician_answer
+    answer = " ".join(_CITATION.sub("", answer).split())
+    return LabelledCase(places, labels, text, question, answer)
 
 
-def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, Element, _Key | None]]:
-    """Id, element and key of each case of a file; keys that cannot be read are skipped."""
+def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
+    """Id and case of each case of a file; keys that cannot be read are skipped."""
     path, keys = _key_file(file), dict[str, _Key]()
     if not path.is_file():
         log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
@@ -351,7 +367,7 @@ def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, Element, 
             keys = {one.case_id: one for one in _KEYS.validate_python(stated)}
     for number, case in enumerate(read_xml(file, name).iterfind("case"), 1):
         id = case.get("id") or str(number)
-        yield id, case, keys.get(id)
+        yield id, _case(case, keys.get(id))
 
 
 def _key_file(file: Path) -> Path:
@@ -361,26 +377,7 @@ def _key_file(file: Path) -> Path:
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
     files = sorted(without_hidden(path, path.glob("*.xml"))) if path.is_dir() else [path]
-    return {
-        id: _case(case, key)
-        for file in files
-        for id, case, key in _cases(file, file.name, LoadLog())
-    }
-
-
-def _archehr_question(case: Element, labelled: LabelledCase, key: _Key | None) -> Asked:
-    tags = ("clinician_question", "patient_question")
-    texts = [" ".join("".join(e.itertext()).split()) for tag in tags for e in case.iterfind(tag)]
-    question = next(filter(None, texts), "")
-    if not question:
-        raise ValueError("has no text")
-    if key is None:
-        return Asked("case-{record}", question, None)
-    spans = labelled.evidence()
-    stated = key.clinician_answer_without_citations or key.clinician_answer
-    quoted = " ".join(labelled.note[span.start : span.end] for span in spans)
-    answer = " ".join(_CITATION.sub("", stated).split()) or quoted
-    return Asked("case-{record}", question, answer, spans, exact=True)
+    return {id: case for file in files for id, case in _cases(file, file.name, LoadLog())}
 
 
 @LOADERS.register("archehr_qa")
@@ -400,8 +397,7 @@ class ArchEhrQa(BenchmarkLoader):
 
     def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
         """A record a case."""
-        for id, element, key in _cases(file, name, patients.log):
-            case = _case(element, key)
+        for id, case in _cases(file, name, patients.log):
             known = case.places.keys()
             wrong = [one for one, of in case.labels.items() if one not in known or of not in LABELS]
             if wrong and case.note:
@@ -409,12 +405,8 @@ class ArchEhrQa(BenchmarkLoader):
                     f"{name}: {len(wrong)} labels of case {id} name no sentence or label"
                 )
             note = entry(None, "note", name="note excerpt", text=case.note, note_id=id)
-            yield BenchmarkRecord(
-                id,
-                [note],
-                [lambda of=(element, case, key): _archehr_question(*of)],
-                problem="" if case.note else "has no sentence",
-            )
+            problem = "" if case.note else "has no sentence"
+            yield BenchmarkRecord(id, [note], [case.asked], problem=problem)
 
 
 # LongHealth: a patient is a record, each text a note in the order of their numbers. A note's time
@@ -646,14 +638,12 @@ class _EhrnoteqaQuestion(BaseModel):
 
     def asked(self, number: int) -> Asked:
         """The question; raises ValueError for an answer without a choice."""
-        letters = [letter for letter in "ABCDE" if getattr(self, f"choice_{letter}").strip()]
-        choices = {letter: getattr(self, f"choice_{letter}").strip() for letter in letters}
-        if self.answer.strip() not in choices:
+        choices = {letter: getattr(self, f"choice_{letter}").strip() for letter in "ABCDE"}
+        answer, options = choices[self.answer.strip()], tuple(filter(None, choices.values()))
+        if not answer:
             raise ValueError("names an answer without a choice")
-        return Asked(
-            f"{{record}}-q{number}", self.question, choices[self.answer.strip()],
-            domain=self.category, options=tuple(choices.values()),
-        )  # fmt: skip
+        id = f"{{record}}-q{number}"
+        return Asked(id, self.question, answer, domain=self.category, options=options)
 
     def notes(self, line: int) -> list[Entry]:
         """The notes in the question's fields."""

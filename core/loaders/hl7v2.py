@@ -53,7 +53,7 @@ class Hl7v2(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """The messages' patients, and the questions of tables in the folder."""
-        people, messages = People(log), list[tuple[Key, str, Hl7Message, list[Entry]]]()
+        people, messages = People(log), list[tuple[Key, str, list[Entry]]]()
         for file in self.files(place):
             name = shown(file, root)
             log.opened.add(file)
@@ -61,7 +61,7 @@ class Hl7v2(RecordLoader):
                 messages += _read_file(file, name, people, log)
         names = record_names(key for key, *_ in messages)
         patients = PatientEntries(log)
-        for key, name, _, entries in messages:
+        for key, name, entries in messages:
             patients.add(names[key], name, *entries)
             patients.name(names[key], key[1], name)
             facts = {"birthdate": people.of(key).born, "gender": people.of(key).sex}
@@ -75,7 +75,7 @@ class Hl7v2(RecordLoader):
 
 def _read_file(
     file: Path, name: str, people: People, log: LoadLog
-) -> Iterator[tuple[Key, str, Hl7Message, list[Entry]]]:
+) -> Iterator[tuple[Key, str, list[Entry]]]:
     """The messages of a file by patient; what is left out of each enters ``log``."""
     text, _ = decoded(read_bytes(file, name), name)
     left_out: Counter[str] = Counter()
@@ -103,7 +103,7 @@ def _read_file(
         left_out += message.left_out
         for problem in message.problems:
             log.skip(place, None, problem)
-        yield patient[0], name, message, entries
+        yield patient[0], name, entries
     if not total:
         raise DataError(name, None, "holds no HL7 v2 message", "export it again")
     shown_segments = total - left_out.total()

@@ -357,42 +357,22 @@ class _Placed:
 
 
 def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
-    """The cells of each row from the left; one that spans rows is in each of them.
-
-    A cell begins in a column that is free, so where two overlap, the later one begins further left
-    and the earlier one has what is right of it.
-    """
+    """The cells of each row from the left; one that spans rows is in each of them."""
     grid: list[list[_Placed]] = []
-    spanning: list[_Placed] = []
+    above: list[_Placed] = []
     for at, row in enumerate(rows):
-        above = iter(_visible(spanning))
-        taken = next(above, None)
-        column = 0
-        fresh: list[_Placed] = []
+        taken = {column for one in above for column in range(one.start, one.end)}
+        placed, column = list(above), 0
         for cell in row.cells:
-            while taken is not None and taken.start <= column:
-                column = max(column, taken.end)
-                taken = next(above, None)
-            fresh.append(_Placed(column, column + cell.columns, cell, at + cell.rows))
+            while column in taken:
+                column += 1
+            placed.append(_Placed(column, column + cell.columns, cell, at + cell.rows))
             column += cell.columns
-        placed = sorted([*spanning, *fresh], key=lambda one: one.start)
-        grid.append(_visible(placed))
-        spanning = [
-            replace(one, cell=one.cell.below(), again=True) for one in placed if one.below > at + 1
-        ]
+        placed.sort(key=lambda one: one.start)
+        grid.append(placed)
+        reaching = (one for one in placed if one.below > at + 1)
+        above = [replace(one, cell=one.cell.below(), again=True) for one in reaching]
     return grid
-
-
-def _visible(placed: list[_Placed]) -> list[_Placed]:
-    """What is seen of cells that are sorted by their first column."""
-    seen: list[_Placed] = []
-    column = 0
-    for one in placed:
-        if one.end > column:
-            start = max(one.start, column)
-            seen.append(one if start == one.start else replace(one, start=start))
-            column = one.end
-    return seen
 
 
 def _row_lines(all_rows: list[_MarkupRow]) -> tuple[list[str], bool]:

@@ -169,15 +169,6 @@ def test_a_cell_that_spans_is_in_each_row_that_it_spans(
     assert lines == ["; ".join(cells) for cells in expected]
 
 
-def test_a_later_cell_that_overlaps_takes_the_columns_of_an_earlier_one() -> None:
-    table = (
-        "<table><tr><th>A</th><th>B</th><th>C</th></tr>"
-        "<tr><td>one</td><td colspan='2' rowspan='3'>over</td></tr>"
-        "<tr><td colspan='2' rowspan='2'>late</td><td>last</td></tr></table>"
-    )
-    assert cda(table) == "A: one; over\nlate; C: over; last"
-
-
 def test_a_line_of_many_exponents_takes_time_in_proportion_to_them() -> None:
     start = process_time()
     assert cda("10<sup>9</sup> <sup/>" * 60_000) == " ".join(["10^9"] * 60_000)
