@@ -20,11 +20,8 @@ from midchart.core.experiments.curve.rows import (
     points,
 )
 from midchart.core.experiments.curve.tables import (
-    bin_rows,
-    compute_curve,
     curve_columns,
-    summary_row,
-    verdict,
+    curve_tables,
     with_plain,
 )
 from midchart.core.loaders.check import position_in_words, resolve_position
@@ -108,22 +105,20 @@ def curve(
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
     CurveChoice(score, position, stratum, value or "", snippets, least_score)
-    used = observed.protocol
     tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
     for one in observed.values(stratum) if value is None else (value,):
         choice = CurveChoice(score, position, stratum, one, snippets, least_score)
         name = curve_columns(choice, bins)
         observed.within(choice)
         try:
-            computed, selected = compute_curve(
-                observed, choice, bins, resamples or used.resamples, used.seed
+            drawn, summary, text = curve_tables(
+                observed, choice, bins, resamples or observed.protocol.resamples
             )
         except InputError as error:
             tables["failures"].append(name | {"reason": str(error)})
             continue
-        text = verdict(computed, score, selected.simulated, stratum != "all")
-        tables["curve"] += [with_plain(name | row) for row in bin_rows(computed)]
-        tables["summary"].append(name | summary_row(computed, selected))
+        tables["curve"] += [with_plain(name | row) for row in drawn]
+        tables["summary"].append(name | summary)
         tables["verdict"].append(name | {"text": text})
     return tables
 

@@ -29,12 +29,9 @@ from midchart.core.experiments.curve.rows import (
 from midchart.core.experiments.curve.tables import (
     BIN_COLUMNS,
     SUMMARY,
-    bin_rows,
-    compute_curve,
     curve_columns,
+    curve_tables,
     published_curve,
-    summary_row,
-    verdict,
     with_plain,
 )
 from midchart.core.options import Chosen, Known, Options, Several
@@ -185,8 +182,6 @@ def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
 def _row(job: Job, observed: Observed, choice: CurveChoice, bins: int) -> Row:
     row = blank(CURVES)
     with outcome(row):
-        protocol = job.protocol
-        curve, selected = compute_curve(observed, choice, bins, protocol.resamples, protocol.seed)
-        text = verdict(curve, choice.score, selected.simulated, choice.stratum != "all")
-        row |= {**summary_row(curve, selected), "curve": bin_rows(curve), "text": text}
+        drawn, summary, text = curve_tables(observed, choice, bins, job.protocol.resamples)
+        row |= {**summary, "curve": drawn, "text": text}
     return row

@@ -9,7 +9,7 @@ position is given with it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import isnan
 from statistics import NormalDist
 from typing import Any
@@ -74,7 +74,7 @@ class Curve:
     ``quadratic`` is the coefficient of u², u = 2x − 1: the log odds at the ends of the record
     minus those at its middle, apart from the linear term; above 0 the curve sags in the middle.
     ``difference_holm``, ``quadratic_holm``: the two pre-specified p values after Holm.
-    ``smallest``: the difference that these data show with 80 % power at the first step of Holm.
+    ``smallest_difference``: the one that these data show with 80 % power at the first step of Holm.
     ``held``: share of responses whose position the permutation could not move.
     """
 
@@ -89,10 +89,10 @@ class Curve:
     null_high: Floats
     rows: int
     cluster_count: int
-    peak: float
     peak_bin: int
-    trough: float
     trough_bin: int
+    peak: float
+    trough: float
     gap: float
     gap_low: float
     gap_high: float
@@ -111,7 +111,7 @@ class Curve:
     quadratic_high: float
     quadratic_p: float
     quadratic_holm: float
-    smallest: float
+    smallest_difference: float
     share_10_90: float
     held: float
 
@@ -190,11 +190,35 @@ def study(
     # A test that could not be made counts as one of the two all the same.
     holm = np.where(np.isnan(tested), np.nan, holm_adjust(np.nan_to_num(tested, nan=1.0)))
     means = seen.means[0]
-    edges = bin_edges(bins)
     alone = np.bincount(responses.layouts)[responses.layouts] == 1
+    scalars = {
+        "peak": np.nanmax(means),
+        "trough": np.nanmin(means),
+        "gap": seen.gap[0],
+        "gap_low": gap_low,
+        "gap_high": gap_high,
+        "null_gap": null.gap.mean() if null else NAN,
+        "gap_p": _p("gap", seen, null),
+        "homogeneity_p": _p("homogeneity", seen, null),
+        "middle": seen.middle[0],
+        "edge": seen.edge[0],
+        "difference": seen.difference[0],
+        "difference_low": difference_low,
+        "difference_high": difference_high,
+        "difference_p": tested[0],
+        "difference_holm": holm[0],
+        "quadratic": limits.estimate if limits else NAN,
+        "quadratic_low": limits.low if limits else NAN,
+        "quadratic_high": limits.high if limits else NAN,
+        "quadratic_p": tested[1],
+        "quadratic_holm": holm[1],
+        "smallest_difference": _smallest(null),
+        "share_10_90": responses.n[is_within(responses.position)].sum() / responses.n.sum(),
+        "held": responses.n[alone[responses.clusters]].sum() / responses.n.sum(),
+    }
     return Curve(
-        low=edges[:-1],
-        high=edges[1:],
+        low=bin_edges(bins)[:-1],
+        high=bin_edges(bins)[1:],
         n=(n[0] @ cut.bins).astype(np.int64),
         clusters=clusters,
         accuracy=means,
@@ -204,31 +228,9 @@ def study(
         null_high=null_high,
         rows=responses.rows,
         cluster_count=responses.count,
-        peak=float(np.nanmax(means)),
         peak_bin=int(np.nanargmax(means)),
-        trough=float(np.nanmin(means)),
         trough_bin=int(np.nanargmin(means)),
-        gap=float(seen.gap[0]),
-        gap_low=gap_low,
-        gap_high=gap_high,
-        null_gap=float(null.gap.mean()) if null else NAN,
-        gap_p=_p("gap", seen, null),
-        homogeneity_p=_p("homogeneity", seen, null),
-        middle=float(seen.middle[0]),
-        edge=float(seen.edge[0]),
-        difference=float(seen.difference[0]),
-        difference_low=difference_low,
-        difference_high=difference_high,
-        difference_p=tested[0],
-        difference_holm=float(holm[0]),
-        quadratic=limits.estimate if limits else NAN,
-        quadratic_low=limits.low if limits else NAN,
-        quadratic_high=limits.high if limits else NAN,
-        quadratic_p=tested[1],
-        quadratic_holm=float(holm[1]),
-        smallest=_smallest(null),
-        share_10_90=float(responses.n[is_within(responses.position)].sum() / responses.n.sum()),
-        held=float(responses.n[alone[responses.clusters]].sum() / responses.n.sum()),
+        **{name: float(value) for name, value in scalars.items()},
     )
 
 
@@ -318,23 +320,16 @@ BIN_COLUMNS: Schema = {
     **dict.fromkeys(("n", "clusters"), "BIGINT"),
     **dict.fromkeys(("accuracy", "ci_low", "ci_high", "null_low", "null_high"), "DOUBLE"),
 }
-COUNTS = (
-    "n", "clusters", "peak_bin", "trough_bin", "unlocated", "simulated", "unscored", "weak",
-)  # fmt: skip
+COUNTS = ("n", "clusters", "peak_bin", "trough_bin", "unlocated", "unscored", "weak")
 SUMMARY: Schema = {
-    name: "BOOLEAN" if name == "simulated" else "BIGINT" if name in COUNTS else "DOUBLE"
-    for name in (
-        "n", "clusters", "peak", "peak_bin", "trough", "trough_bin", "gap", "gap_low", "gap_high",
-        "null_gap", "gap_p", "homogeneity_p", "middle", "edge", "difference", "difference_low",
-        "difference_high",
-        "difference_p", "quadratic", "quadratic_low", "quadratic_high", "quadratic_p",
-        "share_10_90", "uniform_share", "unlocated", "simulated", "difference_holm",
-        "quadratic_holm", "smallest_difference", "held", "unscored", "weak",
-    )
-}  # fmt: skip
-"""As in :class:`Curve`; shares and differences of shares, and
-``quadratic`` in log odds. ``smallest_difference`` is shown with 80 % power. ``unlocated``
-(not located, or in an entry without a date), ``unscored`` and ``weak`` responses are in no bin."""
+    **dict.fromkeys(COUNTS, "BIGINT"),
+    **{field.name: "DOUBLE" for field in fields(Curve) if field.type == "float"},
+    "uniform_share": "DOUBLE",
+    "simulated": "BOOLEAN",
+}
+"""As in :class:`Curve`; shares and differences of shares, and ``quadratic`` in log odds.
+``unlocated`` (not located, or in an entry without a date), ``unscored`` and ``weak`` responses are
+in no bin."""
 
 
 def compute_curve(
@@ -382,17 +377,20 @@ def with_plain(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def summary_row(curve: Curve, selected: Selected) -> dict[str, Any]:
     """The columns of :data:`SUMMARY`."""
-    row: dict[str, Any] = {
-        "n": curve.rows,
-        "clusters": curve.cluster_count,
-        "uniform_share": UNIFORM_SHARE,
-        "smallest_difference": finite(curve.smallest),
-    }
-    for name in SUMMARY:
-        if name not in row:
-            value = getattr(selected if hasattr(selected, name) else curve, name)
-            row[name] = value if name in COUNTS else finite(value)
-    return row
+    counts = {"n": curve.rows, "clusters": curve.cluster_count, "uniform_share": UNIFORM_SHARE}
+    of = {name: selected if hasattr(selected, name) else curve for name in SUMMARY}
+    row = {name: counts.get(name, getattr(of[name], name, None)) for name in SUMMARY}
+    return {name: finite(row[name]) if SUMMARY[name] == "DOUBLE" else row[name] for name in row}
+
+
+def curve_tables(
+    observed: Observed, choice: CurveChoice, bins: int, resamples: int
+) -> tuple[Table, dict[str, Any], str]:
+    """The rows of a curve's bins, its summary and its verdict; raises as :func:`compute_curve`."""
+    seed = observed.protocol.seed
+    curve, selected = compute_curve(observed, choice, bins, resamples, seed)
+    text = verdict(curve, choice.score, selected.simulated, choice.stratum != "all")
+    return bin_rows(curve), summary_row(curve, selected), text
 
 
 @needs("viewer")
@@ -501,13 +499,13 @@ def _caution(curve: Curve) -> str:
             "other reasons, and only moving the same fact (a needle run) can tell."
         )
     text = "Not significant is not the same as no effect"
-    if isnan(curve.smallest):
+    if isnan(curve.smallest_difference):
         return text + "."
     power = (
         "no difference, however large, would have been found with 80 % power"
-        if curve.smallest >= 1.0
-        else f"a difference of {points(curve.smallest)} between middle and edge would have been "
-        "found with 80 % power, a smaller one less often"
+        if curve.smallest_difference >= 1.0
+        else f"a difference of {points(curve.smallest_difference)} between middle and edge would "
+        "have been found with 80 % power, a smaller one less often"
     )
     return f"{text}: with {count(curve.cluster_count, 'question')}, {power}."
 

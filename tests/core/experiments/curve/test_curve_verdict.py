@@ -24,7 +24,7 @@ def test_absence_of_evidence_is_not_called_absence_of_effect():
     text = verdict(curve, "clinician")
     assert "is significant" in text and "neither this nor" in text
     assert "Not significant is not the same as no effect" in text
-    assert f"a difference of {100 * curve.smallest:.1f} points" in text
+    assert f"a difference of {100 * curve.smallest_difference:.1f} points" in text
     assert f"{100 * curve.middle:.1f} %" in text and f"{100 * curve.edge:.1f} %" in text
     assert f"{100 * curve.gap:.1f} points apart" in text
     assert f"would be {100 * curve.null_gap:.1f} points apart" in text
