@@ -9,13 +9,13 @@ second.
 from __future__ import annotations
 
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -440,16 +440,23 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
     return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
 
 
-def share_ends(
-    ask: Ask, of: str, where: str, stratum: str = "''"
-) -> dict[Cell, tuple[float, float] | None]:
-    """Interval by patient of the share of ``judged`` that is ``of``, among those ``where``.
+class CellShare(NamedTuple):
+    """``count`` of ``n`` judged answers, their share, and its interval by patient: null for fewer
+    than 5 patients, and all of no answer."""
 
-    All three are SQL; a cell with fewer than 5 patients has None.
-    """
+    count: int = 0
+    n: int = 0
+    share: float | None = None
+    ends: tuple[float, float] | None = None
+
+
+def shares(ask: Ask, of: str, where: str, stratum: str = "''") -> dict[Cell, CellShare]:
+    """By cell, the share of ``judged`` that is ``of``, among those ``where``; all three are SQL."""
     counts = f"count(*) FILTER ({of}) AS correct, count(*) AS n"
-    cells = _clustered(ask, counts, ("n", "correct"), where, stratum)
-    return {cell: by_patient(count) for cell, count in cells.items()}
+    return {
+        cell: CellShare(int(c["correct"]), int(c["n"]), c["correct"] / c["n"], by_patient(c))
+        for cell, c in _clustered(ask, counts, ("n", "correct"), where, stratum).items()
+    }
 
 
 def _clustered(
@@ -541,38 +548,34 @@ def failures(store: RowStore, plan: Plan) -> Table:
 def failure_kinds(ask: Ask, plan: Plan) -> Table:
     """Answers judged wrong by kind (rules: :mod:`core.judges.rules`), of the ``n`` whose kind is
     known; kinds that do not occur have no row."""
-    by_cell: dict[tuple[str, str, str], dict[str, Any]] = defaultdict(dict)
-    total: Counter[tuple[str, str, str]] = Counter()
-    for row in ask(
-        "SELECT label, reader, judge, failure_kind, count(*) AS count, "
-        f"arg_min(answer_key, answer_key, {EXAMPLES}) AS examples "
-        "FROM judged WHERE correct = false AND failure_kind IS NOT NULL GROUP BY ALL"
-    ):
-        cell = (row["label"], row["reader"], row["judge"])
-        by_cell[cell][row["failure_kind"]] = row
-        total[cell] += row["count"]
     where = "correct = false AND failure_kind IS NOT NULL"
-    intervals_of = {
-        kind: share_ends(ask, f"failure_kind = {literal(kind)}", where)
-        for kind in {kind for kinds in by_cell.values() for kind in kinds}
+    examples = {
+        (row["label"], row["reader"], row["judge"], row["failure_kind"]): row["examples"]
+        for row in ask(
+            "SELECT label, reader, judge, failure_kind, "
+            f"arg_min(answer_key, answer_key, {EXAMPLES}) AS examples "
+            f"FROM judged WHERE {where} GROUP BY ALL"
+        )
+    }
+    of_kind = {
+        kind: shares(ask, f"failure_kind = {literal(kind)}", where)
+        for kind in FAILURE_KINDS
+        if any(cell[3] == kind for cell in examples)
     }
     rows: Table = []
-    for columns, cell in cells(plan):
-        for kind in FAILURE_KINDS:
-            row = by_cell[cell].get(kind)
-            if row is None:
-                continue
-            share = wilson_interval(row["count"], total[cell])
+    for (columns, cell), kind in product(cells(plan), of_kind):
+        if (*cell, kind) in examples:
+            of = of_kind[kind][(*cell, "")]
             rows.append(
                 {
                     **columns,
                     "kind": kind,
-                    "count": row["count"],
-                    "n": total[cell],
-                    "share": share.estimate,
-                    **ends("patient_", intervals_of[kind].get((*cell, ""))),
-                    **ends("wilson_", share),
-                    "examples": " ".join(row["examples"]),
+                    "count": of.count,
+                    "n": of.n,
+                    "share": of.share,
+                    **ends("patient_", of.ends),
+                    **ends("wilson_", wilson_interval(of.count, of.n)),
+                    "examples": " ".join(examples[*cell, kind]),
                 }
             )
     return rows

@@ -90,19 +90,15 @@ def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) 
     if rest:
         other = "the other one does" if rest == 1 else f"the other {rest} do"
         parts.append(f"{other} not differ significantly")
-    return f"Against {name} ({correct}): {'; '.join(parts)}.{_not_by_all(tables, reader, pairs)}"
+    return f"Against {name} ({correct}): {'; '.join(parts)}.{_not_by_all(pairs)}"
 
 
-def _not_by_all(tables: Mapping[str, Any], reader: str, pairs: Sequence[Row]) -> str:
+def _not_by_all(pairs: Sequence[Row]) -> str:
     """Of claimed differences, those that another judge of the run does not show."""
-    rows = rows_of(tables.get("paired"), reader=reader)
     alone = [
         title("arm", row["label"])
         for row in pairs
-        if row["verdict"] in CLAIMS
-        and any(
-            r["verdict"] not in (row["verdict"], None) for r in rows_of(rows, label=row["label"])
-        )
+        if row["verdict"] in CLAIMS and row.get("other_judges")
     ]
     if not alone:
         return ""

@@ -29,6 +29,7 @@ from midchart.core.results.tables import (
     NOTHING,
     WIDE_BANDS,
     Cell,
+    CellShare,
     Counts,
     cells,
     counted,
@@ -41,7 +42,7 @@ from midchart.core.results.tables import (
     intervals,
     pick,
     share,
-    share_ends,
+    shares,
     swept_by_k,
 )
 from midchart.core.runs.directory import RunDirectory, find_run
@@ -127,35 +128,29 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     """Answered and refused, of judged answers: how often each, how often right, and whether the
     evidence was in the prompt of what was refused, whatever the verdict; intervals by patient."""
     judged = "correct IS NOT NULL"
-    counts = counted(
-        ask,
-        f"CASE WHEN NOT refusal THEN 'answered' ELSE {IN_PROMPT} END",
-        judged,
-    )
+    refused = shares(ask, "refusal", judged)
+    answered = shares(ask, "correct", f"{judged} AND NOT refusal")
+    by_evidence = counted(ask, IN_PROMPT, f"{judged} AND refusal")
     unparsed = counted(ask, "''", "outcome = 'unparsed'")
-    refused_ends = share_ends(ask, "refusal", judged)
-    right_ends = share_ends(ask, "correct", f"{judged} AND NOT refusal")
     rows: Table = []
     for columns, cell in cells(plan):
-        answered = counts.get((*cell, "answered"), NOTHING)
-        refused = {of: counts.get((*cell, of), NOTHING) for of in PRESENCE}
-        refusals = sum(count["n"] for count in refused.values())
-        n = answered["n"] + refusals
+        every, right = (of.get((*cell, ""), CellShare()) for of in (refused, answered))
+        of = {where: by_evidence.get((*cell, where), NOTHING) for where in PRESENCE}
         rows.append(
             {
                 **columns,
-                "n": n,
-                "refused": refusals,
-                "refused_share": refusals / n if n else None,
-                **ends("refused_", refused_ends.get((*cell, ""))),
-                "refused_correct": sum(count["correct"] for count in refused.values()),
-                "refused_with_evidence": refused["present"]["n"],
-                "refused_with_part": refused["part"]["n"],
-                "refused_without_evidence": refused["absent"]["n"],
-                "answered": answered["n"],
-                "answered_correct": answered["correct"],
-                "answered_accuracy": answered["correct"] / answered["n"] if answered["n"] else None,
-                **ends("answered_", right_ends.get((*cell, ""))),
+                "n": every.n,
+                "refused": every.count,
+                "refused_share": every.share,
+                **ends("refused_", every.ends),
+                "refused_correct": sum(count["correct"] for count in of.values()),
+                "refused_with_evidence": of["present"]["n"],
+                "refused_with_part": of["part"]["n"],
+                "refused_without_evidence": of["absent"]["n"],
+                "answered": right.n,
+                "answered_correct": right.count,
+                "answered_accuracy": right.share,
+                **ends("answered_", right.ends),
                 "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
             }
         )
@@ -220,20 +215,18 @@ def faults(ask: Ask, plan: Plan) -> Table:
         counts = counted(ask, stratum)
         if not any(cell[3] == "struck" for cell in counts):
             continue
-        intervals_of = share_ends(ask, continuation, "correct IS NOT NULL", stratum)
-        continuations = counted(ask, stratum, continuation)
+        continued = shares(ask, continuation, "correct IS NOT NULL", stratum)
         for (columns, cell), where in product(cells(plan), ("struck", "spared")):
-            count = counts.get((*cell, where), NOTHING)
-            continued = continuations.get((*cell, where), NOTHING)["n"]
+            of = continued.get((*cell, where), CellShare())
             rows.append(
                 {
                     **columns,
                     "fault": fault,
                     "struck": where == "struck",
-                    **_row({}, count),
-                    "continuations": continued,
-                    "continuation_share": continued / count["n"] if count["n"] else None,
-                    **ends("continuation_", intervals_of.get((*cell, where))),
+                    **_row({}, counts.get((*cell, where), NOTHING)),
+                    "continuations": of.count,
+                    "continuation_share": of.share,
+                    **ends("continuation_", of.ends),
                 }
             )
     return rows
