@@ -32,8 +32,8 @@ LONGEST_LINE = 64 << 20
 """Bytes of one line of a file that is read line by line."""
 LARGEST_TOML = 1 << 20
 """Bytes of a TOML document; one that people write has some thousands."""
-LONGEST_NAME, LONGEST_PATH = 255, 4095
-"""Bytes of a file's name and of a path that Linux and macOS take."""
+LONGEST_NAME = 255
+"""Bytes of a file's name that Linux and macOS take."""
 _INTEGER = 1 << 63
 
 
@@ -231,32 +231,22 @@ def user_path(text: str | Path) -> Path:
     shown = str(text)
     try:
         path = Path(text).expanduser()
+        str(path).encode()
+        path.stat()
+        return path
     except RuntimeError:
         raise InputError(f"{shown!r}: there is no such user; write the path out") from None
-    try:
-        written = str(path).encode()
-    except UnicodeEncodeError:
-        raise InputError(f"{shown!r}: is not UTF-8 text; rename the file or folder") from None
-    if b"\0" in written:
-        raise InputError(f"{shown!r}: holds a NUL character; no path does")
-    names = written.split(b"/")
-    if len(written) > LONGEST_PATH or max(map(len, names)) > LONGEST_NAME:
-        raise InputError(
-            f"{shown!r}: is too long for a path; a name has at most {LONGEST_NAME} bytes and a "
-            f"path {LONGEST_PATH}"
-        )
-    if _is_circle(path):
-        raise InputError(f"{shown!r}: is a link that leads back to itself; name the file itself")
-    return path
-
-
-def _is_circle(path: Path) -> bool:
-    """Whether links on the way to a path lead in a circle, where ``Path.resolve`` fails."""
-    try:
-        path.stat()
+    except ValueError as error:
+        wrong = "is not UTF-8 text" if isinstance(error, UnicodeError) else "holds a NUL character"
+        raise InputError(f"{shown!r}: {wrong}; rename the file or folder") from None
     except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
+        wrong = {
+            errno.ENAMETOOLONG: "is too long for a path",
+            errno.ELOOP: "is a link that leads back to itself; name the file itself",
+        }.get(error.errno or 0)
+        if wrong is not None:
+            raise InputError(f"{shown!r}: {wrong}") from None
+        return path
 
 
 def repeated(names: Iterable[str]) -> list[str]:

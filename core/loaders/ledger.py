@@ -96,13 +96,6 @@ class Ledger:
             for place in [self.examples[outcome, reason, address]]
         ]
 
-    def totals(self) -> dict[str, int]:
-        """Leaves by what became of them."""
-        totals: Counter[str] = Counter()
-        for (outcome, _, _), number in self.counts.items():
-            totals[outcome] += number
-        return dict(totals)
-
 
 def leaves_of(cohort: Cohort) -> Ledger:
     """The ledger of a cohort's files."""

@@ -47,8 +47,6 @@ from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import incoming
 from midchart.core.types import Manifest
 
-_LARGEST_FILE = 4 << 30
-"""Bytes of one file."""
 LARGEST_COHORT = 16 << 30
 """Bytes of all files of a cohort together, a zip's uncompressed."""
 _MOST_FILES = 200_000
@@ -98,22 +96,16 @@ class LimitedCopy:
         if not path.parts or any(p.startswith(".") or p == "__MACOSX" for p in path.parts):
             return  # a system file
         self.files += 1
-        if self.files > _MOST_FILES:
-            raise DataError(name, None, f"is one of more than {_MOST_FILES:,} files", "split them")
         target = self.folder / path
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if target.exists():
             raise DataError(name, None, "is there twice", "rename one of the files")
-        size = 0
         with target.open("xb") as copied:
             target.chmod(0o600)
             while block := source.read(_BLOCK):
-                size += len(block)
                 self.bytes += len(block)
-                if size > _LARGEST_FILE or self.bytes > LARGEST_COHORT:
-                    limit = (
-                        f"{_LARGEST_FILE >> 30} GB a file and {LARGEST_COHORT >> 30} GB a cohort"
-                    )
+                if self.bytes > LARGEST_COHORT or self.files > _MOST_FILES:
+                    limit = f"{LARGEST_COHORT >> 30} GB and {_MOST_FILES:,} files a cohort"
                     raise DataError(name, None, "is too large", f"the limits are {limit}")
                 copied.write(block)
                 if self.progress is not None:

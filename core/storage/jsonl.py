@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import lock_descriptor
 
 from midchart.core.errors import DataError, WorkFailed
-from midchart.core.parsing import LONGEST_LINE, check_document, read_json
+from midchart.core.parsing import check_document, read_json
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import open_private, sync_folder
 
@@ -100,11 +100,8 @@ def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         reason = f"cannot be read ({error.strerror})"
         raise DataError(path.name, None, reason, "restore the file") from None
     with opened as file:
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), 1):
+        for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
-                if len(line) == LONGEST_LINE:
-                    reason = f"has a line of more than {LONGEST_LINE >> 20} MB"
-                    raise DataError(path.name, number, reason, "restore the file")
                 return
             try:
                 record = read_json(line, path.name, number)

@@ -239,16 +239,6 @@ def test_the_lock_is_visible_to_others_and_released_on_exit(tmp_path: Path):
     assert not is_locked(path)
 
 
-def test_a_line_that_no_log_has_is_not_read(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("midchart.core.storage.jsonl.LONGEST_LINE", 100)
-    path = tmp_path / "events.jsonl"
-    path.write_text('{"n": 1}\n{"n": 2, "text": "' + "a" * 60 + '"}\n{"n"')
-    assert [line["n"] for line in read_lines(path)] == [1, 2]
-    path.write_text('{"n": 1}\n' + "a" * 1000)
-    with pytest.raises(DataError, match=r"events.jsonl:2: has a line of more than"):
-        list(read_lines(path))
-
-
 def test_a_column_may_have_the_name_of_a_word_of_sql(tmp_path: Path):
     words = {"order": "BIGINT", "group": "VARCHAR", "end": "DOUBLE", "select": "BOOLEAN"}
     schema = {"key": "VARCHAR", "status": "VARCHAR", **words}
