@@ -152,7 +152,6 @@ def questions(comparison: Shown) -> None:
 
 
 def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, Behind]:
-    """The rows that count, and the filters chosen."""
     known = rows if rows["counted"].all() else rows[rows["counted"]]
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
         if len(known) < len(rows):
@@ -404,7 +403,6 @@ def _stated(
     views: Sequence[model.ArmView],
     pieces: Sequence[model.Piece],
 ) -> None:
-    """The question with its reference answer, its evidence and where that is."""
     question = for_screen(choice.instruction.question, html=True)
     st.html(marks.block(f'<p class="mc-headline">{question}</p>'))
     if item["band"] == "unlocated":

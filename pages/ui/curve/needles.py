@@ -50,7 +50,6 @@ MOVED = {
 
 
 def _start() -> None:
-    """What is moved, the picker of a cohort with questions, and the start button."""
     moved = segments(
         "At every depth", list(MOVED), "needle_moved", persist_state="session",
         help="A synthetic fact inserted into a record, or the real note that holds the evidence of "
@@ -94,7 +93,6 @@ def show_items(**cell: Any) -> None:
 
 
 def _items(run: dict[str, Any], by: Mapping[str, str]) -> None:
-    """The items of the chosen cell of this arm, reader and judge; nothing before one is chosen."""
     cell = st.session_state.get(CELL)
     if not cell:
         return

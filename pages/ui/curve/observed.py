@@ -284,7 +284,6 @@ def _open(choice: PickedCurve, value: str, bin: int | None = None) -> None:
 
 
 def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
-    """The picker of a part of the record, and the table of its questions, without their text."""
     part = st.selectbox(
         "Questions with evidence at (%)", [NONE, *choice.parts, ANYWHERE], key=POINT,
         bind="query-params", width=260,
@@ -335,7 +334,6 @@ def question_table(rows: pd.DataFrame, cohort: str, score: str) -> pd.DataFrame:
 
 
 def _cell(scores: Sequence[float] | float, score: str) -> str:
-    """A model's answers to one question: one in a word, several counted."""
     if not isinstance(scores, list):
         return marks.NONE
     if score in MEANS:

@@ -39,7 +39,6 @@ SPLITS = {"train": "train", "tuning": "tuning", "held_out": "held-out"}
 
 
 def _tag(manifest: api.Manifest) -> dict[str, str]:
-    """The data-use tag as questions and answers."""
     identity = {
         "": "unknown: treat as identifiable",
         "yes": "yes",
@@ -150,7 +149,6 @@ def cohort(name: str, check_first: bool = False) -> None:
 
 
 def _tasks(name: str, labels: dict[str, Any]) -> None:
-    """Labels by task: how many in each split, and how many of all are positive."""
     st.header("Prediction tasks", anchor=False)
     frame = pd.DataFrame(
         {"task": task, "labels": counts["n"], "positive": counts["positive"],
@@ -163,7 +161,6 @@ def _tasks(name: str, labels: dict[str, Any]) -> None:
 
 
 def _positions(name: str, positions: list[dict[str, Any]]) -> None:
-    """Located evidence by decile of the record."""
     st.header("Evidence position", anchor=False)
     located = [row for row in positions if row["order"] is not None]
     if not located:
@@ -224,7 +221,6 @@ def _balance(name: str, check: dict[str, Any]) -> None:
 
 
 def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
-    """What became of each part, what could not be read, what is doubtful, and the warnings."""
     st.header("Check", anchor=False)
     _settle(name, path, check["unsettled"])
     _balance(name, check)
@@ -254,7 +250,6 @@ def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
 
 
 def _settle(name: str, path: str, unsettled: list[dict[str, Any]]) -> None:
-    """Ask how the columns are read whose values prove no reading."""
     if not unsettled:
         return
     several = len(unsettled) > 1
@@ -288,7 +283,6 @@ LABELS = {
 
 
 def _change_use(name: str, path: str, manifest: api.Manifest) -> None:
-    """The form; open where a permission waits for confirmation."""
     waiting = api.unconfirmed_permissions(path)
     if waiting:
         fields = ", ".join(f"`{field} = true`" for field in waiting)

@@ -62,7 +62,6 @@ def section() -> None:
 
 
 def _permissions() -> tuple[dict[str, bool], str]:
-    """What a data-use agreement allows, and who said so; the formats that can be read."""
     with st.expander("Permitted use, formats, and folders without a copy"):
         allowed = {
             field: st.checkbox(f"{words} (data-use agreement allows it)", key=f"import_{field}")

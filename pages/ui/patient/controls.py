@@ -164,7 +164,6 @@ def _pick_patient(patients: Mapping[str, str], cohort: str) -> str:
 
 
 def _linked_patient(patients: Mapping[str, str], cohort: str) -> str | None:
-    """The patient that the page's address newly names by id or token, if any."""
     wanted = new_in_url("patient")
     if not wanted:
         return None
@@ -211,7 +210,6 @@ MOST_BELOW = 16
 
 
 def _step(order: list[str], step: int) -> None:
-    """Choose the question before or after the present one."""
     now = st.session_state.get("patient_question")
     at = order.index(now) if now in order else 0
     st.session_state["patient_question"] = order[(at + step) % len(order)]
@@ -245,7 +243,6 @@ def _verdicts(run: dict[str, Any]) -> dict[str, dict[str, str]]:
 
 @st.cache_resource
 def _typed_texts() -> dict[str, str]:
-    """Token in an address → text that somebody typed; in the server's memory alone."""
     return {}
 
 

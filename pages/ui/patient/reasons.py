@@ -135,7 +135,6 @@ def _terms(why: api.Explanation) -> None:
 
 
 def _arms(table: api.ScoreTable, titles: dict[str, str], at: int) -> pd.DataFrame:
-    """Score, threshold, rank and outcome of a sentence by arm."""
     ranks = [model.ranks(arm.values) for arm in table.arms]
     return pd.DataFrame(
         {

@@ -368,7 +368,6 @@ def annotator() -> str:
 
 @st.fragment
 def _edit(choice: Choice) -> None:
-    """Answer and evidence of a kept question, editable."""
     if st.session_state.pop("own_results", False):
         st.rerun(scope="app")
     question = api.own_question(choice.cohort.path, choice.instruction.id)
@@ -456,7 +455,6 @@ def _show_results() -> None:
 
 
 def _others(choice: Choice, question: api.KeptQuestion) -> None:
-    """Agreement with the other annotators, disagreements first."""
     rows = [
         row
         for row in api.marking_agreement(choice.cohort.path, choice.protocol)

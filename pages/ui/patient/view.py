@@ -96,7 +96,6 @@ def facts(choice: Choice) -> str:
 
 
 def _limits(choice: Choice) -> None:
-    """Why this question is shown, and the limits of the annotation."""
     instruction = choice.instruction
     words: list[str] = []
     note = model.evidence_note(choice.gold)
@@ -305,7 +304,6 @@ def _options(options: Sequence[str], reference: str, views: Sequence[ArmView]) -
 
 
 def _folded(items: Sequence[str], most: int) -> str:
-    """The first items, and the others behind a fold."""
     rest = items[most:]
     fold = f"<details><summary>{len(rest):,} more</summary>{''.join(rest)}</details>"
     return "".join(items[:most]) + (fold if rest else "")
@@ -480,7 +478,6 @@ def _answer(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> str:
 
 
 def _ranked(choice: Choice, view: ArmView) -> str:
-    """The sentences that the arm ranked best of those that it kept: the chart's own words."""
     best = api.best_ranked(view.kept, MOST_RANKED)
     lines = "".join(
         f"<li><time>{for_screen(model.when(choice.record.events[one.span.event]), html=True)}"

@@ -96,7 +96,6 @@ def new_set(cohort: str) -> None:
 
 
 def _new(cohort: str) -> None:
-    """The form: questions typed, pasted or from a file, and the name of the set."""
     st.write(
         "One question a line; or a file: text, JSON, or a table (TSV, CSV) with a column "
         "`question`. The set is saved with the cohort, in its private folder."
@@ -192,7 +191,6 @@ FILTERS = {
 
 
 def _cells(run: dict[str, Any], label: str, reader: str) -> pd.DataFrame:
-    """The table patients × questions, a row a cell."""
     data = api.run_cohort(run["run"]).path
     marked = repr([(one.id, one.annotations) for one in api.own_questions(data)])
     key = state.run_key(run, marked)
@@ -259,7 +257,6 @@ BEHIND = {
 
 
 def _open_question(number: int, rule: str) -> None:
-    """Show one question's answers, of the patients that the filter lists."""
     st.session_state["set_columns"], st.session_state["set_filter"] = [str(number)], rule
     st.session_state["set_find"] = ""
 

@@ -353,7 +353,6 @@ def table_of(
 
 
 def _in_a_cell(one: api.Value) -> str:
-    """A value with its interval, n and its level by chance where it has one."""
     text = f"{one.text} n {one.n:,}" if one.n else one.text
     return text if one.chance != one.chance else f"{text} chance {api.shown(one.chance, one.unit)}"
 

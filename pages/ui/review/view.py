@@ -95,7 +95,6 @@ def card_html(
 
 
 def _back_key(run: str, reviewer: str) -> str:
-    """Session key of how many judged cards a reviewer of a run went back."""
     return f"review_back_{run}_{reviewer}"
 
 
@@ -219,7 +218,6 @@ PAIR = "review_pair"
 
 
 def _open_pair(pair: str, both: str = questions.PARTED) -> None:
-    """List the answers of a pair with these verdicts."""
     st.session_state[PAIR] = pair
     questions.open_both(both)
 

@@ -67,7 +67,6 @@ PAIR, CLICKED = "compare_pair", "compare_clicked"
 
 
 def _open_pair(key: str) -> None:
-    """List the changed questions of a comparison."""
     st.session_state[PAIR] = st.session_state[CLICKED] = key
     st.session_state["changed_question"] = questions.LIST
 
@@ -124,7 +123,6 @@ def compare(chosen: Sequence[str]) -> None:
 
 
 def _changed(runs: Sequence[dict[str, Any]], titles: Mapping[str, str]) -> None:
-    """The questions on which a run and the baseline differ; one of them side by side."""
     baseline, *others = runs
     by_pair: dict[tuple[str, ...], list[Row]] = {}
     for run in others:

@@ -94,7 +94,6 @@ def _named(spec: Mapping[str, Any]) -> str:
 
 
 def _estimate(estimate: dict[str, Any]) -> None:
-    """The rest of an estimate as a table."""
     cost, needed = estimate["cost_usd"], estimate["weights"]
     weights = [row["name"] + ("" if row["here"] else " (missing)") for row in needed]
     facts = {
@@ -207,7 +206,6 @@ def _protocol(schema: Schema, spec: Mapping[str, Any], key: str, place: Any) -> 
 def _components(
     name: str, schema: Schema, spec: Mapping[str, Any], key: str, place: Any, label: str
 ) -> list[Any]:
-    """Arms, readers or judges: chosen by title, or typed as a table with options."""
     field, family = schema["properties"][name], FAMILIES[name]
     entries = [e if isinstance(e, str) else api.value_toml(e) for e in spec.get(name, ())]
     cards = {card.name: card for card in api.members(family)}

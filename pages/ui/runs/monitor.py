@@ -76,7 +76,6 @@ def _cohort(entry: Run) -> str:
 
 
 def _table(entries: Sequence[Run]) -> list[Run]:
-    """The table of entries; those that are selected in it."""
     kinds = {kind["name"]: kind["title"] for kind in api.kinds()}
     frame = pd.DataFrame(
         {
@@ -116,7 +115,6 @@ def _items(entry: Run) -> str:
 
 
 def _actions(entries: Sequence[Run]) -> None:
-    """The buttons that fit the selected entries; what selecting is for where there are none."""
     if not entries:
         st.caption("Select rows to open, resume, compare, export or delete runs.")
         return
@@ -188,7 +186,6 @@ def _export(run: str) -> None:
 
 
 def _removal(runs: Sequence[str], what: str) -> None:
-    """The button that removes runs, after a confirmation."""
     key, title = runs[0] if len(runs) == 1 else f"{runs[0]}_{len(runs)}", "Delete"
 
     def remove() -> None:
@@ -227,7 +224,6 @@ def _group(entry: Run, rows: Sequence[Run], opened: str) -> None:
 
 
 def _one(run: Run) -> None:
-    """One run: state and reason, failed items, log."""
     reason = f" {for_screen(run['reason'])}." if run["reason"] else ""
     counts = f"{run['done']:,} of {run['planned']:,} items done, {run['failed']:,} failed."
     if state.active(run):

@@ -64,7 +64,6 @@ def progress_text(now: dict[str, Any]) -> str:
 
 
 def _cancel(entries: Sequence[dict[str, Any]]) -> None:
-    """A button for each active entry, and one for all."""
     for entry in entries:
         where = f", number {entry['queue_number']} in the queue" if entry["queue_number"] else ""
         button(
