@@ -209,7 +209,7 @@ def first_screen(*views: ArmView, choice: Choice = CHOICE) -> str:
 
 
 def test_the_page_has_headline_a_card_per_arm_evidence_and_reference_in_this_order():
-    rank = {1: model.Rank(57, 812, "37 places too low")}
+    rank = {1: "rank 57 of 812, 37 places too low"}
     html = first_screen(replace(view_of("bm25", "e0", recent=("e4",)), ranks=rank))
     parts = [
         ">dropped evidence</span>", ">BM25</b>",

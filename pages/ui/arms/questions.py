@@ -328,11 +328,7 @@ def _open(key: str, instruction: str) -> None:
 
 
 def one(
-    run: dict[str, Any],
-    cohort: api.Cohort,
-    instruction: str,
-    reader: str,
-    arms: Sequence[str] = (),
+    run: dict[str, Any], cohort: api.Cohort, instruction: str, reader: str, arms: Sequence[str] = ()
 ) -> None:
     """One question: reference, evidence, and what the arms kept and answered, next to each other.
 
@@ -371,9 +367,7 @@ def one(
 
 
 def side_by_side(
-    cohort: api.Cohort,
-    instruction: str,
-    sides: Sequence[tuple[str, dict[str, Any], Sequence[str]]],
+    cohort: api.Cohort, instruction: str, sides: Sequence[tuple[str, dict[str, Any], Sequence[str]]]
 ) -> None:
     """One question in several runs; ``sides``: title, run, and its labels of arm, reader, judge."""
     place = st.container()

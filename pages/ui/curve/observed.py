@@ -46,12 +46,7 @@ SCORE_HELP = (
 )
 BINS = {10: "Deciles", 5: "Quintiles"}
 SNIPPETS = {"best": "Best piece", "all": "Every piece"}
-STRATA = {
-    "model": "Model",
-    "specialty": "Specialty",
-    "domain": "Domain",
-    "task_type": "Task type",
-}
+STRATA = {"model": "Model", "specialty": "Specialty", "domain": "Domain", "task_type": "Task type"}
 PLACE = "evidence_at_%"
 """Column of the middle of each part of the record, in per cent."""
 NUMBERS = ("peak", "trough", "null_gap", "homogeneity_p", "middle", "edge",

@@ -107,21 +107,8 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class Rank:
-    """The place of a piece of evidence in an arm's ranking: ``rank`` of ``ranked`` sentences (0:
-    not ranked), and why it was not kept, or was kept otherwise than by its score."""
-
-    rank: int
-    ranked: int
-    why: str = ""
-
-
-@dataclass(frozen=True)
 class ArmView:
-    """One arm's result on one question: selection, prompt, answer, verdicts, or its problem.
-
-    ``ranks``: piece number → its place, of arms that score each sentence.
-    """
+    """One arm's result on one question: selection, prompt, answer, verdicts, or its problem."""
 
     name: str
     title: str
@@ -138,7 +125,9 @@ class ArmView:
     """Whether that reader only quotes its context."""
     running: bool = False
     """Being computed."""
-    ranks: Mapping[int, Rank] = field(default_factory=dict)
+    ranks: Mapping[int, str] = field(default_factory=dict)
+    """Number of a piece of evidence → its rank, and why it was not kept, or was kept otherwise than
+    by its score; of arms that score each sentence."""
     cut_words: str = ""
     """Where the prompt lost what was selected; "" where its length did it."""
 
@@ -543,17 +532,13 @@ def question_key(choice: Choice) -> tuple[str, ...]:
     )
 
 
-def _view_key(choice: Choice, arm: str) -> tuple[str, ...]:
-    return (*question_key(choice), choice.reader, arm)
-
-
 @cached(lambda choice, arm, title: (*question_key(choice), arm), entries=96, shared=True)
 def _selected(choice: Choice, arm: str, title: str) -> ArmView:
     selection = api.select(choice.cohort, choice.record, choice.instruction, arm, choice.protocol)
     return ArmView(arm, title, selection, ranks=_evidence_ranks(choice, arm))
 
 
-def _evidence_ranks(choice: Choice, arm: str) -> dict[int, Rank]:
+def _evidence_ranks(choice: Choice, arm: str) -> dict[int, str]:
     """Each piece's place in the arm's ranking: that of its lowest sentence, dropped ones first."""
     if arm not in state.scored_arms() or not pieces(choice):
         return {}
@@ -561,18 +546,22 @@ def _evidence_ranks(choice: Choice, arm: str) -> dict[int, Rank]:
     if scored is None:
         return {}
     rank, index = ranks(scored.values), units(choice).places
-    result: dict[int, Rank] = {}
+    result: dict[int, str] = {}
     for piece in pieces(choice):
         places = [index[id] for id in piece.ids if id in index]
         if places:
             at = max(places, key=lambda i: (not scored.kept[i], rank[i] == 0, rank[i]))
             why = why_kept(scored, at).removeprefix("no, ").removeprefix("no")
-            why = "" if why == BY_ITS_SCORE else why
-            result[piece.number] = Rank(int(rank[at]), int((rank > 0).sum()), why)
+            words = [f"rank {rank[at]:,} of {(rank > 0).sum():,}"] if rank[at] else []
+            result[piece.number] = ", ".join(words + [why] * (why not in ("", BY_ITS_SCORE)))
     return result
 
 
-@cached(lambda choice, selected: _view_key(choice, selected.name), entries=96, shared=True)
+@cached(
+    lambda choice, selected: (*question_key(choice), choice.reader, selected.name),
+    entries=96,
+    shared=True,
+)
 def _read(choice: Choice, selected: ArmView) -> ArmView:
     instruction, reader, protocol = choice.instruction, choice.reader, choice.protocol
     assert selected.selection is not None

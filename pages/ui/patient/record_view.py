@@ -179,10 +179,7 @@ def marks_part(
             "exact": [
                 at
                 for piece in pieces
-                for at in (
-                    piece.event,
-                    *shown.place(piece.event, piece.span.start, piece.span.end),
-                )
+                for at in (piece.event, *shown.place(piece.event, piece.span.start, piece.span.end))
             ],
             "stops": _stops(pieces, view),
         }

@@ -316,19 +316,20 @@ def shades(values: NDArray[np.float64]) -> NDArray[np.float64]:
 def columns(table: api.ScoreTable, by: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The columns of a strip over all sentences of ``table``: their centres [m], in per cent of the
     record or as times, and the column of each sentence [n], -1 for an undated one by time."""
-    n = len(table.sentences)
-    if by == TIME:
-        dated = ~np.isnat(table.times)
-        seconds = table.times[dated].astype(np.int64)
-        low, high = (int(seconds.min()), int(seconds.max())) if len(seconds) else (0, 0)
-        of = np.full(n, -1, np.int64)
-        width = max(high - low, 1) / TIME_COLUMNS
-        of[dated] = np.minimum(((seconds - low) / width).astype(np.int64), TIME_COLUMNS - 1)
-        centres = low + (np.arange(TIME_COLUMNS) + 0.5) * width
-        return centres.astype(np.int64).astype("datetime64[s]"), of
-    count = max(min(len(np.unique(table.events)), MOST_COLUMNS), 1)
-    of = np.minimum((table.order * count).astype(np.int64), count - 1)
-    return 100 * (np.arange(count) + 0.5) / count, of
+    timed = by == TIME
+    x = 100 * table.order
+    low, high, count = 0.0, 100.0, max(min(len(np.unique(table.events)), MOST_COLUMNS), 1)
+    if timed:
+        x = np.where(
+            np.isnat(table.times), np.nan, table.times.astype("datetime64[s]").astype(float)
+        )
+        low, high, count = np.nanmin(x, initial=np.inf), np.nanmax(x, initial=-np.inf), TIME_COLUMNS
+        low, high = (low, max(high, low + 1)) if np.isfinite(low) else (0.0, 1.0)
+    of, known = np.full(len(x), -1, np.int64), ~np.isnan(x)
+    width = (high - low) / count
+    of[known] = np.minimum((x[known] - low) // width, count - 1).astype(np.int64)
+    centres = low + (np.arange(count) + 0.5) * width
+    return centres.astype("datetime64[s]") if timed else centres, of
 
 
 def highest(values: NDArray[np.float64], of: NDArray[np.int64], count: int) -> NDArray[np.float32]:

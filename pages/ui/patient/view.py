@@ -166,12 +166,7 @@ def axis_choice(choice: Choice) -> str:
 
 
 def chart_map(
-    choice: Choice,
-    views: Sequence[ArmView],
-    pieces: Sequence[Piece],
-    by: str,
-    heat: str,
-    hot: bool,
+    choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str, heat: str, hot: bool
 ) -> tuple[chart.Drawing, str]:
     """The map of the chart, and what it shows in words; a click on a marker opens it in the record,
     and the record shows on the map where it is. ``hot``: the scores of its heat are there."""
@@ -417,17 +412,12 @@ def _status(view: ArmView, pieces: Sequence[Piece]) -> str:
         dropped = model.DROPPED in lost or model.PARTLY in lost
         html = marks.mark(marks.DROPPED_EVIDENCE if dropped else marks.CUT_EVIDENCE, lost)
         html += f"<small>{for_screen(view.cut, html=True)}</small>" if model.CUT in lost else ""
-    places = [_place(piece, view, len(pieces)) for piece in pieces[:MOST_PIECES]]
-    return html + "".join(f"<small>{place}</small>" for place in places if place)
-
-
-def _place(piece: Piece, view: ArmView, n: int) -> str:
-    if piece.number not in view.ranks:
-        return ""
-    place = view.ranks[piece.number]
-    words = [f"rank {place.rank:,} of {place.ranked:,}"] if place.rank else []
-    words += [place.why] if place.why else []
-    return for_screen((f"{piece.number}: " if n > 1 else "") + ", ".join(words), html=True)
+    places = [
+        f"{piece.number}: " * (len(pieces) > 1) + view.ranks[piece.number]
+        for piece in pieces[:MOST_PIECES]
+        if view.ranks.get(piece.number)
+    ]
+    return html + "".join(f"<small>{for_screen(place, html=True)}</small>" for place in places)
 
 
 def claim(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> api.Claim:
@@ -565,11 +555,7 @@ def _outcome_of(view: ArmView) -> str:
     return "no answer" if silent and first.outcome == "incorrect" else first.outcome
 
 
-_DID = {
-    "incorrect": "answered",
-    "no answer": "gave no answer",
-    "correct": "answered correctly",
-}
+_DID = {"incorrect": "answered", "no answer": "gave no answer", "correct": "answered correctly"}
 
 
 def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:

@@ -210,7 +210,7 @@ def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: ap
     if paper.ours == "runs":
         about += [
             "The paper used Qwen2.5-7B on MedAlign, judged by Claude; this installation uses the "
-            "reader, cohort and judge named above, so levels may differ for that alone.",
+            "reader, cohort and judge named above, so levels may differ for that alone."
         ]
     elif run is None:
         about.append(f"No finished run here has these figures. Start one on the page {paper.ours}.")

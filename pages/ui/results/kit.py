@@ -364,10 +364,7 @@ def _cells(view: api.View, estimates: Sequence[api.Value]) -> Behind:
         for name, value in estimates[0].opens.items()
         if name != view.across and all(one.opens[name] == value for one in estimates)
     }
-    return {
-        "": shared,
-        **{api.in_words(view.across, one.x): one.opens for one in estimates},
-    }
+    return {"": shared, **{api.in_words(view.across, one.x): one.opens for one in estimates}}
 
 
 MOST_COLUMNS = 12

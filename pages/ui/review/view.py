@@ -68,11 +68,7 @@ WITHOUT = (
 
 
 def card_html(
-    question: str,
-    reference: str,
-    evidence: Sequence[str],
-    answer: str,
-    options: Sequence[str] = (),
+    question: str, reference: str, evidence: Sequence[str], answer: str, options: Sequence[str] = ()
 ) -> str:
     """One answer to judge, with nothing of its origin; evidence beyond a dozen is counted."""
     texts = [

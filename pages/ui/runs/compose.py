@@ -113,11 +113,7 @@ def _estimate(estimate: dict[str, Any]) -> None:
 
 
 FAMILIES = {"arms": "arm", "readers": "reader", "judges": "judge"}
-PREFILLED = {
-    "arms": ["full", "bm25", "hybrid"],
-    "readers": ["small"],
-    "judges": ["statements"],
-}
+PREFILLED = {"arms": ["full", "bm25", "hybrid"], "readers": ["small"], "judges": ["statements"]}
 """Entries of a list that a newly chosen kind requires."""
 Schema = Mapping[str, Any]
 

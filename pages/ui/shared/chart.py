@@ -33,17 +33,7 @@ from midchart.pages.ui import server
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.sign_in import download_button
 
-__all__ = [
-    "GLYPHS",
-    "SCORES",
-    "dark",
-    "ink",
-    "is_control",
-    "leading",
-    "look_of",
-    "series",
-    "style",
-]
+__all__ = ["GLYPHS", "SCORES", "dark", "ink", "is_control", "leading", "look_of", "series", "style"]
 
 use_theme(lambda: st.context.theme.type == "dark")
 
