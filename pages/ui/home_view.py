@@ -7,7 +7,7 @@ from typing import Any
 
 import streamlit as st
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.data.cohort import counts, permitted
@@ -71,8 +71,8 @@ def _rows(run: dict[str, Any]) -> list[dict[str, Any]]:
     rows = state.of_run(run, api.evidence_funnel)
     labels = [
         label
-        for label in chart.leading(list(dict.fromkeys(row["label"] for row in rows)), len(rows))
-        if not chart.is_control(label) and api.split_label(label)[0] not in EVERYTHING
+        for label in figures.leading(list(dict.fromkeys(row["label"] for row in rows)), len(rows))
+        if not figures.is_control(label) and api.split_label(label)[0] not in EVERYTHING
     ]
     of = [row for row in rows if row["label"] == (labels or [""])[0]]
     return [row for row in of if row["reader"] == of[0]["reader"]]

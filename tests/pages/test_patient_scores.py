@@ -7,12 +7,11 @@ import json
 import numpy as np
 import pytest
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.core.types import Sentence
 from midchart.pages.ui.patient import model, reasons, timeline
 from midchart.pages.ui.patient.model import ArmView
 from midchart.pages.ui.patient.timeline import ORDER, TIME
-from midchart.pages.ui.shared import chart
 from tests.support.pages import click, clickable, frame_with, page_html, page_text
 from tests.support.patient_cohort import FIRST
 
@@ -75,7 +74,7 @@ def test_the_heat_is_small_lies_below_the_arms_and_holds_no_text():
 
 def chart_scale() -> object:
     """Plotly's form of the colour scale of scores."""
-    return timeline.go.Heatmap(colorscale=chart.SCORES).colorscale
+    return timeline.go.Heatmap(colorscale=figures.SCORES).colorscale
 
 
 def test_the_terms_add_up_to_the_score_in_words():

@@ -14,12 +14,12 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model, view
 from midchart.pages.ui.results.kit import Shown
-from midchart.pages.ui.shared import chart, marks, results, tables
+from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen, missing
 from midchart.pages.ui.shared.pickers import pick_linked, token
 
@@ -59,14 +59,14 @@ LIST = ""
 """The choice of no single question."""
 JUDGED = ("correct", "incorrect")
 HITS = {
-    results.ALL_IN_PROMPT: (
+    tables.ALL_IN_PROMPT: (
         *("evidence_all_in_prompt", "all pieces in the prompt", "not all pieces in the prompt"),
     ),
-    results.ANY_IN_PROMPT: (
+    tables.ANY_IN_PROMPT: (
         *("evidence_in_prompt", "any piece in the prompt", "no piece in the prompt"),
     ),
-    results.ALL_PIECES: ("evidence_all", "all pieces kept", "not all pieces kept"),
-    results.ANY_PIECE: ("evidence", "any piece kept", "no piece kept"),
+    tables.ALL_PIECES: ("evidence_all", "all pieces kept", "not all pieces kept"),
+    tables.ANY_PIECE: ("evidence", "any piece kept", "no piece kept"),
     "lexical": ("lexical", "a word of the answer kept", "no word of the answer kept"),
     "semantic": ("semantic", "answer entailed", "answer not entailed"),
 }
@@ -88,7 +88,7 @@ VALUE_TITLES = {
 RULES = ("empty", "refusal", "hedged", "continuation", "wrong value", "unsupported", "wrong entity",
          "omission", "other")  # fmt: skip
 """Failure types in the order of their rules."""
-ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": results.BAND_ORDER, "failure": RULES,
+ORDER = {"outcome": (*OUTCOMES, "refusal"), "position": tables.BAND_ORDER, "failure": RULES,
          "evidence": tuple(VALUE_TITLES), "step": api.STEPS}  # fmt: skip
 """Values of filters in their order; others are sorted."""
 
@@ -263,7 +263,7 @@ def _versus(rows: pd.DataFrame, arm: str, baseline: str, how: str) -> pd.DataFra
 
 def _outcome_table(rows: pd.DataFrame, first: Sequence[str]) -> pd.DataFrame:
     """Questions down, arms to the right (``first`` those), each cell an outcome in a word."""
-    known = results.choices(rows, "label")
+    known = tables.choices(rows, "label")
     labels = [label for label in dict.fromkeys((*first, *known)) if label in known]
     outcomes = rows.assign(outcome=rows["outcome"].map(lambda one: OUTCOMES.get(one, one)))
     wide = outcomes.pivot(index="instruction", columns="label", values="outcome")[labels]
@@ -345,7 +345,7 @@ def one(
         "Arms side by side",
         labels,
         selection_mode="multi",
-        default=first or chart.leading(labels, 3),
+        default=first or figures.leading(labels, 3),
         format_func=lambda label: for_screen(api.title("arm", label)),
         key=f"abreast_{'_'.join(first)}",
         persist_state="session",
@@ -457,7 +457,7 @@ def judged_by_both(run: dict[str, Any], readers: Sequence[str], first: str, seco
 
     Answers of all ``readers``; one reader is not named.
     """
-    titles = results.titles("judge", (first, second))
+    titles = tables.titles("judge", (first, second))
     verdicts = {
         PARTED: "they disagree",
         "correct": "both correct",
@@ -478,7 +478,7 @@ def judged_by_both(run: dict[str, Any], readers: Sequence[str], first: str, seco
     rows = frames[0].merge(frames[1], on=keys, suffixes=("_first", "_second"))
     with st.container(horizontal=True, vertical_alignment="bottom", gap="medium"):
         both = pick_linked("both", "Verdicts", verdicts, unlinked=PARTED, width=320)
-        arms = results.titles("arm", results.choices(rows, "label"))
+        arms = tables.titles("arm", tables.choices(rows, "label"))
         arm = pick_linked("both_arm", "Arm", {ANY: ANY, **arms}, unlinked=ANY, width=260)
     one_correct, other_correct = (rows[f"outcome_{n}"] == "correct" for n in ("first", "second"))
     shown = {

@@ -17,7 +17,7 @@ from midchart.core import api
 from midchart.core.errors import InputError, MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.shared import chart, marks, messages, results, tables
+from midchart.pages.ui.shared import chart, marks, messages, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, segments, token
 
@@ -185,7 +185,7 @@ def _pick(cohort: str, known: Mapping[str, Any]) -> PickedCurve:
         width=230, help=SCORE_HELP,
     )  # fmt: skip
     position = segments(
-        "Position", {AUTO: "Automatic", **results.POSITIONS}, "position",
+        "Position", {AUTO: "Automatic", **tables.POSITIONS}, "position",
         help="Order: index among all events of the record. Time: elapsed share of its time "
         "span. Tokens: share of its tokens before the evidence. The three are never combined. "
         "Automatic: tokens where the median record has few events, else order.",

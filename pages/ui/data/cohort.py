@@ -12,10 +12,10 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
-from midchart.pages.ui.shared import chart, messages, results, tables
+from midchart.pages.ui.shared import chart, messages, tables
 from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
 
@@ -170,12 +170,12 @@ def _positions(name: str, positions: list[dict[str, Any]]) -> None:
             icon=":material/search_off:",
         )
         return
-    by = segments("Position by", results.POSITIONS, "position")
+    by = segments("Position by", tables.POSITIONS, "position")
     values = [row[by] for row in located if row[by] is not None]
     counts = np.bincount(deciles(values), minlength=10)
     bars = go.Bar(
         x=DECILES, y=counts, text=counts, textposition="outside", cliponaxis=False,
-        marker_color=chart.series()[0], hovertemplate="%{x} %: %{y} questions<extra></extra>",
+        marker_color=figures.series()[0], hovertemplate="%{x} %: %{y} questions<extra></extra>",
     )  # fmt: skip
     figure = go.Figure(bars)
     figure.update_layout(height=260, bargap=0.25)

@@ -21,11 +21,11 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.core.errors import MidchartError, UnknownName
 from midchart.core.types import Kept
 from midchart.pages.ui import state
-from midchart.pages.ui.shared import chart, marks
+from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import counted
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
@@ -183,7 +183,7 @@ class ArmView:
 
 def is_method(arm: str) -> bool:
     """Whether an arm is a method: no control, and not given the evidence."""
-    return not chart.is_control(arm) and arm not in NEEDS_EVIDENCE
+    return not figures.is_control(arm) and arm not in NEEDS_EVIDENCE
 
 
 def with_selection(views: Iterable[ArmView]) -> list[ArmView]:

@@ -17,9 +17,8 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.pages.ui.patient.model import CUT, KEPT, ArmView, Piece, percent
-from midchart.pages.ui.shared import chart
 from midchart.pages.ui.state import cached
 
 ORDER, TIME = "Event order", "Time"
@@ -40,7 +39,7 @@ EVIDENCE_SYMBOLS = {KEPT: "circle-open", CUT: "circle-x-open"}
 
 def evidence_colour() -> str:
     """The colour of evidence in figures, as in the marked text."""
-    return "#E8B339" if chart.dark() else "#8A5A00"
+    return "#E8B339" if figures.dark() else "#8A5A00"
 
 
 def marker(symbol: Any, size: Any, colour: str, width: float, **more: Any) -> dict[str, Any]:
@@ -127,7 +126,7 @@ def _kept_trace(
     view: ArmView, x: NDArray[Any], row: int, places: Mapping[str, int], source: str
 ) -> go.Scatter:
     """What an arm kept, as ticks; the sentence that its answer is from is larger."""
-    look, n = chart.look_of(view.name), len(view.kept)
+    look, n = figures.look_of(view.name), len(view.kept)
     all_events = np.fromiter((k.sentence.span.event for k in view.kept), np.int64, n)
     index = thinned(all_events)
     thin = len(index) < n
@@ -206,7 +205,7 @@ def _heat(table: api.ScoreTable, by: str, row: int) -> go.Heatmap:
     return go.Heatmap(
         x=x, y=[row - 0.42, row + 0.42], z=[highest(shades(values), of, len(x))],
         customdata=[highest(values, of, len(x))], zmin=0, zmax=1,
-        colorscale=chart.SCORES, showscale=False, hoverongaps=False,
+        colorscale=figures.SCORES, showscale=False, hoverongaps=False,
         hovertemplate="highest score here %{customdata:.4g}<extra></extra>",
     )  # fmt: skip
 
@@ -248,7 +247,7 @@ def figure(
     if pieces:
         fig.add_traces(_evidence_traces(pieces, views, x, places))
     rows = max(len(labels), 1)
-    chart.style(fig)
+    figures.style(fig)
     fig.update_layout(
         height=TOP + BOTTOM + ROW * rows, showlegend=False, hovermode="closest",
         margin={"l": 8, "r": 14, "t": TOP, "b": BOTTOM - 6}, clickmode="event+select",
@@ -266,7 +265,7 @@ def figure(
     )  # fmt: skip
     fig.add_annotation(
         x=low, y=1, yref="paper", yanchor="bottom", xanchor="left", showarrow=False,
-        text="middle of the chart", font={"size": 11, "color": chart.ink().faint},
+        text="middle of the chart", font={"size": 11, "color": figures.ink().faint},
     )  # fmt: skip
     for at in {x[piece.event].item() for piece in pieces} - {None}:
         fig.add_shape(

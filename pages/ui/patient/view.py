@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.pages.ui import state
 from midchart.pages.ui.patient import controls, model, reasons, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, head
@@ -135,7 +135,7 @@ def _figure_key(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece], by: str, heat: str, hot: bool
 ) -> tuple[object, ...]:
     drawn = ((v.name, v.problem, v.running, v.prompt is not None) for v in views)
-    about = (choice.reader, choice.run, by, chart.dark(), heat, hot)
+    about = (choice.reader, choice.run, by, figures.dark(), heat, hot)
     return *model.question_key(choice), *about, *drawn
 
 
@@ -374,10 +374,10 @@ def cards(choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]) -> 
 
 
 def _card(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> str:
-    look = chart.look_of(view.name)
+    look = figures.look_of(view.name)
     words = model.size_words(choice, view)
     name = (
-        f"<i>{chart.GLYPHS.get(look.symbol, '●')}</i> <b>{for_screen(view.title, html=True)}</b>"
+        f"<i>{figures.GLYPHS.get(look.symbol, '●')}</i> <b>{for_screen(view.title, html=True)}</b>"
         f"<small>{for_screen(words, html=True)}</small>"
     )
     if view.selection is None:

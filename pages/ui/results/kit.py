@@ -15,10 +15,10 @@ import pandas as pd
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import chart, marks, messages, results, tables
+from midchart.pages.ui.shared import chart, marks, messages, tables
 from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick, pick_linked
 from midchart.pages.ui.state import cached
@@ -133,7 +133,7 @@ def _chosen(run: dict[str, Any], report: dict[str, Any]) -> Shown:
         labels = list(dict.fromkeys(row["label"] for row in report["tables"].get("accuracy") or ()))
         if report["tables"].get("paired") and len(labels) > 1:
             baseline = pick_linked(
-                "baseline", "Baseline", results.titles("arm", labels), unlinked=labels[0],
+                "baseline", "Baseline", tables.titles("arm", labels), unlinked=labels[0],
                 help="All other arms are compared with this one on the same questions.",
             )  # fmt: skip
             if baseline != labels[0]:
@@ -147,7 +147,7 @@ def _pick(column: str, values: Sequence[Any], key: str, **extra: Any) -> Any:
     titles = {text: api.in_words(column, value) for text, value in texts.items()}
     if len(texts) < 2:
         return next(iter(texts.values()))
-    words = results.COLUMNS.get(column, column.replace("_", " "))
+    words = tables.COLUMNS.get(column, column.replace("_", " "))
     label = f"{words[:1].upper()}{words[1:]}"
     return texts[pick_linked(key, label, titles, unlinked=next(iter(texts)), **extra)]
 
@@ -164,8 +164,8 @@ def _stated(shown: Shown) -> api.Conclusion:
 
 def _conclusion(shown: Shown, stated: api.Conclusion, top: DeltaGenerator) -> None:
     """What the run shows; in a line below, which run it is."""
-    variants = results.choices(results.frame_of(shown.tables, "inhibition"), "variant")
-    headline = results.with_titles("variant", variants, stated.headline)
+    variants = tables.choices(tables.frame_of(shown.tables, "inhibition"), "variant")
+    headline = tables.with_titles("variant", variants, stated.headline)
     messages.conclude_run(shown.report, headline, place=top)
 
 
@@ -232,7 +232,7 @@ def pick_measure(
 
 
 @cached(
-    lambda estimates, view, measure: (repr((estimates, view, measure)), chart.dark()),
+    lambda estimates, view, measure: (repr((estimates, view, measure)), figures.dark()),
     entries=48,
     shared=True,
 )
@@ -288,7 +288,7 @@ def draw(
             frame,
             f"{shown.run['run']}-{view.name}",
             view.title,
-            download=results.frame_of({"tables": {view.table: rows}}, view.table),
+            download=tables.frame_of({"tables": {view.table: rows}}, view.table),
             opens=(lambda row, column: behind(cells[row].get(column, cells[row][""])))
             if behind
             else None,
@@ -316,8 +316,8 @@ def table_of(
     """The table of a view as it is read, and by what each of its rows opens."""
     if measure is None:
         opens = [{"": {column: row.get(column) for column in view.opens}} for row in rows]
-        return results.shown(pd.DataFrame(rows)), opens
-    row_head = " and ".join(results.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
+        return tables.shown(pd.DataFrame(rows)), opens
+    row_head = " and ".join(tables.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
     places = {one.x for one in estimates}
     if view.across and len(places) <= MOST_COLUMNS:
         texts = [{"row": one.row, "x": one.x, "text": _in_a_cell(one)} for one in estimates]
@@ -342,7 +342,7 @@ def table_of(
                 **({"patients": one.clusters} if one.clusters is not None else {}),
                 **({"chance": api.shown(one.chance, one.unit)} if one.chance == one.chance else {}),
                 **{
-                    results.COLUMNS.get(name, name.replace("_", " ")): _cell(name, row.get(name))
+                    tables.COLUMNS.get(name, name.replace("_", " ")): _cell(name, row.get(name))
                     for name in view.more
                 },
             }
@@ -391,7 +391,7 @@ def _more(shown: Shown, stated: api.Conclusion) -> None:
         panel.line(shown.run, report)
         for text in stated.details:
             st.caption(for_screen(text))
-        labels = results.choices(results.frame_of(shown.tables, "recall"), "label")
+        labels = tables.choices(tables.frame_of(shown.tables, "recall"), "label")
         panel.notes([line for line in report["warnings"] if not line.startswith("part = ")], labels)
         if report["items"]["failed"]:
             panel.failures(report)

@@ -14,7 +14,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
-from midchart.pages.ui.shared import marks, results, tables
+from midchart.pages.ui.shared import marks, tables
 from midchart.pages.ui.shared.marks import for_screen
 
 Result = TypeVar("Result")
@@ -165,13 +165,13 @@ def example(run: str) -> str:
 
 def failures(report: dict[str, Any]) -> None:
     """Failed items by reason; nothing where none failed."""
-    frame = results.frame_of(report, "failures")
+    frame = tables.frame_of(report, "failures")
     if frame.empty:
         return
     st.header("Failed items", anchor=False)
     st.caption("Failed items are retried on resume. They are never counted as incorrect answers.")
     name = f"{report['run']}-failed"
-    tables.table(results.shown(frame), name, "Failed items by reason", download=frame)
+    tables.table(tables.shown(frame), name, "Failed items by reason", download=frame)
 
 
 def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:
@@ -180,7 +180,7 @@ def notes(warnings: Sequence[str], labels: Sequence[str] = ()) -> None:
     What a spec file would have to say is left to the command line.
     """
     warnings = [
-        results.with_titles("arm", labels, warning.partition("; a spec asks")[0])
+        tables.with_titles("arm", labels, warning.partition("; a spec asks")[0])
         for warning in warnings
     ]
     texts = [for_screen(marks.sentence(warning)) for warning in warnings]

@@ -16,26 +16,12 @@ from typing import Any
 import plotly.graph_objects as go
 import streamlit as st
 
-from midchart.core import api
-from midchart.core.figures import (
-    GLYPHS,
-    SCORES,
-    dark,
-    ink,
-    is_control,
-    leading,
-    look_of,
-    series,
-    style,
-    use_theme,
-)
+from midchart.core import api, figures
 from midchart.pages.ui import server
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.sign_in import download_button
 
-__all__ = ["GLYPHS", "SCORES", "dark", "ink", "is_control", "leading", "look_of", "series", "style"]
-
-use_theme(lambda: st.context.theme.type == "dark")
+figures.use_theme(lambda: st.context.theme.type == "dark")
 
 
 _SCRIPT = (Path(__file__).parents[1] / "assets" / "figure.js").read_text(encoding="utf-8")
@@ -75,7 +61,7 @@ def show(
             opens(*point)
 
     if not isinstance(figure, Drawing):
-        figure = Drawing.of(figure if styled else style(figure))
+        figure = Drawing.of(figure if styled else figures.style(figure))
     plot(figure, alt, key, select if opens else None)
     export(figure.figure, alt, key)
 
@@ -165,7 +151,7 @@ def caption_of(figure: go.Figure, alt: str) -> str:
 
 def captioned(figure: go.Figure, caption: str) -> go.Figure:
     """A copy on an opaque background with the caption under it."""
-    background = ink().paper
+    background = figures.ink().paper
     lines = textwrap.wrap(caption, LINE)
     copy = go.Figure(figure)
     height, bottom = figure.layout.height or HEIGHT, 70 + LINE_HEIGHT * len(lines)
