@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from midchart.core.text import count_tokens, cut_event, cut_note, one_line
 from midchart.core.text.splitting import split
 from midchart.core.types import Event
-from tests.support.units import reason, unit_boundaries
 
 PROSE = (
     "Mr. Williams was admitted on 11/30/2015 for treatment of his Multiple Myeloma. He had "
@@ -148,27 +147,6 @@ def test_time_is_linear_in_the_length(unit: str) -> None:
         return time.process_time() - begun
 
     assert seconds(40_000) < 0.1 + 12 * seconds(10_000)
-
-
-def test_the_count_of_units_that_end_mid_sentence() -> None:
-    def asked(unit: str, between: str, following: str) -> str:
-        text = unit + between + following
-        return reason(text, (0, len(unit)), (len(unit) + len(between), len(text)))
-
-    assert asked("He was given", "\n", "aspirin.") == "lower"
-    assert asked("He has diabetes;", " ", "Insulin.") == "open"
-    assert asked("Seen by Dr.", " ", "Lee.") == "open"
-    assert asked("Given (2 mg", " ", "BID) today.") == "bracket"
-    assert asked("1,0", "", "00 mg") == "number"
-    assert asked("He was treated for three weeks in 2015 by", "\n", "Lee.") == "open"
-    assert asked("He was treated for three weeks by Prof Samuel", "\n", "Durie.") == "line"
-    for following in ("- aspirin", "a) aspirin", "Plan: none", "Lee came."):
-        assert asked("He was treated for three weeks in May.", "\n", following) == ""
-    assert asked("Aspirin", "\n", "Metoprolol") == ""
-    assert asked("aspirin   81   mg", "\n", "statin   20   mg") == ""
-    wrapped = textwrap.fill(PROSE, 60)
-    assert {why for why, _, _ in unit_boundaries([wrapped], longest=200)} == {""}
-    assert "long" in {why for why, _, _ in unit_boundaries([wrapped], longest=10)}
 
 
 def test_a_sentence_somewhat_longer_than_asked_for_stays_whole_and_a_much_longer_one_does_not():
