@@ -172,24 +172,32 @@ def read_table(model: type[M], table: Mapping[str, Any], of: str = SPEC) -> M:
     try:
         return model.model_validate(table)
     except ValidationError as error:
-        raise refusal(error, model.model_fields, of) from None
+        raise refusal(error, model, of) from None
 
 
 _TAG = re.compile(r"int|str|float|bool|none|.*[^a-z0-9_].*|[A-Z].*")
 """What pydantic writes into a place for a form of a union."""
 
 
-def refusal(error: ValidationError, fields: Iterable[str], of: str = SPEC) -> InputError:
+def _fields(model: Any, place: Iterable[int | str]) -> list[str]:
+    """The fields of the table at a place in a table of ``model``."""
+    for part in place:
+        field = getattr(model, "model_fields", {}).get(part)
+        model = field.annotation if field is not None else None
+    names = getattr(model, "model_fields", getattr(model, "__pydantic_fields__", {}))
+    return list(names)
+
+
+def refusal(error: ValidationError, model: Any, of: str = SPEC) -> InputError:
     """One line for the first of the deepest errors, which in a union is of the type meant;
-    ``fields``: those of the table, which ``of`` names."""
+    ``model``: that of the table, which ``of`` names."""
     worst = max(error.errors(include_url=False), key=lambda one: len(one["loc"]))
     kind, value = worst["type"], worst["input"]
     place = [one for one in worst["loc"] if isinstance(one, int) or not _TAG.fullmatch(one)]
     path = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in place)[1:]
     if kind in ("extra_forbidden", "unexpected_keyword_argument"):
-        if len(place) > 1:
-            return SpecError(f"{path.rpartition('.')[0]!r} of {of} has no field {place[-1]!r}")
-        return UnknownName(f"field of {of}", str(place[-1]), fields)
+        table = of if len(place) == 1 else repr(path.rpartition(".")[0])
+        return UnknownName(f"field of {table}", str(place[-1]), _fields(model, place[:-1]))
     if kind == "missing":
         return SpecError(f"{path.rpartition('.')[0] or of} lacks {place[-1]!r}")
     if kind in ("twice", "unprintable"):

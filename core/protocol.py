@@ -221,5 +221,4 @@ def parse(choice: Any = "corrected") -> Protocol:
     try:
         return dataclasses.replace(PRESETS[preset], **changes)
     except ValidationError as error:
-        fields = [field.name for field in dataclasses.fields(Protocol)]
-        raise refusal(error, fields, "the protocol") from None
+        raise refusal(error, Protocol, "the protocol") from None

@@ -101,6 +101,8 @@ class Stage(ABC, Generic[A, R, T]):
 
     groups = 1
     """Groups that a batch may hold before it is done in the middle of a patient."""
+    failed: Callable[[str], R]
+    """The result of an item without an outcome, for a reason."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -114,10 +116,6 @@ class Stage(ABC, Generic[A, R, T]):
     @abstractmethod
     def work(self, label: str, items: Iterable[A]) -> Iterator[tuple[int, R]]:
         """Each item's index and result, in any order."""
-
-    @abstractmethod
-    def failed(self, reason: str) -> R:
-        """The result of an item without an outcome."""
 
     @abstractmethod
     def write(self, ticket: T, result: Any, seconds: float) -> None:
@@ -210,6 +208,10 @@ KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
 """Lines whose number of tokens is kept, and their longest, in characters."""
 
 
+def _failed(reason: str) -> Answer:
+    return Answer("", "failed", reason)
+
+
 class ReadingPass(Stage[Prompt, Answer, _Asked]):
     """All reading of a pass. ``answered`` is called with every row once it is written.
 
@@ -217,6 +219,7 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
     """
 
     groups = 4
+    failed = staticmethod(_failed)
 
     def __init__(
         self, job: Job, answered: Callable[[ReaderQuestion, Row], None], complete: bool = False
@@ -271,9 +274,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
 
     def work(self, label: str, items: Iterable[Prompt]) -> Iterator[tuple[int, Answer]]:
         return read_each(self.job.reader(label), items)
-
-    def failed(self, reason: str) -> Answer:
-        return _failed(reason)
 
     def write(self, ticket: _Asked, result: Any, seconds: float) -> None:
         """Write an answer's row; ``seconds``: those of an answer that states none."""
@@ -376,10 +376,6 @@ def validated(value: object, of: type[T]) -> T:
     return of(**dict(fields))
 
 
-def _failed(reason: str) -> Answer:
-    return Answer("", "failed", reason)
-
-
 # Verdicts, with the evidence joined as the protocol says.
 
 
@@ -468,36 +464,41 @@ def unfinished(answer: Mapping[str, Any], protocol: Protocol) -> str:
     return why.get(answer["ended"], "")
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
-    """A missing verdict of a judge (its label) on an answer; ``repeat`` counts from 0."""
-
-    asked: ReaderQuestion
-    answer_key: str
-    judge: str
-    repeat: int
-
-
 _Judged = tuple[Instruction, Gold, Answer]
 
 
-class Judging(Stage[_Judged, Verdict, tuple[Pending, JudgedCase]]):
+class Judging(Stage[_Judged, Verdict, Row]):
     """All judging of a pass."""
 
-    def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
-        """Judge an answers row by every judge that has not judged it."""
-        for entry in self.job.plan.judge_entries:
-            for repeat in range(entry.repeats):
-                if self.job.todo("verdicts", [self._item(asked, entry.label, repeat)], by="item"):
-                    self._add(Pending(asked, answer["key"], entry.label, repeat), answer)
+    failed = staticmethod(_failed_verdict)
 
-    def _add(self, pending: Pending, answer: Mapping[str, Any]) -> None:
-        case = case_of(pending.asked.question, answer, self.job.protocol)
-        if isinstance(case, Verdict):
-            self._write(pending, case, None, 0.0)
-        else:
-            item = pending.asked.question.instruction, case.gold, case.answer
-            self.put(pending.judge, item, (pending, case))
+    def judge(self, asked: ReaderQuestion, answer: Mapping[str, Any]) -> None:
+        """Judge an answers row by every judge that has not judged it, as often as it is to."""
+        question, entry = asked.question, asked.entry
+        for judge, repeat in self.job.plan.verdicts:
+            item = item_of(entry, question.instruction.id, asked.reader, judge, repeat)
+            if not self.job.todo("verdicts", [item], by="item"):
+                continue
+            row: Row = {
+                **blank(VERDICTS),
+                **question.columns(),
+                "key": digest(answer["key"], judge, item),
+                "item": item,
+                "label": entry.label,
+                "arm": entry.name,
+                "k": entry.shown_k,
+                "reader": asked.reader,
+                "judge": judge,
+                "answer_key": answer["key"],
+                "repeat": repeat,
+                "nan_evidence": False,
+            }
+            case = case_of(question, answer, self.job.protocol)
+            if isinstance(case, Verdict):
+                self._write(row, case, 0.0)
+                continue
+            row |= {"prompt_hash": case.prompt_hash, "nan_evidence": case.nan}
+            self.put(judge, (question.instruction, case.gold, case.answer), row)
 
     def member(self, label: str) -> Judge:
         return self.job.judge(label)
@@ -509,45 +510,21 @@ class Judging(Stage[_Judged, Verdict, tuple[Pending, JudgedCase]]):
             return judge.judge_many(taken)
         return ((index, judge.judge(*item)) for index, item in enumerate(items))
 
-    def failed(self, reason: str) -> Verdict:
-        return _failed_verdict(reason)
+    def write(self, ticket: Row, result: Any, seconds: float) -> None:
+        self._write(ticket, _checked_verdict(result), seconds)
 
-    def write(self, ticket: tuple[Pending, JudgedCase], result: Any, seconds: float) -> None:
-        self._write(ticket[0], _checked_verdict(result), ticket[1], seconds)
-
-    @staticmethod
-    def _item(asked: ReaderQuestion, label: str, repeat: int) -> str:
-        return item_of(asked.entry, asked.question.instruction.id, asked.reader, label, repeat)
-
-    def _write(
-        self, pending: Pending, verdict: Verdict, case: JudgedCase | None, seconds: float
-    ) -> None:
-        asked, used = pending.asked, verdict.usage
-        item = self._item(asked, pending.judge, pending.repeat)
-        row: Row = {
-            **blank(VERDICTS),
-            **asked.question.columns(),
-            "key": digest(pending.answer_key, pending.judge, item),
-            "item": item,
+    def _write(self, row: Row, verdict: Verdict, seconds: float) -> None:
+        row |= {
             "status": "failed" if verdict.outcome == "failed" else "ok",
             "reason": verdict.reason or None,
-            "label": asked.entry.label,
-            "arm": asked.entry.name,
-            "k": asked.entry.shown_k,
-            "reader": asked.reader,
-            "judge": pending.judge,
-            "answer_key": pending.answer_key,
             "outcome": verdict.outcome,
             "refusal": verdict.refusal,
             "raw": verdict.raw,
-            "prompt_hash": case.prompt_hash if case is not None else None,
-            "nan_evidence": case.nan if case is not None else False,
             "seconds": seconds,
-            "repeat": pending.repeat,
             "time": now(),
-            "without_value": verdict.raw == IN_ORDER if pending.judge == EXACT else None,
+            "without_value": verdict.raw == IN_ORDER if row["judge"] == EXACT else None,
         }
-        if used is not None:
+        if (used := verdict.usage) is not None:
             row |= {
                 "model": used.model,
                 "read_tokens": used.input_tokens,
@@ -608,12 +585,11 @@ class Answering:
 
     def _incomplete(self, entry: ArmConfig, instruction: Instruction) -> bool:
         """Whether an answer or a verdict on an arm's selection has no row yet."""
-        readers, judges = self.job.plan.readers, self.job.plan.judge_entries
-        answers = [item_of(entry, instruction.id, reader) for reader in readers]
+        plan = self.job.plan
+        answers = [item_of(entry, instruction.id, reader) for reader in plan.readers]
         verdicts = [
-            item_of(entry, instruction.id, reader, judge.label, repeat)
-            for reader, judge in product(readers, judges)
-            for repeat in range(judge.repeats)
+            item_of(entry, instruction.id, reader, *verdict)
+            for reader, verdict in product(plan.readers, plan.verdicts)
         ]
         todo = self.job.todo
         return bool(todo("answers", answers, by="item") or todo("verdicts", verdicts, by="item"))

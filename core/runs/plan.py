@@ -132,6 +132,11 @@ class Spec:
         return tuple(sorted(labels, key=lambda label: label != primary))
 
     @property
+    def verdicts(self) -> list[tuple[str, int]]:
+        """The verdicts that each answer gets: the judge's label, and which of its repeats."""
+        return [(one.label, repeat) for one in self.judge_entries for repeat in range(one.repeats)]
+
+    @property
     def readers_of_arms(self) -> list[ComponentSpec]:
         """The readers that arms work with themselves."""
         return [ComponentSpec.read(a.options[READER]) for a in self.arms if READER in a.options]

@@ -38,7 +38,7 @@ PROTOCOL = parse({"answer_tokens": NEW})
         ({"dtype": "int8"}, UnknownName, ["'int8'", "bfloat16"]),
         ({"window": 4 * 32768 + 1}, SpecError, ["'window'", "131072"]),
         ({"window": -1}, SpecError, ["'window'"]),
-        ({"group": 0}, SpecError, ["'group'", "from 1"]),
+        ({"group": 0}, SpecError, ["'group'", "equal to 1"]),
     ],
 )
 def test_impossible_runs_are_refused_before_anything_is_loaded(options, kind, says, models: Path):

@@ -99,11 +99,11 @@ def test_the_variants_are_those_of_the_protocol_each_once():
 @pytest.mark.parametrize(
     ("changes", "error", "reason"),
     [
-        ({"variants": []}, SpecError, "takes a list"),
-        ({"variants": "faults"}, SpecError, "takes a list"),
+        ({"variants": []}, SpecError, "at least 1 item"),
+        ({"variants": "faults"}, SpecError, "a valid list"),
         ({"variants": ["falts"]}, UnknownName, "faults"),
-        ({"epochs": 0}, SpecError, "whole number from 1"),
-        ({"epochs": True}, SpecError, "whole number from 1"),
+        ({"epochs": 0}, SpecError, "equal to 1"),
+        ({"epochs": True}, SpecError, "a valid integer"),
         ({"limit": 3}, SpecError, "takes no limit"),
         ({"arms": ["bm25"]}, SpecError, "takes no arms"),
         ({"epoch": 3}, UnknownName, "epochs"),
