@@ -46,7 +46,7 @@ def test_map_reduce_takes_its_own_reader_or_the_runs_first_that_writes(place: Pa
         ({"name": "map_reduce", "reader": "test_writer", "events": 0}, ["whole number from 1"]),
         ({"name": "map_reduce", "reader": "test_writer", "chunks": 3}, ["'chunks'", "events"]),
         ({"name": "full", "window": -1}, ["window of -1", "16384"]),
-        ({"name": "full", "window": 1.5}, ["'window'", "1.5", "whole number"]),
+        ({"name": "full", "window": 1.5}, ["'window'", "1.5", "valid integer"]),
     ],
 )
 def test_invalid_arms_are_refused_before_a_run_is_made(place: Path, arm, says):
