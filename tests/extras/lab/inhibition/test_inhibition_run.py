@@ -113,7 +113,7 @@ def test_a_checkpoint_that_outlived_its_row_goes_with_the_next_pass(run: str) ->
         ({"variants": ["softmax", "softmax"]}, "'softmax' twice"),
         ({"placements": ["middle"]}, "uniform"),
         ({"decoder": {"dim": 26}}, "multiple of 4"),
-        ({"decoder": {"width": 26}}, "has no field 'width'"),
+        ({"decoder": {"width": 26}}, "feedforward"),
         ({"training": {"steps": 0}}, "training.steps"),
         ({"training": {"longest": 500}}, "at most 120 lines"),
         ({"measures": {"base": 9}}, "none of its lengths"),
