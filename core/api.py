@@ -17,13 +17,13 @@ FUNCTIONS: Mapping[str, str] = {
     "arms.scores": "scored_arms",
     "cohorts.gold": "gold_under",
     "egress.audit": "accept_audit=accept audit_lines=lines verify_audit=verify",
-    "experiments.answers.tables": "review_agreement",
     "experiments.curve.tables": "published_curve",
     "experiments.needles.tables": "needle_items",
     "experiments.replication.paper": "findings other_runs paper_claims paper_comparison",
     "experiments.replication.steps": (
         "arms_and_judges faults_alone paper_runs readers_of replication step_specs waterfall"
     ),
+    "results.agreement": "review_agreement",
     "results.comparison": "changed_questions compare_runs",
     "results.export": "export_html export_run",
     "results.funnel": "evidence_funnel",
