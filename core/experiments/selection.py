@@ -311,40 +311,27 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     Without a reader the prompt is the selection within the protocol's own limits. ``mostly_buffer``
     counts the selections of which the recency buffer is more than half.
     """
-    # Columns: those of a selection alone, or of its prompts.
     main = "selections" if "selections" in store.schemas else "answers"
-    if main == "selections":
-        readers, named, prompts, times = [""], "label", "", ""
-        evidence = (
-            f"avg(CASE WHEN prompt_tokens IS NULL THEN {ALL_KEPT} ELSE {ALL_IN_PROMPT} END::INT) "
-            "AS evidence_all_in_prompt, "
-            "avg(CASE WHEN prompt_tokens IS NULL THEN evidence ELSE evidence_in_prompt END::INT) "
-            "AS evidence_in_prompt, avg(CASE WHEN prompt_tokens IS NULL THEN evidence_share "
-            "ELSE evidence_share_in_prompt END) AS evidence_share"
+    readers, named, of_prompts = [""], "label", ""
+    if main == "answers":
+        readers, named = list(plan.readers), "label, reader"
+        of_prompts = (
+            "avg(prompt_tokens) AS prompt_tokens, avg(question_survived::INT) AS question_survived,"
+            " sum(len(cut)) / nullif(sum(len(selection)), 0) AS cut_share, avg(seconds) AS seconds,"
         )
-    else:
-        readers, named, times = list(plan.readers), "label, reader", ", avg(seconds) AS seconds"
-        prompts = (
-            "avg(prompt_tokens) AS prompt_tokens, "
-            "sum(len(cut)) / nullif(sum(len(selection)), 0) AS cut_share, "
-            "avg(question_survived::INT) AS question_survived, "
-        )
-        evidence = (
-            f"avg({ALL_IN_PROMPT}::INT) AS evidence_all_in_prompt, "
-            "avg(evidence_in_prompt::INT) AS evidence_in_prompt, "
-            "avg(evidence_share_in_prompt) AS evidence_share"
-        )
+    in_prompt = "avg(CASE WHEN prompt_tokens IS NULL THEN {} ELSE {} END{}) AS {}, "
     columns = (
-        f"{named}, count(*) AS n, avg(len(selection)) AS sentences, "
+        f"{named}, count(*) AS n, avg(len(selection)) AS sentences, {of_prompts} "
         "avg(selection_tokens) AS selection_tokens, avg(buffer_tokens) AS buffer_tokens, "
-        "avg(filler_tokens) AS filler_tokens, "
+        "avg(filler_tokens) AS filler_tokens, avg(selection_seconds) AS selection_seconds, "
         "count(*) FILTER (2 * buffer_tokens > selection_tokens) AS mostly_buffer, "
-        f"{prompts}{evidence}, "
-        f"count(*) FILTER ({ALL_KEPT} AND NOT {ALL_IN_PROMPT}) AS kept_but_cut, "
+        + in_prompt.format(ALL_KEPT, ALL_IN_PROMPT, "::INT", "evidence_all_in_prompt")
+        + in_prompt.format("evidence", "evidence_in_prompt", "::INT", "evidence_in_prompt")
+        + in_prompt.format("evidence_share", "evidence_share_in_prompt", "", "evidence_share")
+        + f"count(*) FILTER ({ALL_KEPT} AND NOT {ALL_IN_PROMPT}) AS kept_but_cut, "
         "count(*) FILTER (prompt_cut) AS prompts_cut, "
         "min(prompt_tokens) FILTER (prompt_cut) AS cut_at_least, "
-        "max(prompt_tokens) FILTER (prompt_cut) AS cut_at_most, "
-        f"avg(selection_seconds) AS selection_seconds{times}"
+        "max(prompt_tokens) FILTER (prompt_cut) AS cut_at_most"
     )
     # Means by arm and reader.
     means = {

@@ -36,8 +36,6 @@ from midchart.core.stats.auroc import (
 from midchart.core.stats.intervals import (
     Interval,
     cluster_totals,
-    clustered_bootstrap,
-    clustered_intervals,
     clustered_wilson,
     pooled_correlation,
     square_and_add,
@@ -231,21 +229,6 @@ def test_at_one_correlation_more_rows_right_give_a_higher_interval(sizes, correl
 )  # fmt: skip
 def test_pooled_correlation_by_hand(samples, expected):
     assert pooled_correlation(share_sums(*one) for one in samples) == pytest.approx(expected)
-
-
-def test_cluster_totals_equal_the_clustered_bootstrap():
-    # Clusters of which each has a row: the same stream of numbers gives the same means.
-    draw = rng(2)
-    clusters = np.concatenate([np.arange(12), draw.integers(0, 12, 28)])
-    values = draw.integers(0, 2, 40).astype(float)
-    totals = np.stack([np.bincount(clusters, values), np.bincount(clusters)], axis=1)
-    drawn = cluster_totals(totals, 300, rng())
-    bootstrap = clustered_bootstrap(
-        values, clusters, np.zeros(40, dtype=int), 300, rng(), bin_count=1
-    )
-    assert drawn[:, 0] / drawn[:, 1] == pytest.approx(bootstrap.means[:, 0])
-    low, high = clustered_intervals((drawn[:, 0] / drawn[:, 1])[:, None])
-    assert (low[0], high[0]) == pytest.approx((bootstrap.low[0], bootstrap.high[0]))
 
 
 def test_fewer_than_five_clusters_give_no_interval():
