@@ -315,14 +315,16 @@ class MedAlign(RecordLoader):
         readers: dict[str, ReadRecord] = {}
         aliases: dict[str, str | None] = {}
         origin: dict[str, str] = {}
-        for file, person in zip(files, _people(files, root), strict=True):
+        for file in files:
             name = shown(file, root)
             log.opened.add(file)
-            if isinstance(person, DataError):
-                log.skip_error(person)
+            try:
+                head = _root(file, name, head=True)
+            except DataError as error:
+                log.skip_error(error)
                 _add_aliases(aliases, file, None)
                 continue
-            id = person or file.stem
+            id = head.attributes.get("person_id", "").strip() or file.stem
             if id in readers:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
                 _add_aliases(aliases, file, id if id == file.stem else None)
@@ -344,20 +346,6 @@ class MedAlign(RecordLoader):
                     "filename means the file, its person_id the record; check that they agree"
                 )
         return ReadRecords(readers, log, aliases)
-
-
-def _people(files: Sequence[Path], root: Path) -> list[str | DataError]:
-    """The person_id of each record file, "" where it states none, or why it cannot be read."""
-    people: list[str | DataError] = []
-    for file in files:
-        name = shown(file, root)
-        try:
-            record = _root(file, name, head=True)
-        except DataError as error:
-            people.append(error)
-        else:
-            people.append(record.attributes.get("person_id", "").strip())
-    return people
 
 
 def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> None:
