@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import blake2b
+from hashlib import blake2b, file_digest
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -51,18 +51,11 @@ def seeded(seed: int, *names: str) -> Generator:
     return default_rng([seed, int.from_bytes(hashed.digest(), "big")])
 
 
-def file_hash(file: BinaryIO) -> bytes:
-    """A hash of a file's content; raises OSError."""
-    content = blake2b(digest_size=20)
-    while chunk := file.read(1 << 20):
-        content.update(chunk)
-    return content.digest()
-
-
 def add_file(total: Any, name: str, file: BinaryIO) -> None:
-    """Add a file's name and content to a hash; raises OSError."""
+    """Add a file's name and a hash of its content to a hash; raises OSError."""
     total.update(f"{len(name)}:{name}".encode("utf-8", "surrogateescape"))
-    total.update(file_hash(file))
+    read: Any = file
+    total.update(file_digest(read, lambda: blake2b(digest_size=20)).digest())
 
 
 @cache
