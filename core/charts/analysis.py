@@ -43,27 +43,6 @@ def analysis_folder(store: Path) -> Path:
     return store.with_name(f"{store.name}-analysis-{code_digest(*_CODE)}")
 
 
-@dataclass(frozen=True)
-class RecordAnalysis:
-    """What an analysis holds of one record (:class:`midchart.core.types.Analysed`)."""
-
-    analysis: Analysis
-    number: int
-
-    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
-        """The sentences of the record; None under another rule."""
-        return self.analysis.sentences(record, self.number) if rule == _SENTENCES else None
-
-    def bm25(self, rule: tuple[str, ...]) -> BM25Index | None:
-        """The BM25 index of all sentences; None under another rule."""
-        return self.analysis.bm25(self.number) if rule == _BM25 else None
-
-    def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
-        """Where snippets are in the record; None for others than those of its questions."""
-        stored = self.analysis.evidence.get(_evidence_key(self.number, rule, snippets))
-        return None if stored is None else Located.of(stored)
-
-
 _SENTENCES = sentence_rule(Protocol())
 _BM25 = (Protocol().bm25_idf, *_SENTENCES)
 
@@ -79,7 +58,7 @@ class Analysis:
         self._folder = folder
         self._tables = {name: ArrowTable(folder / f"{name}{ENDING}") for name in _COLUMNS}
         records = self._tables["records"]
-        self._ends = {name: [0, *records.numbers(name).tolist()] for name in _COLUMNS["records"]}
+        self.ends = {name: [0, *records.numbers(name).tolist()] for name in _COLUMNS["records"]}
 
     @classmethod
     def open(cls, folder: Path) -> Analysis | None:
@@ -89,21 +68,29 @@ class Analysis:
         except (OSError, ValueError):
             return None
 
-    def of(self, number: int) -> RecordAnalysis:
-        """What it holds of a record, by the record's number in the cohort."""
-        return RecordAnalysis(self, number)
-
     @cached_property
     def evidence(self) -> dict[str, Any]:
         """Located evidence by its key."""
         return json.loads(read_regular(self._folder / _EVIDENCE))
 
-    def _rows(self, table: str, number: int) -> ArrowTable:
-        return self._tables[table].part(*self._ends[table][number : number + 2])
+    def rows(self, table: str, number: int) -> ArrowTable:
+        """The rows of a record."""
+        return self._tables[table].part(*self.ends[table][number : number + 2])
 
-    def sentences(self, record: Record, number: int) -> tuple[Sentence, ...]:
-        """The sentences of a record; pieces of an event are numbered in order."""
-        rows = self._rows("sentences", number)
+
+@dataclass(frozen=True)
+class RecordAnalysis:
+    """What an analysis holds of one record (:class:`midchart.core.types.Analysed`)."""
+
+    analysis: Analysis
+    number: int
+
+    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
+        """The sentences of the record, pieces of an event numbered in order; None under another
+        rule."""
+        if rule != _SENTENCES:
+            return None
+        rows = self.analysis.rows("sentences", self.number)
         names = ("event", "start", "end", "tokens", "piece")
         cut: list[Sentence] = []
         last, text, count = -1, "", 0
@@ -119,18 +106,20 @@ class Analysis:
             count += 1
         return tuple(cut)
 
-    def bm25(self, number: int) -> BM25Index:
-        """The BM25 index of a record's sentences."""
-        terms, postings = self._rows("terms", number), self._rows("postings", number)
-        first, last = self._ends["sentences"][number : number + 2]
+    def bm25(self, rule: tuple[str, ...]) -> BM25Index | None:
+        """The BM25 index of all sentences; None under another rule."""
+        if rule != _BM25:
+            return None
+        terms, postings = (self.analysis.rows(of, self.number) for of in ("terms", "postings"))
+        first, last = self.analysis.ends["sentences"][self.number : self.number + 2]
         starts = np.concatenate([[0], terms.numbers("end")])
-        return BM25Index.stored(
-            last - first,
-            terms.texts("term"),
-            starts,
-            postings.numbers("document"),
-            postings.numbers("part"),
-        )
+        parts = postings.numbers("document"), postings.numbers("part")
+        return BM25Index.stored(last - first, terms.texts("term"), starts, *parts)
+
+    def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
+        """Where snippets are in the record; None for others than those of its questions."""
+        stored = self.analysis.evidence.get(_evidence_key(self.number, rule, snippets))
+        return None if stored is None else Located.of(stored)
 
 
 def write_analysis(

@@ -22,7 +22,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from midchart.core.charts.analysis import Analysis, analysis_folder
+from midchart.core.charts.analysis import Analysis, RecordAnalysis, analysis_folder
 from midchart.core.charts.arrays import ENDING, TEXT, ArrowTable, TableWriter
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
@@ -39,7 +39,6 @@ from midchart.core.types import (
     Event,
     Gold,
     Instruction,
-    LabelCount,
     Manifest,
     Record,
     Response,
@@ -84,12 +83,10 @@ class _CohortParts:
     sources: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
     stated: dict[str, Gold] = field(default_factory=dict[str, Gold])
     responses: list[Response] = field(default_factory=list[Response])
-    labels: dict[str, LabelCount] = field(default_factory=dict[str, LabelCount])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
     accounts: list[tuple[str, str, Account]] = field(default_factory=list[tuple[str, str, Account]])
     unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
-    patient: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class ChartRecords(NamedRecords):
@@ -141,7 +138,7 @@ class ChartRecords(NamedRecords):
             self._digests[number],
             tuple(zip(facts.texts("name"), facts.texts("value"), strict=True)),
             self._sources[number],
-            self.analysis.of(number) if self.analysis else None,
+            RecordAnalysis(self.analysis, number) if self.analysis else None,
         )
 
 
@@ -175,12 +172,10 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
         tuple(parts.instructions),
         gold,
         tuple(parts.responses),
-        parts.labels,
-        log.skipped,
-        log.warnings,
-        log.accounts,
-        log.unsettled,
-        parts.patient,
+        skipped=log.skipped,
+        warnings=log.warnings,
+        accounts=log.accounts,
+        unsettled=log.unsettled,
     )
 
 
@@ -278,12 +273,10 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
         sources=_only(lazy.sources if lazy else {}, known),
         stated=_only(lazy.stated if lazy else cohort.gold, known),
         responses=[one for one in cohort.responses if one.instruction_id in known],
-        labels=dict(cohort.labels),
         skipped=cohort.skipped,
         warnings=cohort.warnings,
         accounts=[(*key, account) for key, account in cohort.accounts.items()],
         unsettled=cohort.unsettled,
-        patient=dict(cohort.patient),
     )
 
 

@@ -7,12 +7,18 @@ A format with records of text (notes, resources, tables of an EHR) subclasses
 from __future__ import annotations
 
 import dataclasses
-import os
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import LoadLog, entries_of, is_hidden, read_start, shown
+from midchart.core.cohorts.files import (
+    LoadLog,
+    entries_of,
+    files_below,
+    read_start,
+    shown,
+    without_hidden,
+)
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
@@ -197,16 +203,8 @@ _MOST_NAMED = 20
 def _not_administrative(folder: Path) -> list[Path]:
     """The files of a folder, in the order of their names, without hidden ones and Midchart's own
     (the data-use tag, people's questions)."""
-    files: list[Path] = []
-    for inside, below, names in os.walk(folder):
-        below[:] = [name for name in below if not is_hidden(name)]
-        files += [
-            path
-            for name in names
-            if not is_hidden(name)
-            and not name.startswith("midchart.")
-            and (path := Path(inside, name)).is_file()
-        ]
+    below = (Path(path) for path, *_ in files_below(str(folder)))
+    files = (one for one in without_hidden(folder, below) if not one.name.startswith("midchart."))
     return sorted(files, key=lambda file: file.parts)
 
 

@@ -228,13 +228,7 @@ def still_allows(cohort: Cohort, permission: str) -> bool:
         return False
     if not place.exists():
         return not place.is_absolute()  # those of files have an absolute path
-    place = place.resolve()
-    with _lock:
-        held = _open.pop(place, None)
-        if held is not None and held.cohort.manifest == cohort.manifest and held.current(place):
-            _open[place] = held
-            return True
-    folder = cohort_folder(place)
+    folder = cohort_folder(place.resolve())
     default = dataclasses.replace(cohort.manifest, **dict.fromkeys(FIELDS, False))
     return getattr(read_manifest(folder, default, LoadLog()), permission)
 
