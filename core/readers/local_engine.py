@@ -139,7 +139,8 @@ def _copied(prefix: _Prefix, padding: Sequence[int]) -> DynamicCache:
         pads = [min(pad, width) for pad in padding]
         return torch.cat([pad(one[:, :, : width - n], (0, 0, n, 0)) for n in pads])
 
-    for number, layer in enumerate(prefix[0].layers):
+    layers: list[Any] = prefix[0].layers
+    for number, layer in enumerate(layers):
         cache.update(rows(layer.keys), rows(layer.values), number)
     return cache
 
