@@ -13,6 +13,8 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.arms import questions
+from midchart.pages.ui.patient.model import evidence_pieces
+from midchart.pages.ui.patient.view import passage
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import marks, tables
@@ -70,12 +72,13 @@ WITHOUT = (
 def card_html(
     question: str, reference: str, evidence: Sequence[str], answer: str, options: Sequence[str] = ()
 ) -> str:
-    """One answer to judge, with nothing of its origin; evidence beyond a dozen is counted."""
+    """One answer to judge, with nothing of its origin; of the evidence (passages as HTML) those
+    beyond a dozen are counted."""
     texts = [
         marks.for_screen(api.option_text(options, index), html=True)
         for index in range(len(options))
     ]
-    shown = [f"<li>{marks.for_screen(text, html=True)}</li>" for text in evidence[:MOST_EVIDENCE]]
+    shown = [f"<li>{passage}</li>" for passage in evidence[:MOST_EVIDENCE]]
     if len(evidence) > MOST_EVIDENCE:
         shown.append(f"<li>and {len(evidence) - MOST_EVIDENCE:,} more</li>")
     lines = f"<ul>{''.join(shown)}</ul>" if shown else "not found in the record"
@@ -134,8 +137,10 @@ def _show_card(run: dict[str, Any], card: api.Card) -> bool:
         st.info("The cohort has changed: this question, or its record, is no longer in it.")
         return False
     gold = api.gold_under(cohort, protocol).gold.get(card.instruction)
-    ids = api.gold_ids(record, gold, protocol) if gold is not None else frozenset()
-    evidence = [unit.text for unit in api.sentences(record, protocol) if unit.id in ids]
+    evidence = [
+        passage(api.event_text(record.events[piece.event]), piece.span.start, piece.span.end)
+        for piece in evidence_pieces(record, gold, protocol)
+    ]
     reference = gold.answer if gold else ""
     st.html(card_html(instruction.question, reference, evidence, card.answer, instruction.options))
     return True
