@@ -154,6 +154,9 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost(monkey
     assert ">kept</mark>" in bm25 and "2 of 8 sentences kept, 9 of" in bm25
     assert "by Exact values (offline)" in bm25 and "Token overlap (offline): correct" in bm25
     assert ">summarised</span>" in wrote and "1 line written by the arm" in wrote
+    exported = model.view_of_row(CHOICE, row("bm25", [], answer=None))
+    card = view.cards(CHOICE, [exported], PIECES)
+    assert "exported without the text" in card and "by Exact values" in card and "<q>" not in card
 
 
 def test_the_mark_above_everything_says_who_dropped_the_evidence_and_who_kept_it():

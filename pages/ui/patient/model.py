@@ -620,8 +620,8 @@ def _answered(choice: Choice, selected: ArmView, row: Mapping[str, Any]) -> ArmV
     if "answer" not in row or selected.selection is None:
         return selected
     cut = tuple(row["cut"] or ())
-    shown = api.context_lines(selected.selection, choice.protocol)
-    lines = tuple(line for line in shown if line.sentence_id not in cut)
+    context = api.context_lines(selected.selection, choice.protocol)
+    lines = tuple(line for line in context if line.sentence_id not in cut)
     prompt = api.Prompt(
         *(row["prompt"] or "", choice.instruction.question, lines, row["prompt_tokens"] or 0, cut),
         question_survived=row["question_survived"] is not False,
@@ -633,14 +633,11 @@ def _answered(choice: Choice, selected: ArmView, row: Mapping[str, Any]) -> ArmV
         )
         for one in sorted(row["verdicts"], key=lambda one: one["judge"] != primary)
     }
-    words = NOT_INCLUDED if row["answer"] is None else row["answer"]
-    answer = api.Answer(
-        words, sources=tuple(row["sources"] or ()), ended=row.get("ended") or "stop"
-    )
-    return replace(selected, prompt=prompt, answer=answer, verdicts=verdicts)
-
-
-NOT_INCLUDED = "(answer not included: the run was exported without text)"
+    shown = replace(selected, prompt=prompt, verdicts=verdicts)
+    if row["answer"] is None:
+        return replace(shown, reading_problem="the run was exported without the text of answers")
+    sources, ended = tuple(row["sources"] or ()), row.get("ended") or "stop"
+    return replace(shown, answer=api.Answer(row["answer"], sources=sources, ended=ended))
 
 
 def view_of_row(choice: Choice, row: Mapping[str, Any]) -> ArmView:
