@@ -124,7 +124,7 @@ ANALYSED_AT_ONCE = 16_000_000
 
 def _read(place: Path) -> _Opened:
     """The cohort at a path, of its chart store, which is made where it is not there."""
-    folder, (_, companions) = cohort_folder(place), _around(place)
+    folder, companions = _around(place)
     files, evidence = _state(place, folder, companions), evidence_state()
     loader = find_loader(place)
     if isinstance(loader, RecordLoader):
@@ -248,13 +248,24 @@ def refuse_untrainable(cohort: Cohort, permitted_by: str = "") -> None:
 
 def cohort_folder(path: str | Path) -> Path:
     """The folder of the cohort at a path, where its manifest is; raises as :func:`find_loader`."""
-    place = Path(path)
-    if (place / FILE).is_file() and not _may_be_a_part(place):
-        return place
-    loader = find_loader(path)
-    if isinstance(loader, CohortLoader):
-        return loader.root(place)
-    return place if place.is_dir() else place.parent
+    return _around(Path(path))[0]
+
+
+def _around(place: Path) -> tuple[Path, list[Path]]:
+    """The folder of the cohort at a path, and the files outside of the path that are read with it;
+    raises as :func:`find_loader`."""
+    # By its name alone, which takes no time: a file, or a folder of records, may be a part.
+    formats = (LOADERS.get(name) for name in LOADERS.names())
+    if (place / FILE).is_file() and all(
+        place.name not in getattr(one, "record_folders", ()) for one in formats
+    ):
+        return place, []
+    loader = find_loader(place)
+    base = place if place.is_dir() else place.parent
+    root = loader.root(place) if isinstance(loader, CohortLoader) else base
+    if not isinstance(loader, CohortLoader) or root == place:
+        return root, []
+    return root, [*loader.companions(place), root / QUESTIONS_FILE]
 
 
 _NOT_CONTENT = frozenset({"midchart.toml", SETS_FILE})
@@ -276,7 +287,10 @@ def content_digest(data: str | Path) -> str:
         name = path.name if root.is_file() else shown(path, root)
         if path.name not in _NOT_CONTENT and not any(p.startswith(".") for p in name.split("/")):
             files[name] = path
-    folder, companions = _around(root)
+    try:
+        folder, companions = _around(root)
+    except DataError:  # no loader reads it by now
+        folder, companions = root if root.is_dir() else root.parent, []
     for path in companions:
         if path.is_file():
             files[os.path.relpath(path, root if root.is_dir() else root.parent)] = path
@@ -293,30 +307,6 @@ def content_digest(data: str | Path) -> str:
     return total.hexdigest()
 
 
-def _around(place: Path) -> tuple[Path, list[Path]]:
-    """The folder of the cohort at a path, and the files outside of the path that are read with it;
-    those of a path that no loader reads are none."""
-    folder = place if place.is_dir() else place.parent
-    if not _may_be_a_part(place):
-        return folder, []
-    try:
-        loader = find_loader(place)
-    except DataError:
-        return folder, []
-    if not isinstance(loader, CohortLoader) or loader.root(place) == place:
-        return folder, []
-    return loader.root(place), [*loader.companions(place), loader.root(place) / QUESTIONS_FILE]
-
-
-def _may_be_a_part(place: Path) -> bool:
-    """Whether a path may be a part of a cohort's folder, by its name alone, which takes no time: a
-    file, or a folder with the name of one for records."""
-    formats = (LOADERS.get(name) for name in LOADERS.names())
-    return not place.is_dir() or any(
-        place.name in getattr(one, "record_folders", ()) for one in formats
-    )
-
-
 def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Manifest:
     """Set a field of the tag of the cohort at ``data``; returns the new tag.
 
@@ -326,7 +316,25 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
     if field not in FIELDS:
         raise UnknownName("field of the data-use tag", field, FIELDS)
     with _tags():
-        return _set_data_use(Path(data), field, value, reason)
+        place, manifest = Path(data), open_cohort(data).manifest
+        file = cohort_folder(place) / FILE
+        text = read_text(file, FILE) if file.exists() else None
+        if text is not None:
+            read_toml(text, str(file))  # may raise, so before the audit entry
+        audit.tag_changed(
+            cohort=manifest.name,
+            folder=file.parent,
+            field=field,
+            before=getattr(manifest, field),
+            after=value,
+            reason=reason,
+            digest=files_digest(file.parent) if value else "",
+        )
+        if text is None:
+            write_manifest(file.parent, dataclasses.replace(manifest, **{field: value}))
+        else:
+            write_atomic(file, _replace_field(text, field, value))
+        return open_cohort(place).manifest
 
 
 @contextmanager
@@ -335,30 +343,6 @@ def _tags() -> Generator[None]:
     lock = settings.data_folder() / "tags.lock"
     with writing(lock.parent), exclusive(lock):
         yield
-
-
-def _set_data_use(path: Path, field: str, value: bool, reason: str) -> Manifest:
-    manifest = open_cohort(path).manifest
-    before = getattr(manifest, field)
-    file = cohort_folder(path) / FILE
-    text = _read_toml(file) if file.exists() else None  # may raise, so before the audit entry
-    audit.tag_changed(
-        cohort=manifest.name,
-        folder=file.parent,
-        field=field,
-        before=before,
-        after=value,
-        reason=reason,
-        digest=files_digest(file.parent) if value else "",
-    )
-    if text is None:
-        write_manifest(file.parent, dataclasses.replace(manifest, **{field: value}))
-    else:
-        write_atomic(file, _replace_field(text, field, value))
-    after = open_cohort(path).manifest
-    if getattr(after, field) is not value:
-        raise InputError(f"{file} was written but does not apply to {path}; check both")
-    return after
 
 
 def settle_columns(data: str | Path, readings: Mapping[str, str]) -> Cohort:
@@ -376,12 +360,6 @@ def settle_columns(data: str | Path, readings: Mapping[str, str]) -> Cohort:
     with _tags():
         write_column_settings(folder, column_settings(folder, LoadLog()) | dict(readings))
     return open_cohort(data)
-
-
-def _read_toml(file: Path) -> str:
-    text = read_text(file, FILE)
-    read_toml(text, str(file))
-    return text
 
 
 def _replace_field(text: str, field: str, value: bool) -> str:
