@@ -88,14 +88,14 @@ class _Summaries:
     def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
         text, tokens = answer.text.strip(), answer.prompt_tokens or prompt.tokens
         self._known[key] = Answer(text, prompt_tokens=tokens, output_tokens=answer.output_tokens)
-        kept = {
+        stored = {
             "text": text,
             "prompt_tokens": tokens,
             "output_tokens": answer.output_tokens,
         }
         if self._folder is not None:
             with replacing(self._folder / f"{key}.json") as fresh:
-                fresh.write_text(json.dumps(kept), encoding="ascii")
+                fresh.write_text(json.dumps(stored), encoding="ascii")
 
     def _find(self, key: str) -> bool:
         """Whether the summary is on disk; if so, it is loaded."""

@@ -41,7 +41,7 @@ _Prefix = tuple[DynamicCache, int]
 
 
 @dataclass(slots=True)
-class Reply:
+class Generated:
     """An answer's token ids without the one that ended it, or the reason why there is none.
 
     ``cut``: it ended at the largest number of tokens; ``looped``: it was ended as it repeated a
@@ -81,7 +81,7 @@ class _Answers:
 
     def __init__(self, trees: Sequence[Tree | None], config: GenerationConfig) -> None:
         self.trees, self.config, self.start = list(trees), config, time.perf_counter()
-        self.replies = [Reply() for _ in trees]
+        self.replies = [Generated() for _ in trees]
         self.ended = [False] * len(self.replies)
 
     def restrict(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -170,7 +170,7 @@ def answer_batch(
     slice_tokens: int,
     prefix: _Prefix | None = None,
     allowed: Sequence[Tree | None] = (),
-) -> list[Reply]:
+) -> list[Generated]:
     """Answers in the order of ``prompts``, by transformers' greedy search.
 
     ``slice_tokens`` bounds the tokens of one pass while reading. ``prefix``: the cache of the
@@ -251,7 +251,7 @@ class Engine:
 
     def read(
         self, prompts: Sequence[Ids], config: GenerationConfig
-    ) -> Generator[tuple[int, Reply]]:
+    ) -> Generator[tuple[int, Generated]]:
         """Each prompt's index and reply, batch by batch, longest prompts first."""
         batch_tokens = self._batch_tokens(config, max((len(ids) for ids in prompts), default=0))
         for group in plan(prompts, config.new, batch_tokens, config.share):
@@ -273,7 +273,7 @@ class Engine:
                     prefix = None
                     todo.append(batch)
                 else:
-                    yield batch[0], Reply(reason=self._too_long(len(prompts[batch[0]])))
+                    yield batch[0], Generated(reason=self._too_long(len(prompts[batch[0]])))
 
     def _opened(self, ids: Ids, config: GenerationConfig) -> _Prefix | None:
         """The cache of a common prefix; None without one, and where it does not fit: each prompt
@@ -302,7 +302,7 @@ class Engine:
         batch: Sequence[int],
         config: GenerationConfig,
         prefix: _Prefix | None,
-    ) -> list[Reply]:
+    ) -> list[Generated]:
         if self.gpu:
             torch.cuda.reset_peak_memory_stats()
         most = _GPU_SLICE if self.gpu else _CPU_SLICE

@@ -43,7 +43,7 @@ from midchart.core.text.reasoning import split_reasoning
 from midchart.core.types import Answer, Ended, Prompt
 
 if TYPE_CHECKING:
-    from midchart.core.readers.local_engine import Reply
+    from midchart.core.readers.local_engine import Generated
 
 _DEFAULT = "Qwen2.5-7B-Instruct"
 _TRAINED_LENGTH_ONLY = frozenset(f"Qwen2.5-{size}-Instruct" for size in ("0.5B", "1.5B", "3B"))
@@ -298,7 +298,7 @@ class Qwen(Configurable):
         return Answer("", "failed", reason if tokens else "the prompt is empty")
 
 
-def _ended(reply: Reply, text: str) -> Ended:
+def _ended(reply: Generated, text: str) -> Ended:
     """How an answer of this text ended."""
     if reply.looped:
         return "loop"

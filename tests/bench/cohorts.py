@@ -1,4 +1,4 @@
-"""Reading a bulk export, label sequences, counting a run's verdicts, intervals of clusters."""
+"""Reading a bulk export, counting a run's verdicts, intervals of clusters."""
 
 from __future__ import annotations
 
@@ -16,18 +16,11 @@ from midchart.core.protocol import Protocol
 from midchart.core.results.tables import facts, tally
 from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
-from midchart.core.sequences.build import RawTable, build_store, columns
-from midchart.core.sequences.store import EventStore, LabelRows, last_events, match_labels
 from midchart.core.stats.intervals import clustered_bootstrap
-from midchart.core.storage.rows import RowStore, literal, query
+from midchart.core.storage.rows import RowStore, query
 from midchart.core.types import BANDS
 from tests.bench import BENCHES, compare, reference
 
-_PATIENTS, _EVENTS, _CODES = 300, 6180, 2000
-"""Patients of EHRSHOT's average length."""
-_LABELS = 8000
-_WALKED = 200
-"""Labels that the plain version walks; it takes the same for each."""
 _ARMS, _READERS, _JUDGES, _QUESTIONS = 13, 2, 2, 19_231
 
 
@@ -81,50 +74,6 @@ def fhir_ndjson() -> dict[str, Any]:
         if read() != sum(1 for _ in (folder / "all.ndjson").open("rb")):
             raise AssertionError("not every resource became an entry")
         return compare("fhir_ndjson", "100 MB", parse, read, rounds=1, within_ms=6_000)
-
-
-def _store(folder: Path, patients: int) -> EventStore:
-    file = folder / "rows.parquet"
-    draw = "hash(i, {0}) % {1}"
-    columns(
-        f"COPY (SELECT (i // {_EVENTS})::BIGINT AS p, "
-        f"({draw.format(1, 20 * 365 * 24 * 60)})::BIGINT * 60000000 AS t, false AS bad, "
-        f"'C/' || ({draw.format(2, _CODES)}) AS code, ({draw.format(3, 1000)})::FLOAT AS v, "
-        "NULL::VARCHAR AS x, NULL::VARCHAR AS u, NULL::VARCHAR AS k "
-        f"FROM range({patients * _EVENTS}) r(i)) TO {literal(file)} (FORMAT parquet)"
-    )
-    select = f"SELECT * FROM read_parquet({literal(file)})"
-    return build_store(RawTable("bench", select, (file,)), folder / "store")
-
-
-@BENCHES.register("ehrshot_sequences")
-def sequences() -> dict[str, Any]:
-    """The last 256 events of labels, per label: both give the same arrays."""
-    plain = reference("sequences")
-    rng = np.random.default_rng(0)
-    with TemporaryDirectory() as place:
-        store = _store(Path(place), _PATIENTS)
-        rows = LabelRows(
-            rng.choice(store.patients, _LABELS),
-            rng.integers(0, 20 * 365 * 24 * 60, _LABELS) * 60_000_000,
-            np.ones(_LABELS, np.int32),
-        )
-        labels = match_labels("bench", rows, store, {}).labels
-        some = np.sort(rng.choice(len(labels), _WALKED, replace=False))
-        events = plain.events_by_patient(store)
-        walked = (events, labels.patient[some], labels.time[some], 256)
-        last = last_events(store, labels)
-        if not np.array_equal(last.codes[some], plain.last_events(*walked)[0]):
-            raise AssertionError("the two ways give different sequences")
-        return compare(
-            "ehrshot_sequences",
-            f"{len(labels):,} labels × 256 of {store.events:,} events, per 1,000 labels",
-            lambda: plain.last_events(*walked),
-            lambda: last_events(store, labels),
-            ask=10,
-            rounds=3,
-            scale=(1000 / _WALKED, 1000 / len(labels)),
-        )
 
 
 def _write(folder: Path) -> None:

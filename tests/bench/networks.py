@@ -79,25 +79,6 @@ def score() -> dict[str, Any]:
         )
 
 
-@BENCHES.register("gate_cold")
-def cold() -> dict[str, Any]:
-    """From text to scores with nothing kept, and one sentence hashed and scored at a time."""
-    from midchart.core.training.trainer import one_thread
-
-    plain = reference("gate")
-    texts = _texts()
-    with one_thread():
-        model, scorer = _gate()
-        return compare(
-            "gate_cold",
-            _size("one question, from text"),
-            lambda: plain.scores(model, _QUESTION, texts),
-            lambda: scorer.scores(scorer.parts(texts), _QUESTION),
-            ask=50,
-            fast_calls=10,
-        )
-
-
 _DELAY_S = 0.05
 _PROMPTS = 32
 

@@ -122,19 +122,19 @@ norms = st.lists(st.tuples(st.integers(0, 4).map(float), st.booleans()), min_siz
 @given(norms, st.sampled_from([0.1, 0.3, 0.5, 0.9, 1.0]), st.integers(0, 1))
 def test_h2o_selects_the_positions_of_a_plain_sort(rows, share, lead):
     sizes, there = [n for n, _ in rows], [t for _, t in rows]
-    kept = heaviest(torch.tensor([sizes]), torch.tensor([there]), share, lead, padding=False)
-    assert kept[0].tolist() == plain.h2o_mask(sizes, there, share, lead)
+    chosen = heaviest(torch.tensor([sizes]), torch.tensor([there]), share, lead, padding=False)
+    assert chosen[0].tolist() == plain.h2o_mask(sizes, there, share, lead)
 
 
 def test_h2o_rounds_up_keeps_cls_and_breaks_ties_to_the_earlier():
     sizes = torch.tensor([[0.0, 2, 5, 2, 2, 9, 9, 9]])
     there = torch.tensor([[True, True, True, True, True, True, False, False]])
     # Five events: ⌈2.5⌉ = 3, of norms 9, 5 and the earliest 2.
-    kept = heaviest(sizes, there, 0.5, 1, padding=False)
-    assert kept[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
+    chosen = heaviest(sizes, there, 0.5, 1, padding=False)
+    assert chosen[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
     # Published: max(1, ⌊3.5⌋) of all seven places, padding (of norm 0 whatever it is) last.
-    kept = heaviest(sizes, there, 0.5, 1, padding=True)
-    assert kept[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
+    chosen = heaviest(sizes, there, 0.5, 1, padding=True)
+    assert chosen[0].nonzero()[:, 0].tolist() == [0, 1, 2, 5]
 
 
 @pytest.mark.parametrize("tensors", [inputs(), inputs(queries=1)])
