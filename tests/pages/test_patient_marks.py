@@ -49,8 +49,8 @@ def view_of(name: str, *ids: str, recent: tuple[str, ...] = ()) -> ArmView:
     units = {s.id: s for s in api.sentences(RECORD, PROTOCOL)}
     chosen = sorted((*ids, *recent), key=lambda i: (units[i].span.event, units[i].span.start))
     items = tuple(
-        Kept(units[i], None if i in recent else 1.5, "recency" if i in recent else "arm")
-        for i in chosen
+        Kept(units[i], None if i in recent else 1.5 - n, "recency" if i in recent else "arm")
+        for n, i in enumerate(chosen)
     )
     tokens = sum(i.sentence.tokens for i in items)
     return ArmView(name, name.upper(), api.Selection("p1", "q1", name, items, tokens))

@@ -326,9 +326,12 @@ def _evidence(record: api.Record, piece: Piece, views: Sequence[ArmView], n: int
 
 def passage(text: str, start: int, end: int) -> str:
     """The lines of a text that hold [start, end), which is underlined; shortened, as HTML."""
-    low = max(text.rfind("\n", 0, start) + 1, start - MOST_CHARACTERS // 3)
-    high = text.find("\n", end)
-    high = min(len(text) if high < 0 else high, end + MOST_CHARACTERS // 3)
+    low, high = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    high = len(text) if high < 0 else high
+    if start - low > MOST_CHARACTERS // 3:  # cut between words
+        low = text.find(" ", start - MOST_CHARACTERS // 3, start) + 1 or start
+    if high - end > MOST_CHARACTERS // 3:
+        high = max(text.rfind(" ", end, end + MOST_CHARACTERS // 3), end)
     cut = min(end, low + 2 * MOST_CHARACTERS)
     before = "… " if low and text[low - 1] != "\n" else ""
     after = " …" if cut < end or (high < len(text) and text[high] != "\n") else ""
@@ -468,6 +471,9 @@ def _answer(choice: Choice, view: ArmView, pieces: Sequence[Piece]) -> str:
 
 
 def _ranked(choice: Choice, view: ArmView) -> str:
+    scores = [one.score for one in view.kept if one.score is not None]
+    if len(scores) > 1 and len({*scores}) == 1:  # it ranks none above another
+        return ""
     best = api.best_ranked(view.kept, MOST_RANKED)
     lines = "".join(
         f"<li><time>{for_screen(model.when(choice.record.events[one.span.event]), html=True)}"
