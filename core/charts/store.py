@@ -180,10 +180,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
 
 
 def write_charts(
-    cohort: Cohort,
-    folder: Path,
-    progress: Progress = ignored,
-    admitted: Callable[[str], bool] = lambda id: True,
+    cohort: Cohort, folder: Path, admitted: Callable[[str], bool] = lambda id: True
 ) -> None:
     """Write the store of a cohort that a loader has opened; each record is read once.
 
@@ -196,8 +193,7 @@ def write_charts(
             name: stack.enter_context(TableWriter(folder / f"{name}{ENDING}", columns))
             for name, columns in _COLUMNS.items()
         }
-        for number, id in enumerate(cohort.records):
-            progress(number, len(cohort.records))
+        for id in cohort.records:
             try:
                 if not admitted(id):
                     raise DataError(f"record {id}", None, OVER_LIMIT, "split it")

@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from midchart.core import config as settings
 from midchart.core import confinement, regular_files
-from midchart.core.charts.store import Progress, ignored, write_charts
+from midchart.core.charts.store import write_charts
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.files import check_folder
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
@@ -38,9 +38,7 @@ MOST_EXCLUDED = 8
 """Files and records over a limit after which no more is tried."""
 
 
-def convert_files(
-    place: Path, root: Path, named: bool, folder: Path, progress: Progress = ignored
-) -> None:
+def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
     """Write the chart store of the files at a path of the cohort's folder ``root`` into ``folder``,
     in a confined process; ``named`` as of :meth:`RecordLoader.content`.
 
@@ -49,7 +47,7 @@ def convert_files(
     cohort = {"place": str(place), "root": str(root), "named": named, "folder": str(folder)}
     excluded: list[str] = []
     while True:
-        at, error = _asked(cohort | {"excluded": excluded}, progress)
+        at, error = _asked(cohort | {"excluded": excluded})
         if error is None:
             return
         if error or at in ("", *excluded) or len(excluded) == MOST_EXCLUDED:
@@ -66,7 +64,7 @@ def convert_files(
 _Error = tuple[str, "int | None", str, str]
 
 
-def _asked(cohort: dict[str, Any], progress: Progress) -> tuple[str, _Error | tuple[()] | None]:
+def _asked(cohort: dict[str, Any]) -> tuple[str, _Error | tuple[()] | None]:
     """Convert once. Gives at what it ended, and why: an error, () for a limit, None for success."""
     environment = without_secrets(settings.worker_environment(""))
     ours = {name: value for name, value in environment.items() if name.startswith("MIDCHART_")}
@@ -84,8 +82,6 @@ def _asked(cohort: dict[str, Any], progress: Progress) -> tuple[str, _Error | tu
             report = json.loads(line)
             if "at" in report:
                 at = report["at"]
-            elif "done" in report:
-                progress(report["done"], report["planned"])
             else:
                 error = report["error"]
     return at, error
@@ -174,10 +170,6 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
         allow_seconds(seconds + request["seconds_per_mb"] * bytes / 1e6)
         return path not in excluded
 
-    def reading(number: int, planned: int) -> None:
-        if number % 50 == 0:
-            print(json.dumps({"done": number, "planned": planned}), file=reports)
-
     def record(id: str) -> bool:
         name = f"record {id}"
         print(json.dumps({"at": name}), file=reports)
@@ -189,7 +181,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    write_charts(cohort, folder, reading, record)
+    write_charts(cohort, folder, record)
 
 
 if __name__ == "__main__":
