@@ -183,11 +183,12 @@ def _counted(rows: Sequence[Row]) -> Row:
     judged = [row for row in rows if row["correct"] is not None]
     n, correct = len(judged), sum(row["correct"] for row in judged)
     share = wilson_interval(correct, n) if n else None
+    alike = judged[0].get("alike") if judged else None
     return {
         "n": n,
         "correct": correct,
         "accuracy": share.estimate if share else None,
-        **ends("patient_", _patient_interval(judged)),
+        **ends("patient_", share_interval(*_by_patient(judged), correlation=alike)),
         **ends("wilson_", share),
         "bound_low": correct / len(rows) if rows else None,
         "bound_high": (correct + len(rows) - n) / len(rows) if rows else None,
@@ -199,12 +200,6 @@ def _counted(rows: Sequence[Row]) -> Row:
         "any_piece_in_prompt": _mean(rows, "evidence_in_prompt"),
         "question_survived": _mean(rows, "question_survived"),
     }
-
-
-def _patient_interval(judged: Sequence[Row]) -> tuple[float, float] | None:
-    """The reported interval of judged rows, patients being the clusters."""
-    alike = judged[0].get("alike") if judged else None
-    return share_interval(*_by_patient(judged), correlation=alike)
 
 
 def _by_patient(judged: Sequence[Row]) -> tuple[list[bool], list[str]]:
@@ -269,8 +264,9 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
             by_value = _grouped(group, axis)
             index = {value: i for i, (value,) in enumerate(by_value)}
             judged = [row for row in group if row["correct"] is not None]
+            percentiles = plan.protocol.intervals == "percentile"
             drawn = None
-            if len({row["record"] for row in judged}) > 1:
+            if percentiles and len({row["record"] for row in judged}) > 1:
                 name = (axis, cell["label"], cell["reader"], cell["judge"], distractors)
                 drawn = clustered_bootstrap(
                     [float(row["correct"]) for row in judged],
@@ -281,18 +277,17 @@ def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
                     bin_count=len(index),
                 )
             for (value,), at_value in by_value.items():
-                reported: tuple[float | None, float | None] | None = None
-                if drawn and plan.protocol.intervals == "widened":
-                    scored = [row for row in at_value if row["correct"] is not None]
-                    reported = _patient_interval(scored)
-                elif drawn:
-                    reported = finite(drawn.low[index[value]]), finite(drawn.high[index[value]])
+                counts, reported = _counted(at_value), None
+                if drawn:
+                    reported = float(drawn.low[index[value]]), float(drawn.high[index[value]])
+                elif not percentiles:
+                    reported = counts["patient_low"], counts["patient_high"]
                 table.append(
                     {
                         **cell,
                         axis: value,
                         "distractors": distractors,
-                        **_counted(at_value),
+                        **counts,
                         "patients": len({row["record"] for row in at_value}),
                         **ends("ci_", reported),
                         **{name: _mean(at_value, name) for name in means},
