@@ -110,7 +110,7 @@ def pairing(
     known = np.flatnonzero(~np.isnan(one + other))
     if not known.size:
         return None
-    count, member = cluster_members([clusters[i] for i in known])
+    count, member = cluster_members([clusters[i] for i in known.tolist()])
     cells = np.zeros((count, 4))
     np.add.at(cells, (member, (3 - 2 * one[known] - other[known]).astype(np.intp)), 1.0)
 

@@ -441,10 +441,10 @@ def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
 
 
 class CellShare(NamedTuple):
-    """``count`` of ``n`` judged answers, their share, and its interval by patient: null for fewer
+    """``number`` of ``n`` judged answers, their share, and its interval by patient: null for fewer
     than 5 patients, and all of no answer."""
 
-    count: int = 0
+    number: int = 0
     n: int = 0
     share: float | None = None
     ends: tuple[float, float] | None = None
@@ -570,11 +570,11 @@ def failure_kinds(ask: Ask, plan: Plan) -> Table:
                 {
                     **columns,
                     "kind": kind,
-                    "count": of.count,
+                    "count": of.number,
                     "n": of.n,
                     "share": of.share,
                     **ends("patient_", of.ends),
-                    **ends("wilson_", wilson_interval(of.count, of.n)),
+                    **ends("wilson_", wilson_interval(of.number, of.n)),
                     "examples": " ".join(examples[*cell, kind]),
                 }
             )

@@ -375,7 +375,8 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     cells: list[dict[str, Any]] = []
     for i, one in enumerate(cohort.instructions):
         row = by_id.get(one.id) or dict.fromkeys(columns.split(", "))
-        kept, state = row["selection"] or [], _state(row)
+        kept: list[dict[str, Any]] = row["selection"] or []
+        state = _state(row)
         source = (row["sources"] or [None])[0]
         scored = [x for x in kept if x["score"] is not None and x["kept_by"] != "recency"]
         scored.sort(key=lambda x: (x["score"], x["id"]), reverse=True)

@@ -299,11 +299,15 @@ def clustered_logistic(
         share = expit(b @ x)
         return _gram(x, m * share * (1.0 - share))
 
+    def cost(b: Floats) -> tuple[float, Floats]:
+        z = b @ x
+        return float((m * np.logaddexp(0.0, z) - y * z).sum()), -pull(b).sum(axis=1)
+
     fit = minimize(
-        lambda b: float((m * np.logaddexp(0.0, b @ x) - y * (b @ x)).sum()),
+        cost,
         np.zeros(k),
         method="trust-exact",
-        jac=lambda b: -pull(b).sum(axis=1),
+        jac=True,
         hess=information,
         options={"gtol": _GRADIENT * rows},
     )

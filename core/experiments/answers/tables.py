@@ -127,7 +127,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
             {
                 **columns,
                 "n": every.n,
-                "refused": every.count,
+                "refused": every.number,
                 "refused_share": every.share,
                 **ends("refused_", every.ends),
                 "refused_correct": sum(count["correct"] for count in of.values()),
@@ -135,7 +135,7 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "refused_with_part": of["part"]["n"],
                 "refused_without_evidence": of["absent"]["n"],
                 "answered": right.n,
-                "answered_correct": right.count,
+                "answered_correct": right.number,
                 "answered_accuracy": right.share,
                 **ends("answered_", right.ends),
                 "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
@@ -211,7 +211,7 @@ def faults(ask: Ask, plan: Plan) -> Table:
                     "fault": fault,
                     "struck": where == "struck",
                     **_row({}, counts.get((*cell, where), NOTHING)),
-                    "continuations": of.count,
+                    "continuations": of.number,
                     "continuation_share": of.share,
                     **ends("continuation_", of.ends),
                 }

@@ -379,7 +379,9 @@ def summary_row(curve: Curve, selected: Selected) -> dict[str, Any]:
     """The columns of :data:`SUMMARY`."""
     counts = {"n": curve.rows, "clusters": curve.cluster_count, "uniform_share": UNIFORM_SHARE}
     of = {name: selected if hasattr(selected, name) else curve for name in SUMMARY}
-    row = {name: counts.get(name, getattr(of[name], name, None)) for name in SUMMARY}
+    row: dict[str, Any] = {
+        name: counts.get(name, getattr(of[name], name, None)) for name in SUMMARY
+    }
     return {name: finite(row[name]) if SUMMARY[name] == "DOUBLE" else row[name] for name in row}
 
 

@@ -178,9 +178,9 @@ def figures(run: str, judge: str) -> Figures:
         for name, table in TABLES.items():
             if KINDS.get(table.ours, "answers") == plan.kind:
                 for row in _rows(db, table.report, judge):
-                    ends = row.get("low"), row.get("high")
-                    ends = (None, None) if None in ends else ends
-                    figure = row["value"], *ends, row["n"]
+                    low, high = row.get("low"), row.get("high")
+                    low, high = (None, None) if None in (low, high) else (low, high)
+                    figure = row["value"], low, high, row["n"]
                     known.setdefault((name, row["label"], row["what"]), figure)
     return known
 
