@@ -943,9 +943,10 @@ def _names_in(*folders: str) -> Callable[..., list[str]]:
 
 
 def _components(family: str) -> Callable[..., list[str]]:
-    return lambda **_: list(
-        getattr(import_module(f"midchart.core.{family}"), family.upper()).names()
-    )
+    def names(**_: Any) -> list[str]:
+        return list(getattr(import_module(f"midchart.core.{family}"), family.upper()).names())
+
+    return names
 
 
 def _offered(candidate: str, typed: str) -> bool:

@@ -229,8 +229,8 @@ class Cores:
 
     def __init__(self) -> None:
         # Of the machine, where the system does not say (macOS).
-        usable = getattr(os, "sched_getaffinity", lambda _: range(os.cpu_count() or 1))
-        self.room = len(usable(0))
+        cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else ()
+        self.room = len(cores) or os.cpu_count() or 1
         self._pool = ProcessPoolExecutor(self.room, multiprocessing.get_context("spawn"), _begin)
 
     def submit(self, *call: Any) -> Future[Outcome]:
