@@ -300,8 +300,8 @@ def _weights(spec: Spec) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for name, by in used.items():
         folder = weights.in_models_folder(name)
-        own = {"size_mb": None, "here": folder.exists(), "where": shown_path(folder)}
-        facts = {field: catalogue.get(name, own)[field] for field in own}
+        unknown = {"size_mb": None, "here": folder.exists(), "where": shown_path(folder)}
+        facts = {field: catalogue.get(name, unknown)[field] for field in unknown}
         rows.append({"name": name, "used_by": ", ".join(dict.fromkeys(by)), **facts})
     return rows
 

@@ -145,8 +145,12 @@ class _ScoringPass:
         if problem or not references:
             return row
         judged = [
-            {"id": id, "picked": own, "probability": max(scores[one, text] for one in references)}
-            for id, own, text in lines
+            {
+                "id": id,
+                "picked": picked,
+                "probability": max(scores[one, text] for one in references),
+            }
+            for id, picked, text in lines
         ]
         best = max((line["probability"] for line in judged), default=0.0)
         return {**row, "entailment": judged, "best": best}

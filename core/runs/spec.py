@@ -565,8 +565,8 @@ def write_toml(table: Mapping[str, Any]) -> str:
 
     Raises SpecError for a value that a spec cannot hold.
     """
-    given = {name: value for name, value in table.items() if value is not None}
-    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in given.items())
+    fields = {name: value for name, value in table.items() if value is not None}
+    return "".join(f"{_key(name)} = {value_toml(value)}\n" for name, value in fields.items())
 
 
 def _key(name: str) -> str:

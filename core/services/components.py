@@ -109,8 +109,8 @@ def gate_cards() -> list[dict[str, Any]]:
     files = sorted(settings.gates_folder().glob(f"*/{CARD}"), key=lambda file: file.stat().st_mtime)
     cards: list[dict[str, Any]] = []
     for file in reversed(files):
-        made = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
-        card: dict[str, Any] = {"folder": shown_path(file.parent), "made": made, "problem": ""}
+        written = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")
+        card: dict[str, Any] = {"folder": shown_path(file.parent), "made": written, "problem": ""}
         try:
             card |= _gate_facts(load_gate(file.parent))
         except DataError as error:

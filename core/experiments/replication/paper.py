@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import yaml
 from pydantic import TypeAdapter
 
@@ -167,6 +166,8 @@ def other_runs(data: CohortRef) -> dict[str, Row | None]:
 
 def figures(run: str, judge: str) -> Figures:
     """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`."""
+    from pyarrow import Table  # heavy, and not needed by who imports this
+
     plan, known = find_run(run).plan(), Figures()
     tables = report(run)["tables"] | {
         "attentions": [{"variant": one, "name": name} for one, name in ATTENTIONS.items()]
@@ -174,7 +175,7 @@ def figures(run: str, judge: str) -> Figures:
     with duckdb.connect() as db:
         for name, rows in tables.items():
             if rows:
-                db.from_arrow(pa.Table.from_pylist(rows)).create_view(name)
+                db.from_arrow(Table.from_pylist(rows)).create_view(name)
         for name, table in TABLES.items():
             if KINDS.get(table.ours, "answers") == plan.kind:
                 for row in _rows(db, table.report, judge):
