@@ -101,11 +101,6 @@ def _card(path: Path) -> tuple[CohortCard, str]:
     return CohortCard(path.name, str(path), "", forecasts, bool(imported)), imported
 
 
-def cohort_size(cohort: Cohort) -> int:
-    """Bytes of a cohort's files."""
-    return sum(size for *_, size in files_state(Path(cohort.path)))
-
-
 @needs("viewer")
 def cohort_key(cohort: Cohort) -> str:
     """A short opaque key for caches: changes with the cohort's files."""
