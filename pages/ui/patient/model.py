@@ -30,8 +30,8 @@ from midchart.pages.ui.shared.marks import counted
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
-EMBEDDING = {"dense", "hybrid", "certain", "mmr", "qccs_plus"}
-SLOW = EMBEDDING | {"cross_encoder", "llmlingua2", "map_reduce", "qccs"}
+SLOW = {"dense", "hybrid", "certain", "mmr", "qccs", "qccs_plus", "cross_encoder", "llmlingua2",
+        "map_reduce"}  # fmt: skip
 """Arms whose first run on a record takes seconds, on a long one minutes."""
 DEFAULT_ARMS = ("bm25", "qccs", "recency", "oracle")
 NEEDS_EVIDENCE = frozenset({"oracle"})

@@ -348,7 +348,8 @@ def _keep_button(choice: Choice) -> None:
             help=lacking(api.keep_question) or None,
         )  # fmt: skip
         st.caption("Saved with the cohort: mark its evidence and answer, then runs judge by it.")
-    panel.refusal()
+    if panel.REFUSED in st.session_state:
+        panel.refusal()
 
 
 def _keep(choice: Choice) -> None:
