@@ -138,13 +138,13 @@ def test_in_a_record_of_one_note_only_the_token_position_says_where_the_evidence
 
 def test_the_curve_has_every_kind_of_position_of_every_piece(notes_of_one_record):
     (instruction,) = notes_of_one_record.instructions
-    pieces = _pieces(notes_of_one_record, [instruction], lambda done, of: None, {})
+    pieces = _pieces(notes_of_one_record, [instruction], lambda done, of: None)
     assert set(pieces) == {"order", "time", "token"}
     assert pieces["token"].best == pytest.approx([0.7])
     gold = notes_of_one_record.gold["q"]
     twice = replace(gold, spans=(gold.spans[0], replace(gold.spans[0], start=0, end=13)))
     both = _pieces(
-        replace(notes_of_one_record, gold={"q": twice}), [instruction], lambda done, of: None, {}
+        replace(notes_of_one_record, gold={"q": twice}), [instruction], lambda done, of: None
     )
     assert sorted(both["token"].at.tolist()) == pytest.approx([0.0, 0.7])
     assert both["order"].at.tolist() == [0.0, 0.0]

@@ -189,7 +189,10 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
         Recalled([True] * 16, asked, [0.5] * 16),
         Recalled([True, False] * 8, asked, [0.25] * 16),
     )
-    perfect = GateScores(labels - 0.5, labels, patients, all_kept, some, some, Recalled([], [], []))
+    recalled = {
+        "": all_kept, "evidence_": some, "evidence_all_": some, "middle_": Recalled([], [], []),
+    }  # fmt: skip
+    perfect = GateScores(labels - 0.5, labels, patients, recalled)
     row = evaluation_row(0, perfect, 200, np.random.default_rng(1), True)
     assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
     assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1
