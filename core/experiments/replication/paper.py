@@ -134,14 +134,16 @@ def paper_rows() -> list[Row]:
         ]
 
 
+def _named(queries: Sequence[str]) -> set[str]:
+    """The tables that queries name."""
+    return {name for sql in queries for name in re.findall(r"(?:FROM|JOIN) (\w+)", sql)}
+
+
 def _rows(db: duckdb.DuckDBPyConnection, queries: Sequence[str], judge: str = "") -> Iterator[Row]:
     """The rows of queries of ``paper.yaml``, of those whose tables are there."""
+    known = {name for (name,) in db.execute("SELECT view_name FROM duckdb_views()").fetchall()}
     for sql in queries:
-        names = re.findall(r"(?:FROM|JOIN) (\w+)", sql)
-        if all(
-            db.execute("SELECT 1 FROM duckdb_views WHERE view_name = ?", [name]).fetchall()
-            for name in names
-        ):
+        if known >= _named([sql]):
             found = db.execute(sql, {"judge": judge} if "$judge" in sql else None)
             columns = [column[0] for column in found.description or ()]
             yield from (dict(zip(columns, row, strict=True)) for row in found.fetchall())
@@ -173,9 +175,9 @@ def figures(run: str, judge: str) -> Figures:
         "attentions": [{"variant": one, "name": name} for one, name in ATTENTIONS.items()]
     }
     with duckdb.connect() as db:
-        for name, rows in tables.items():
-            if rows:
-                db.from_arrow(Table.from_pylist(rows)).create_view(name)
+        for name in {name for table in TABLES.values() for name in _named(table.report)}:
+            if tables.get(name):
+                db.from_arrow(Table.from_pylist(tables[name])).create_view(name)
         for name, table in TABLES.items():
             if KINDS.get(table.ours, "answers") == plan.kind:
                 for row in _rows(db, table.report, judge):
