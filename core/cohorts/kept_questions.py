@@ -15,7 +15,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -248,23 +248,18 @@ def read_questions(content: bytes | str) -> tuple[str, ...]:
     text = content.strip()
     if text[:1] in ("[", "{"):
         return checked_questions(_of_json(text))
-    lines = text.splitlines()
-    for separator in "\t,":
-        header = [cell.strip().lower() for row in _rows(lines[:1], separator) for cell in row]
-        if "question" in header and (len(header) > 1 or len(lines) > 1):
-            rows = _rows(io.StringIO(text, newline=""), separator)
-            column = header.index("question")
-            cells = [row[column] if column < len(row) else "" for row in rows if any(row)]
-            return checked_questions(cells[1:])
-    return checked_questions([line for line in lines if line.strip() and line.strip()[0] != "#"])
-
-
-def _rows(lines: Iterable[str], separator: str) -> list[list[str]]:
     accept_long_cells()
+    lines = text.splitlines()
     try:
-        return list(csv.reader(lines, delimiter=separator))
+        for separator in "\t,":
+            rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
+            names = {name.strip().lower(): name for name in rows.fieldnames or ()}
+            if "question" in names and (len(names) > 1 or len(lines) > 1):
+                filled = [row for row in rows if any(row.values())]
+                return checked_questions([row[names["question"]] or "" for row in filled])
     except csv.Error as error:
         raise InputError(f"the table of questions cannot be read ({error})") from None
+    return checked_questions([line for line in lines if line.strip() and line.strip()[0] != "#"])
 
 
 def _of_json(text: str) -> list[str]:

@@ -39,7 +39,7 @@ def cohort(workspace: Path) -> Path:
     [
         "Which drug was stopped?\n\n# a comment\n  Does the patient   smoke?\r\n",
         "\ufeffWhich drug was stopped?\nDoes the patient smoke?".encode(),
-        "id\tquestion\n1\tWhich drug was stopped?\n2\tDoes the patient smoke?\n",
+        "id\tquestion\n1\tWhich drug was stopped?\n\t\n2\tDoes the patient smoke?\n",
         'question,why\n"Which drug was stopped?",x\nDoes the patient smoke?,y\n',
         "question\nWhich drug was stopped?\nDoes the patient smoke?\n",
         json.dumps(QUESTIONS),
