@@ -344,6 +344,8 @@ DELIMITERS: Mapping[str, str] = {"csv": ",", "tsv": "\t", "psv": "|"}
 _ENDING = re.compile(r"(.*)\.(csv|tsv|psv|jsonl|ndjson|parquet)(?:\.gz)?", re.IGNORECASE)
 _DELIMITERS = (",", "\t", ";", "|")
 DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "vertical bars"}
+MOST_CSV_COLUMNS = 64
+"""Columns of a CSV that DuckDB reads: it copies a short row for each column that the row lacks."""
 _LONGEST_CELL = 2**31 - 1
 """The csv module's default limit, 128 KiB, is shorter than a long note."""
 _HEADER_LINES = 64
@@ -568,8 +570,9 @@ def check_columns(
     required: Sequence[str],
     name: str,
     line: int | None = 1,
+    most: int = 0,
 ) -> None:
-    """Raise DataError naming the columns that are missing or there twice.
+    """Raise DataError naming columns that are missing or there twice, or for more than ``most``.
 
     Only required columns are named: a file without a header has text of records in its place.
     """
@@ -577,6 +580,9 @@ def check_columns(
     if missing:
         needs = ", ".join(required)
         raise DataError(name, line, f"lacks the columns {', '.join(missing)}", f"it needs {needs}")
+    if 0 < most < len(header):
+        reason = f"names {len(header):,} columns"
+        raise DataError(name, line, reason, f"at most {most:,} are read")
     twice = repeated(header)
     if twice:
         known = [column for column in twice if column in required]

@@ -378,8 +378,8 @@ class ResourceReader:
         kind = resource["resourceType"]
         form, ends = _FORMS[kind], _ENDS.get(kind, ())
         packed = msgspec.json.encode(resource)  # searched faster than its objects
-        own = {name: value for name, value in resource.items() if name != "contained"}
-        extended = own if b'xtension"' in packed else {}
+        elements = {name: value for name, value in resource.items() if name != "contained"}
+        extended = elements if b'xtension"' in packed else {}
         status, words = status_of(resource, tuple(extension_codes(extended)))
         if status is Status.RETRACTED:
             self.problems.append(words)
@@ -399,11 +399,11 @@ class ResourceReader:
         named = self._medicine(resource) if kind.startswith("Medication") else ""
         until = () if end is not None else tuple(_until(resource, kind, ends, words))
         added = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
-        added += self._attached(own) if b'"contentType"' in packed and not is_document else ()
+        added += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
         added += extension_texts("", extended)
         # Many resources have one content.
-        said = {name: value for name, value in resource.items() if name not in _UNSAID[kind]}
-        content = msgspec.json.encode(said)
+        textual = {name: value for name, value in resource.items() if name not in _UNSAID[kind]}
+        content = msgspec.json.encode(textual)
         compute = _content if len(content) <= _LONGEST_CACHED else _content.__wrapped__
         more = (status, words, end is not None, named, until, tuple(added))
         event_kind, code, name, text, unit, is_silent = compute(content, *more)

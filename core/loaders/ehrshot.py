@@ -30,7 +30,7 @@ from midchart.core.cohorts.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from midchart.core.cohorts.tables import check_columns, read_table
+from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.regular_files import open_regular
@@ -53,7 +53,7 @@ def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str],
             header = [cell.strip() for cell in next(csv.reader(opened), [])]
     except (UnicodeDecodeError, csv.Error):
         raise DataError(name, 1, "does not open like a CSV", "unpack it first") from None
-    check_columns(header, needed, name)
+    check_columns(header, needed, name, most=MOST_CSV_COLUMNS)
     columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
     return header, (
         f"read_csv({sql_files([file])}, header=true, auto_detect=false, delim=',', quote='\"', "

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import (
@@ -58,6 +57,7 @@ from midchart.core.cohorts.records import (
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
+    MOST_CSV_COLUMNS,
     check_columns,
     column_names,
     leave_out,
@@ -326,16 +326,16 @@ class _Database:
         times = [c for c in dated if not types.get(c, "DATE").startswith(_TEMPORAL)]
         numbers = [c for c in _NUMBERS if types.get(c) == "VARCHAR"]
         floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
-        whole = [c for c in numbers if c in _COUNTS] + floating
+        decimals = [c for c in numbers if c in _COUNTS] + floating
         flags = iter(self.aggregates(table, [
             *(f"coalesce(bool_or(NOT {_is_iso(c)}), false)" for c in times),
             *(f"count(*) FILTER (try_cast({c} AS DOUBLE) IS NULL AND {c} IS NOT NULL)"
               for c in numbers),
-            *(f"coalesce(bool_and(ends_with({c}, '.0')), false)" for c in whole),
+            *(f"coalesce(bool_and(ends_with({c}, '.0')), false)" for c in decimals),
         ]))  # fmt: skip
         other_times = [column for column in times if next(flags)]
         other_numbers = [column for column in numbers if next(flags)]
-        self.numbers |= {(table, c): Numbers(integers=True) for c in whole if next(flags)}
+        self.numbers |= {(table, c): Numbers(integers=True) for c in decimals if next(flags)}
         values = {c: self._values(table, c, _TIME_TOKEN) for c in other_times}
         readings = decide_times(file, table, values, self.settings, self.log)
         self.times |= {(table, column): reading for column, reading in readings.items()}
@@ -615,6 +615,7 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
     """
     default = DELIMITERS[table_kind(file)]
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
+    check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
     if head.last != 1 or head.encoding or head.quote != '"':
         raise OtherDialectError
     names = column_names(head, (), {}, file.name, log)
@@ -643,6 +644,8 @@ def _add_csv(base: _Database, table: str, file: Path) -> None:
         (read,) = base.aggregates(table, ["count(*)"])
         base.log.account(file.name, "rows", total=read, shown=read)
         return
+    import pyarrow as pa
+
     default = DELIMITERS[table_kind(file)]
     rows = read_table(file, file.name, (), base.log, default)
     header = list(rows[0].cells) if rows else read_head(file, default).header
