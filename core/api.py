@@ -32,7 +32,9 @@ FUNCTIONS: Mapping[str, str] = {
         "answer answered_by asked_of compared disagreements item outcomes primary_judge rows "
         "wrong_in_the_middle"
     ),
-    "results.report": "failed_in_words methods report report_csv rows_warning write_tables",
+    "results.report": (
+        "failed_in_words methods report report_csv rows_warning run_totals write_tables"
+    ),
     "results.reviews": ("add_review review_cards review_mark review_rows reviewer_name reviewers"),
     "runs.estimate": "estimate preflight",
     "runs.process": "cancel cancel_runs enqueue resume start status wait",

@@ -5,6 +5,7 @@ A marker's custom data is the number of its value, so that a page can open what 
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -38,7 +39,7 @@ from midchart.core.figures import (
     step_looks,
     style,
 )
-from midchart.core.format import for_screen
+from midchart.core.format import count, for_screen, percent
 from midchart.core.results.funnel import WIDE, arms_sentence, sentence
 from midchart.core.results.values import SHAPES, Value, in_order, in_words
 from midchart.core.runs.declared import Measure, View
@@ -47,6 +48,8 @@ MOST_LINES = 4
 """Lines that one figure holds; the table has all."""
 SCALES = {"%": 100.0, "points": 100.0}
 LINE_HEIGHT = 380
+ALONG_RECORD = ("depth", "evidence_at_%")
+"""Columns of places in a record in per cent."""
 
 
 def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figure | None:
@@ -94,6 +97,11 @@ def headline(
     known = [one for one in estimates if not isnan(one.value)]
     if len(known) < 2:
         return ""
+    if view.diagonal:
+        drawn = _leading(estimates)
+        return _off_diagonal([one for one in known if one.row in drawn], view)
+    if seeds := sorted({row["seeds"] for row in rows if row.get("seeds")}):
+        return _best_of_each(known, view, measure, seeds[-1])
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
     place = "" if view.across in SHAPES else f"{view.across.replace('_', ' ')} "
     named = [
@@ -102,6 +110,50 @@ def headline(
     ]
     words = measure.title[:1].upper() + measure.title[1:]
     return f"{words}: highest {named[0]}, lowest {named[1]}."
+
+
+def _best_of_each(known: Sequence[Value], view: View, measure: Measure, seeds: int) -> str:
+    """The best row of each column of a grid, of how many trainings and labels."""
+    best: dict[str, list[str]] = {}
+    for column in in_order([one.x for one in known]):
+        top = max((one for one in known if one.x == column), key=lambda one: one.value)
+        best.setdefault(top.row, []).append(f"{in_words(view.across, column)} {top.text}")
+    columns = len({one.x for one in known})
+    names = "; ".join(
+        f"{row} ({', '.join(cells)})"
+        if columns <= MOST_LINES
+        else f"{row} (in {len(cells)} of {columns} {view.across}s)"
+        for row, cells in best.items()
+    )
+    labels = sorted({one.n for one in known})
+    n = f"{labels[0]:,}" if len(labels) == 1 else f"{labels[0]:,} to {labels[-1]:,}"
+    return (
+        f"Highest {measure.title}: {names}. Means over {count(seeds, 'seed')} of each attention, "
+        f"n = {n} held-out labels."
+    )
+
+
+MOST_FALSE = 0.1
+"""False positive rate at which the sensitivity of a ROC curve is said."""
+
+
+def _off_diagonal(known: Sequence[Value], view: View) -> str:
+    """Of ROC curves the sensitivity at few false alarms; of others, which line is where farthest
+    from the diagonal."""
+    if view.diagonal == "chance":
+        allowed = [one for one in known if one.x <= MOST_FALSE]
+        reached = {row: max(one.value for one in allowed if one.row == row)
+                   for row in dict.fromkeys(one.row for one in allowed)}  # fmt: skip
+        least, most = (end(reached, key=reached.__getitem__) for end in (min, max))
+        return (
+            f"At a false positive rate of {percent(MOST_FALSE)}, sensitivity is from "
+            f"{percent(reached[least])} ({least}) to {percent(reached[most])} ({most})."
+        )
+    far = max(known, key=lambda one: abs(one.value - one.x))
+    return (
+        f"Farthest from the diagonal: {far.row}, where {percent(far.x)} is predicted and "
+        f"{far.text} observed (n = {far.n:,})."
+    )
 
 
 def _scaled(value: float, unit: str) -> float:
@@ -209,9 +261,14 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     numeric = all(isinstance(place, int | float) for place in places)
     at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
     chart, looks = go.Figure(), _looks(estimates)
+    numbered = {"mode": "lines+markers+text", "texttemplate": "%{y:.0f}",
+                "textposition": "top right", "textfont": {"size": 12}}  # fmt: skip
     moved = dict(
         zip(drawn, [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09), strict=True)
     )
+    counted = [title for title in drawn if any(one.n for one in estimates if one.row == title)]
+    marked = counted[0] if len(counted) == 1 and view.across in ALONG_RECORD else ""
+    named = bool(marked or view.diagonal)  # by a legend, else at the lines' ends
     labels: list[tuple[float, str, str]] = []
     for title in drawn:
         points = sorted((one for one in estimates if one.row == title), key=lambda one: at[one.x])
@@ -237,6 +294,9 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
                 customdata=[[numbers[id(one)]] for one in points],
                 text=[f"{one.text} n {one.n:,}" for one in points],
                 hovertemplate="%{text}<extra>%{fullData.name}</extra>",
+                showlegend=named,
+                **(numbered if title == marked else {}),
+                **({"mode": "lines"} if view.diagonal == "chance" else {}),
             )
         )  # fmt: skip
         chances = [_scaled(one.chance, measure.unit) for one in points]
@@ -253,16 +313,32 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         chart.update_xaxes(**category_axis([in_words(view.across, place) for place in places]))
     if measure.unit == "%":
         chart.update_yaxes(range=list(PERCENT), ticksuffix=" %")
-        end_labels(chart, labels)
+    if view.diagonal:
+        one = _scaled(1.0, measure.unit)
+        chart.add_trace(
+            line([0, 1], [0, one], Look(ink().faint, dash="dot"), view.diagonal, mode="lines",
+                 showlegend=True, hoverinfo="skip")
+        )  # fmt: skip
+        chart.update_xaxes(range=[-0.02, 1.02])
+        chart.update_yaxes(range=[-0.02 * one, 1.02 * one])
+    if named:
+        chart.update_layout(legend={"x": 0, "y": 1.06, "yanchor": "bottom"})
     else:
         heights = [height for height, _, _ in labels] or [0.0]
         spread = max(heights) - min(heights) or 1.0
-        end_labels(chart, labels, 0.06 * spread)
+        end_labels(chart, labels, 6.0 if measure.unit == "%" else 0.06 * spread)
     if view.zero:
         dotted(chart, y=0)
-    if view.across in ("depth", "evidence_at_%"):
-        shade_middle(chart, named=True)
     chart.update_xaxes(title=view.across.replace("_", " "))
+    if view.across in ALONG_RECORD:
+        shade_middle(chart, named=True)
+    if marked:
+        counts = {one.x: one.n for one in estimates if one.row == marked}
+        chart.update_xaxes(
+            title=f"{view.across.replace('_', ' ')} of the record; below it, n", tickangle=0,
+            tickvals=[at[place] for place in counts],
+            ticktext=[f"{in_words(view.across, place)}<br>{n:,}" for place, n in counts.items()],
+        )  # fmt: skip
     chart.update_layout(height=LINE_HEIGHT, hovermode="closest")
     chart.update_yaxes(title=measure.title)
     return chart
@@ -317,15 +393,17 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         if middle:
             shade_middle(chart, named=True, ends=(middle[0] - 0.5, middle[-1] + 0.5))
         return chart
-    chart.update_yaxes(
-        type="category", autorange="reversed", showgrid=False,
-        tickvals=rows, ticktext=["<br>".join(textwrap.wrap(for_screen(row, html=True), NAME))
-                                 for row in rows],
-    )  # fmt: skip
+    chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     chart.update_xaxes(
         title=measure.title, ticksuffix=suffix, range=[0, longest], **axis_side(len(rows))
     )
     return chart
+
+
+def _wrapped(rows: Sequence[str], width: int = NAME) -> dict[str, Any]:
+    """The ticks of an axis of rows by name, long ones wrapped."""
+    names = ["<br>".join(textwrap.wrap(for_screen(row, html=True), width)) for row in rows]
+    return {"tickvals": list(rows), "ticktext": names}
 
 
 def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
@@ -336,22 +414,27 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
     names = [in_words(view.across, column) for column in columns]
     grid = [[cells.get((row, column)) for column in columns] for row in rows]
+    shares = measure.unit == "%"
     shades = [[_scaled(c[1].value, measure.unit) if c else np.nan for c in line] for line in grid]
+    known = [value for line in shades for value in line if not isnan(value)]
+    span = (0.0, 100.0) if shares else (min(known), max(known))
     shade = ink()
     colorbar = {
-        "title": {"text": "%", "font": {"size": 11, "color": shade.faint}}, "thickness": 9,
-        "tickvals": [0, 50, 100], "tickfont": {"size": 11, "color": shade.text},
-        "outlinewidth": 0, "len": 0.9,
+        "title": {"text": "%" if shares else "", "font": {"size": 11, "color": shade.faint}},
+        "thickness": 9, "tickfont": {"size": 11, "color": shade.text}, "outlinewidth": 0,
+        "len": 0.9, **({"tickvals": [0, 50, 100]} if shares else {}),
     }  # fmt: skip
     chart = go.Figure(
-        go.Heatmap(z=shades, x=names, y=rows, zmin=0, zmax=100, colorscale=SCORES,
+        go.Heatmap(z=shades, x=names, y=rows, zmin=span[0], zmax=span[1], colorscale=SCORES,
                    hoverinfo="skip", xgap=2, ygap=2, colorbar=colorbar)
     )  # fmt: skip
-    for y, line_of in enumerate(shades):
-        for x, value in enumerate(line_of):
-            dark_text = value > 42  # Cividis is dark below
+    for y, line_of in enumerate(grid):
+        for x, cell in enumerate(line_of):
+            value = shades[y][x]
+            dark_text = value > span[0] + 0.42 * (span[1] - span[0])  # Cividis is dark below
+            text = "" if cell is None else f"{value:.0f}" if shares else _in_a_cell(cell[1])
             chart.add_annotation(
-                x=x, y=y, showarrow=False, text="" if isnan(value) else f"{value:.0f}",
+                x=x, y=y, showarrow=False, text="" if isnan(value) else text,
                 font={"size": 12, "color": "#101820" if dark_text else "#F4F6F8"},
             )  # fmt: skip
     # A heatmap reports no clicks; invisible markers over its cells do.
@@ -364,7 +447,21 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         marker={"size": 26, "symbol": "square", "opacity": 0},
         selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
     )  # fmt: skip
-    chart.update_layout(hovermode="closest", hoverdistance=120, height=80 + 28 * max(len(rows), 3))
+    tall = 28 if shares else 44
+    chart.update_layout(
+        hovermode="closest", hoverdistance=120, height=80 + tall * max(len(rows), 3)
+    )
     chart.update_xaxes(type="category", showgrid=False, tickangle=0)
-    chart.update_yaxes(type="category", autorange="reversed", showgrid=False)
+    chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     return chart
+
+
+def _in_a_cell(one: Value) -> str:
+    """A value below 1 with its interval under it, as narrow as it can be."""
+    text, *ends = (
+        re.sub(r"^(-?)0\.", r"\1.", f"{end:.3f}") for end in (one.value, one.low, one.high)
+    )
+    if isnan(one.low):
+        return text
+    interval = "–".join(ends)
+    return f"{text}<br><span style=font-size:10px>{interval}</span>"

@@ -25,7 +25,7 @@ from midchart.core.runs.directory import DIGESTS, RESTORE, RunDirectory, find_ru
 from midchart.core.runs.experiment import EXPERIMENTS, Table
 from midchart.core.runs.gate_checkpoints import seen_patients
 from midchart.core.runs.plan import BUFFER_ALONE, Plan
-from midchart.core.runs.schemas import DIGESTED
+from midchart.core.runs.schemas import COUNTS, DIGESTED
 from midchart.core.runs.status import status
 from midchart.core.storage.files import writing
 from midchart.core.storage.outputs import output_file, output_path
@@ -107,6 +107,33 @@ def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
     store = folder.store(plan)
     store.counted = part_of(folder, plan, part).where
     return store
+
+
+@needs("viewer")
+def run_totals(run: RunRef) -> dict[str, Any]:
+    """What a finished run came to, over all its arms and readers: ``correct`` of the ``n`` answers
+    that its primary judge scored (of the patients that its tables count), ``tokens`` that its
+    readers and judges read and wrote and ``cost_usd`` (null where no row has them), and the
+    ``seconds`` from its last start to its end. Raises UnknownName, DataError."""
+    folder = find_run(run)
+    plan = folder.plan()
+    store = counted_store(folder, plan)
+    total: dict[str, Any] = dict.fromkeys(("tokens", "cost_usd"))
+    for table, schema in store.schemas.items():
+        if "read_tokens" in schema:
+            sums = "sum(read_tokens + output_tokens) AS tokens, sum(cost_usd) AS cost_usd"
+            for name, value in store.select(table, sums)[0].items():
+                if value is not None:
+                    total[name] = (total[name] or 0) + value
+    scored = {"correct": 0, "n": 0}
+    if "verdicts" in store.schemas:
+        counts = (
+            "count(*) FILTER (outcome = 'correct') AS correct, "
+            "count(*) FILTER (outcome IN ('correct', 'incorrect')) AS n"
+        )
+        primary = f"judge = {literal(plan.primary_judge)} AND {COUNTS} AND ({store.counted})"
+        (scored,) = store.select("verdicts", counts, primary)
+    return {**scored, **total, "seconds": folder.finished().get("seconds")}
 
 
 # The report.

@@ -70,7 +70,8 @@ class View:
     a line or grid. ``choose``: columns of which one value is shown at a time, chosen by the reader
     of the page; ``where``: columns with the values that are shown. ``more``: further columns of the
     table. ``ranked``: rows by value, the largest first; else in the order of the table.
-    ``zero``: a difference, with a line at 0. ``about``: how to read it, in a sentence or two.
+    ``zero``: a difference, with a line at 0; ``diagonal``: of lines over shares, what y = x stands
+    for, "chance" under ROC curves. ``about``: how to read it, in a sentence or two.
     ``opens``: columns by which a row opens the questions behind it; () where it opens none.
     ``concludes``: the run's conclusion is about this view; where none says so, about the first.
     """
@@ -87,6 +88,7 @@ class View:
     more: tuple[str, ...] = ()
     ranked: bool = False
     zero: bool = False
+    diagonal: str = ""
     about: str = ""
     opens: tuple[str, ...] = ()
     concludes: bool = False

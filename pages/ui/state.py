@@ -7,6 +7,7 @@ opaque ids only: a cohort's folder, a run, an instruction.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, lru_cache, wraps
 from importlib.metadata import entry_points
@@ -16,6 +17,7 @@ import pandas as pd
 import streamlit as st
 
 from midchart.core import api
+from midchart.core.errors import MidchartError
 from midchart.pages.ui.shared.pickers import known_in_url, pick_listed
 
 Result = TypeVar("Result")
@@ -261,6 +263,16 @@ def of_cohort(cohort: api.Cohort, function: Callable[..., Result], *arguments: A
 def report(run: dict[str, Any]) -> dict[str, Any]:
     """A run's report."""
     return of_run(run, api.report)
+
+
+@cached(lambda run: (run["run"], run["status"], run["done"], run["failed"]), entries=512)
+def totals(run: dict[str, Any]) -> dict[str, Any]:
+    """What a run came to (:func:`midchart.core.api.run_totals`); nothing before it has finished, or
+    of damaged rows, which the run itself names."""
+    with suppress(MidchartError):
+        if run["status"] == "done":
+            return api.run_totals(run["run"])
+    return {}
 
 
 def outcomes(run: dict[str, Any], reader: str, judge: str) -> pd.DataFrame:

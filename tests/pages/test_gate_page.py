@@ -72,7 +72,8 @@ def test_each_view_has_its_figure_their_numbers_and_the_conclusion(run, view):
     (figure,) = figures_of(app)
     assert figure.alt
     assert len(app.dataframe[0].value)
-    stated = {"shapes": "The gate keeps", "scores": "Pairs: highest", "training": ", epoch "}
+    stated = {"shapes": "The gate keeps", "scores": "Pairs: highest", "training": ", epoch ",
+              "calibration": "Farthest from the diagonal"}  # fmt: skip
     assert stated.get(view, "highest") in page_text(app)
     assert 'class="mc-headline"' in page_text(app)
 

@@ -12,6 +12,7 @@ from midchart.core import config as settings
 from midchart.core.runs.directory import RunDirectory, make_run, write_json
 from midchart.core.runs.planner import plan
 from midchart.core.runs.spec import read_spec
+from midchart.pages.ui.runs import monitor
 from tests.support import app_data
 from tests.support.pages import (
     click,
@@ -101,6 +102,39 @@ def test_runs_are_searched_and_renamed(home):
     app.text_input(key="runs_search").set_value("").run()
     assert app.dataframe[0].value["name"].tolist() == ["second", "<b>renamed</b>"]
     assert not app.exception
+
+
+def test_the_list_has_what_a_run_came_to_and_names_that_differ(run, monkeypatch):
+    report = api.report(run)
+    rows = [row for row in report["tables"]["accuracy"]
+            if (row["judge"], row["band"]) == (report["primary_judge"], "overall")]  # fmt: skip
+    n = sum(row["n"] for row in rows)
+    costs = report["tables"]["costs"]
+    real = api.status(run)
+    again = {**real, "run": f"{run}x", "status": "crashed"}
+    monkeypatch.setattr(api, "status", lambda of=None: [real, again])
+    frame = open_page("runs").dataframe[0].value
+    correct = 100 * sum(row["correct"] for row in rows) / n
+    tokens = sum((row["read_tokens"] or 0) + (row["output_tokens"] or 0) for row in costs)
+    assert frame["accuracy"][0] == f"{correct:.1f} %, n {n}" and n
+    assert frame["tokens"][0] == f"{tokens:,}" and "cost" not in frame
+    assert frame["duration"][0].endswith(" s")
+    assert frame["name"].tolist() == [HOSTILE, f"{HOSTILE} (2)"]
+
+
+@pytest.mark.parametrize(
+    ("entries", "why"),
+    [
+        ((("answers", 1), ("answers", 1)), ""),
+        ((("answers", 1),), "select another run"),
+        ((("answers", 1), ("gate", 1)), "different kinds, “What readers answer and judges say”"),
+        ((("answers", 1), ("answers", 33)), "page Paper"),
+    ],
+)
+def test_compare_says_why_it_is_not_there(entries, why):
+    listed = [{"kind": kind, "runs": ["r"] * runs} for kind, runs in entries]
+    reason = monitor.not_compared(listed)
+    assert why in reason and bool(reason) == bool(why)
 
 
 def test_the_runs_of_a_group_are_one_row_and_an_address_opens_one_of_them(run, monkeypatch):

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from midchart.core.access import needs
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
-from midchart.core.format import count, finite, p_value, percent, points
+from midchart.core.format import count, finite, p_value, percent, points, with_interval
 from midchart.core.results.tables import ends, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.stats.intervals import (
@@ -409,11 +409,11 @@ def published_curve() -> Table:
 
 # The verdict in words.
 
-NOUNS = {
-    "clinician": "Accuracy by the clinicians' verdict",
-    "exact": "Accuracy by exact match",
-    "jaccard": "Mean token overlap (Jaccard)",
-    "exact_or_jaccard": "Mean score (exact match of structured values, else token overlap)",
+MEASURED = {
+    "clinician": "{} of the answers are correct (clinicians' verdict)",
+    "exact": "{} of the answers are correct (exact match)",
+    "jaccard": "the mean token overlap is {} (Jaccard)",
+    "exact_or_jaccard": "the mean score is {} (exact match of structured values, else overlap)",
 }
 SIMULATED = (
     "Simulated answers: generated with a declared effect of position and say nothing "
@@ -425,7 +425,7 @@ ONE_OF_MANY = "This is one of several groups looked at; p values are not correct
 def verdict(curve: Curve, score: str, simulated: bool = False, one_of_many: bool = False) -> str:
     """The curve in words.
 
-    ``score`` is a name of :data:`NOUNS`; ``simulated`` says first that no model gave these
+    ``score`` is a name of :data:`MEASURED`; ``simulated`` says first that no model gave these
     answers; ``one_of_many`` adds that the curve is that of one group among several.
     """
     sentences = [SIMULATED] if simulated else []
@@ -437,44 +437,48 @@ def verdict(curve: Curve, score: str, simulated: bool = False, one_of_many: bool
 
 
 def _untestable(curve: Curve, score: str) -> str:
-    subject = NOUNS[score]
+    subject = "Nothing can be said about position"
     why = "no two questions have the same models' answers, so that no permutation is possible"
     if isnan(curve.difference):
-        subject += f" is {percent(curve.edge if isnan(curve.middle) else curve.middle)}"
+        value = percent(curve.edge if isnan(curve.middle) else curve.middle)
+        subject += f": {MEASURED[score].format(value)}, but"
         why = "all evidence lies on one side: in the middle of the record (30–70 %), or outside it"
-    return (
-        f"{subject} over {count(curve.rows, 'answer')} to "
-        f"{count(curve.cluster_count, 'question')}; nothing can be said about position, as {why}."
-    )
+    else:
+        subject += ":"
+    return f"{subject} {why}; {_counts(curve)}."
+
+
+def _counts(curve: Curve) -> str:
+    questions = count(curve.cluster_count, "question")
+    return f"n = {count(curve.rows, 'answer')} to {questions}"
 
 
 def _contrast(curve: Curve, score: str) -> str:
-    interval = f"no interval: fewer than {FEWEST_REPORTED} questions on one side"
-    if not isnan(curve.difference_low):
-        low, high = _signed(curve.difference_low), _signed(curve.difference_high)
-        interval = f"95 % interval: {low} to {high}"
+    """What the middle is against the edge, with interval and n; in a second sentence, the tests."""
+    finding = "No difference shown between the middle of the chart and its edge"
+    if significant := _significant(curve.difference_holm):
+        finding = f"{'Worse' if curve.difference < 0 else 'Better'} in the middle of the chart"
+    difference = with_interval(
+        curve.difference, curve.difference_low, curve.difference_high, "points"
+    ).replace(" [", " points [")
+    if isnan(curve.difference_low):
+        few = f"no interval: fewer than {FEWEST_REPORTED} questions on one side"
+        difference += f" points ({few})"
     text = (
-        f"{NOUNS[score]} is {percent(curve.middle)} where the evidence lies in the middle of the "
-        f"record (30–70 %) and {percent(curve.edge)} elsewhere, {_signed(curve.difference)} in "
-        f"the middle ({interval}; {p_value(curve.difference_holm)}, corrected for two tests)"
+        f"{finding}: with the evidence at 30–70 %, {MEASURED[score].format(percent(curve.middle))}, "
+        f"elsewhere {percent(curve.edge)}; {difference}, {_counts(curve)}. "
+        f"Middle against edge, corrected for two tests: {p_value(curve.difference_holm)}"
     )
     quadratic = "" if isnan(curve.quadratic_p) else p_value(curve.quadratic_holm)
-    shape = f"the curve as a whole {'sags' if curve.quadratic > 0 else 'rises'} in the middle"
-    if _significant(curve.difference_holm):
-        worse = "worse in the middle" if curve.difference < 0 else "better in the middle, not lost"
-        text += f": these answers are {worse}"
-        if _significant(curve.quadratic_holm):
-            text += f", and {shape} ({quadratic})"
-        elif quadratic:
-            text += f", though the quadratic term alone is not significant ({quadratic})"
-    elif _significant(curve.quadratic_holm):
-        text += f"; that is not significant, but {shape} ({quadratic})"
+    if _significant(curve.quadratic_holm):
+        shape = f"the curve as a whole {'sags' if curve.quadratic > 0 else 'rises'} in the middle"
+        text += f"{', and' if significant else ', but'} {shape} ({quadratic})"
     elif quadratic:
-        text += f"; neither this nor the quadratic term ({quadratic}) is significant"
+        text += f"; the quadratic term is not significant ({quadratic})"
     elif curve.cluster_count < FEWEST_CLUSTERS:
-        text += "; that is not significant, with too few questions to test the quadratic term"
+        text += ", with too few questions to test the quadratic term"
     else:
-        text += "; that is not significant, and these answers allow no test of the quadratic term"
+        text += "; these answers allow no test of the quadratic term"
     return text + "."
 
 
@@ -514,10 +518,3 @@ def _caution(curve: Curve) -> str:
 
 def _significant(p: float) -> bool:
     return not isnan(p) and p <= ALPHA
-
-
-def _signed(share: float) -> str:
-    """A difference in points and in words."""
-    if abs(share) < 0.0005:
-        return "no different"
-    return f"{points(abs(share))} {'lower' if share < 0 else 'higher'}"

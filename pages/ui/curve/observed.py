@@ -120,10 +120,10 @@ def observed() -> None:
         st.info(f"No curve: {for_screen(reason)}.")
         return
     first, *below = _sentences(curve["verdict"][0]["text"])
-    messages.conclude(first, below[1:], top)
+    messages.conclude(first, place=top)
     _large(name, cohort, choice, curve)
     with st.expander("What this rests on"):
-        for line in (*below[:1], chart.source(), f"Position: {known['position']['words']}."):
+        for line in (*below, chart.source(), f"Position: {known['position']['words']}."):
             st.caption(for_screen(line))
     groups = state.of_cohort(cohort, _curve, replace(choice, value=ALL), choice.by)
     _groups(name, choice, curve, groups)
@@ -224,7 +224,8 @@ def _large(name: str, cohort: api.Cohort, choice: PickedCurve, curve: Mapping[st
             for row, at in zip(api.published_curve(), curve["curve"], strict=True)
         ]
     if curve["summary"][0]["simulated"]:
-        st.badge("simulated answers", color="orange", icon=":material/science:")
+        st.badge("simulated answers: they say nothing of any real model", color="orange",
+                 icon=":material/science:")  # fmt: skip
     score = f"{SCORES[choice.score]}{', a mean' if choice.score in MEANS else ''}"
     view = _view(
         "curve", "curve", rows, rows=("answers",), across=PLACE, opens=("bin",),

@@ -67,6 +67,8 @@ def open_variant(shown: Shown, view: api.View, key: Mapping[str, Any]) -> None:
     """Show the held-out sequences of a task by the variant of a value."""
     st.session_state["view"] = "map"
     st.session_state["attended"] = [key["variant"]]
+    if "task" in key:
+        st.session_state["task"] = key["task"]
 
 
 def draw(shown: Shown) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,13 @@ def monitor() -> None:
         ).lower().split()  # fmt: skip
         bar = st.container(horizontal=True, vertical_alignment="center", width="content")
     entries = list({entry["run"]: entry for entry in entry_of.values()}.values())
+    names = picker.names(entries)
+    entries = [{**entry, "name": names[entry["run"]]} for entry in entries]
     entries = [entry for entry in entries if all(word in _words(entry).lower() for word in typed)]
     if not entries:
         st.info("No run has these words. Clear the search.")
         return
-    selected = _table(entries) or ([entry_of[opened]] if opened else [])
+    selected = _table(entries, rows) or ([entry_of[opened]] if opened else [])
     pickers.write_url("run", [opened] if opened else [])
     with bar:
         _actions(selected)
@@ -75,31 +77,64 @@ def _cohort(entry: Run) -> str:
     return Path(entry["data"]).name
 
 
-def _table(entries: Sequence[Run]) -> list[Run]:
+def _came_to(entry: Run, rows: Mapping[str, Run]) -> dict[str, str]:
+    """What a finished entry came to, in words; a share correct is of one run alone."""
+    each = [state.totals(rows[run]) for run in entry["runs"]]
+    if not all(each):
+        return {}
+    sums = {
+        name: sum(known)
+        if (known := [one[name] for one in each if one[name] is not None])
+        else None
+        for name in ("tokens", "cost_usd", "seconds")
+    }
+    correct, n = each[0]["correct"], each[0]["n"] * (len(each) == 1)
+    return {
+        "accuracy": f"{marks.percent(correct / n)}, n {n:,}" if n else "",
+        "duration": marks.duration(sums["seconds"]) if sums["seconds"] else "",
+        "cost": "" if sums["cost_usd"] is None else f"${sums['cost_usd']:,.2f}",
+        "tokens": f"{sums['tokens']:,}" if sums["tokens"] else "",
+    }
+
+
+TOTALS = {
+    "accuracy": "Of the answers that the primary judge scored, of all arms together",
+    "duration": "From its last start to its end, on the machine that made it",
+    "cost": "What calls to services cost",
+    "tokens": "Read and written by readers and judges",
+}
+"""Columns of what a run came to, with their explanation."""
+
+
+def _table(entries: Sequence[Run], rows: Mapping[str, Run]) -> list[Run]:
     kinds = {kind["name"]: kind["title"] for kind in api.kinds()}
+    totals = [_came_to(entry, rows) for entry in entries]
     frame = pd.DataFrame(
         {
             "name": [entry["name"] for entry in entries],
             "state": [entry["status"] for entry in entries],
+            **{name: [one.get(name, "") for one in totals] for name in TOTALS},
             # What is done of an active run changes: only the line on top says so.
             "items": [_items(entry) for entry in entries],
             "failed": [
                 f"{entry['failed']:,}" if entry["failed"] and not state.active(entry) else ""
                 for entry in entries
             ],
-            "kind": [kinds[entry["kind"]] for entry in entries],
             "cohort": [_cohort(entry) for entry in entries],
             "made": [picker.created(entry) for entry in entries],
+            "kind": [kinds[entry["kind"]] for entry in entries],
             "origin": [picker.origin(entry) for entry in entries],
         }
     )
-    frame = frame.drop(columns=[name for name in ("failed", "origin") if not frame[name].any()])
+    empty = [name for name in ("failed", "origin", *TOTALS) if not frame[name].any()]
+    frame = frame.drop(columns=empty)
     ids = " ".join(entry["run"] for entry in entries)
     shown = tables.table(
         frame,
         "runs-" + token("runs", ids),  # other rows, another selection
         "All runs, newest first, each with its state",
-        {"name": st.column_config.TextColumn(pinned=False, width="medium")},
+        {"name": st.column_config.TextColumn(pinned=False, width="medium")}
+        | {name: st.column_config.TextColumn(help=text) for name, text in TOTALS.items()},
         opens=lambda row, _: st.session_state.update(run=entries[row]["run"]),
         selection_mode="multi-row",
     )
@@ -127,7 +162,9 @@ def _actions(entries: Sequence[Run]) -> None:
         navigation.link(page, "Open results", icon=":material/arrow_forward:", query_params=address)
     elif alone and first["group"].startswith("replication,"):
         navigation.link("replication", "Open results", icon=":material/arrow_forward:")
-    if not alone and len(rows) == len(entries) and len({one["kind"] for one in entries}) == 1:
+    if why := not_compared(entries):
+        st.caption(why)
+    else:
         navigation.link("runs", "Compare", icon=":material/compare_arrows:",
                         query_params=[("runs", run) for run in rows])  # fmt: skip
     if any(state.active(entry) for entry in entries):
@@ -158,6 +195,18 @@ def _actions(entries: Sequence[Run]) -> None:
         what = f"{count:,} rows, the log and all reviews" if len(rows) == 1 else (
             f"{len(rows)} runs with all rows, logs and reviews")  # fmt: skip
         _removal(rows, what)
+
+
+def not_compared(entries: Sequence[Run]) -> str:
+    """Why the selected entries cannot be compared; "" where they can."""
+    kinds = dict.fromkeys(entry["kind"] for entry in entries)
+    if any(len(entry["runs"]) > 1 for entry in entries):
+        return "No comparison of a group: page Paper compares its runs."
+    if len(kinds) > 1:
+        titles = {kind["name"]: kind["title"] for kind in api.kinds()}
+        named = marks.listed([f"“{titles[kind]}”" for kind in kinds])
+        return f"No comparison: the runs are of different kinds, {for_screen(named)}."
+    return "To compare, select another run of this kind." if len(entries) == 1 else ""
 
 
 def _name(run: Run) -> None:

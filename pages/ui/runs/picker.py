@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
@@ -52,6 +53,17 @@ def pick_run(label: str = "Run", kinds: tuple[str, ...] = state.COMPARING) -> Ru
         return None
     known_in_url("run", known, "run for this page named", LISTED)
     return known[pick_linked("run", label, titles(known.values()), width=WIDTH)]
+
+
+def names(runs: Iterable[Run]) -> dict[str, str]:
+    """Name of each run; of those that share one, the later ones are numbered."""
+    known: dict[str, str] = {}
+    times = Counter[str]()
+    for run in sorted(runs, key=lambda run: run["run"]):
+        times[run["name"]] += 1
+        number = f" ({times[run['name']]})" if times[run["name"]] > 1 else ""
+        known[run["run"]] = f"{run['name']}{number}"
+    return known
 
 
 def titles(runs: Iterable[Run]) -> dict[str, str]:
