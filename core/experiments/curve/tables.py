@@ -464,8 +464,9 @@ def _contrast(curve: Curve, score: str) -> str:
     if isnan(curve.difference_low):
         few = f"no interval: fewer than {FEWEST_REPORTED} questions on one side"
         difference += f" points ({few})"
+    middle = MEASURED[score].format(percent(curve.middle))
     text = (
-        f"{finding}: with the evidence at 30–70 %, {MEASURED[score].format(percent(curve.middle))}, "
+        f"{finding}: with the evidence at 30–70 %, {middle}, "
         f"elsewhere {percent(curve.edge)}; {difference}, {_counts(curve)}. "
         f"Middle against edge, corrected for two tests: {p_value(curve.difference_holm)}"
     )
