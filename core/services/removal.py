@@ -94,13 +94,13 @@ def _caches() -> list[Path]:
             f"{cache} is the folder of caches, which a removal empties, and holds other files; set "
             "MIDCHART_CACHE to a separate folder"
         )
-    kept = (*others, data, temporary_root().resolve())
+    in_use = (*others, data, temporary_root().resolve())
     return [
         one
         for one in sorted(cache.iterdir() if cache.is_dir() else ())
         if one.is_dir()
         and not one.is_symlink()
-        and not any(other.is_relative_to(one) for other in kept)
+        and not any(other.is_relative_to(one) for other in in_use)
     ]
 
 

@@ -375,12 +375,12 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     cells: list[dict[str, Any]] = []
     for i, one in enumerate(cohort.instructions):
         row = by_id.get(one.id) or dict.fromkeys(columns.split(", "))
-        kept: list[dict[str, Any]] = row["selection"] or []
+        selection: list[dict[str, Any]] = row["selection"] or []
         state = _state(row)
         source = (row["sources"] or [None])[0]
-        scored = [x for x in kept if x["score"] is not None and x["kept_by"] != "recency"]
+        scored = [x for x in selection if x["score"] is not None and x["kept_by"] != "recency"]
         scored.sort(key=lambda x: (x["score"], x["id"]), reverse=True)
-        event = next((x["event"] for x in kept if x["id"] == source), None)
+        event = next((x["event"] for x in selection if x["id"] == source), None)
         cells.append(
             {
                 "record": one.record_id,
@@ -391,7 +391,9 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
                 "event": event if state == _ANSWERED else None,
                 "evidence": _evidence(cohort, one, row, plan.protocol),
                 "source": source,
-                "got": len(kept) - len(row["cut"] or ()) if row["selection"] is not None else None,
+                "got": len(selection) - len(row["cut"] or ())
+                if row["selection"] is not None
+                else None,
                 "ranked": [x["id"] for x in scored],
             }
         )
@@ -406,9 +408,9 @@ def _evidence(
     if row["selection"] is None or gold is None or not gold.spans:
         return None
     needed = gold_sentence_ids(sentences(cohort.records[one.record_id], protocol), gold.spans)
-    kept = needed & {x["id"] for x in row["selection"]}
-    if kept != needed or not needed:
-        return PARTLY_DROPPED if kept else _DROPPED
+    selected = needed & {x["id"] for x in row["selection"]}
+    if selected != needed or not needed:
+        return PARTLY_DROPPED if selected else _DROPPED
     return CUT if needed & set(row["cut"] or ()) else _IN_PROMPT
 
 

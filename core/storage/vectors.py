@@ -57,10 +57,10 @@ class Once:
                 if progress is not None:
                     progress(before + done, len(missing))
 
-            made = dict(zip(chunk, make([first[key] for key in chunk], report), strict=True))
+            new = dict(zip(chunk, make([first[key] for key in chunk], report), strict=True))
             self.made += len(chunk)
-            self._add(made)
-            known |= made
+            self._add(new)
+            known |= new
         rows = [known[self._key(content)] for content in contents]
         return np.stack(rows) if rows else np.zeros((0, self._dim), np.float32)
 

@@ -172,8 +172,8 @@ def page(name: str, needs_cohort: bool = True) -> None:
     if not _state["declared"]:
         declare()
         st.rerun()
-    here = place(name)
-    st.set_page_config(page_title=f"{here.title} · Midchart", page_icon=ICON, layout="wide")
+    page = place(name)
+    st.set_page_config(page_title=f"{page.title} · Midchart", page_icon=ICON, layout="wide")
     st.logo(ICON, size="large")
     st.html(STYLE)
     st.html(TEXT_STYLE)
@@ -184,16 +184,16 @@ def page(name: str, needs_cohort: bool = True) -> None:
             st.toast("Link copied", icon=":material/check:")  # by page.js
         with st.popover("?", type="tertiary", help="Keys of this page", key="keys"):
             st.markdown("\n".join(f"- **{key}** {does}" for key, does in KEYS.items()))
-    st.title(f"{here.title} :small[{here.question}]", anchor=False)
+    st.title(f"{page.title} :small[{page.question}]", anchor=False)
     st.components.v2.component("page", js=SCRIPT, isolate_styles=False)(key="page_script")
     sign_in.gate()
     follow()
-    if here.title not in WITHOUT_QUEUE and api.any_active():
+    if page.title not in WITHOUT_QUEUE and api.any_active():
         # A container of its own: when the line goes, nothing below moves up a place, for Streamlit
         # would draw that anew and lose what a person has begun to type.
         with st.container():
             panel.status_line()
-    _arrive(here.title)
+    _arrive(page.title)
     chart.forget_source()
     if needs_cohort and not state.cohorts():
         no_cohort()

@@ -146,15 +146,15 @@ def content(folder: Path) -> str:
 @pytest.mark.parametrize("form", COHORTS)
 def test_what_is_in_the_place_of_a_cohort_s_file_is_not_read(tmp_path: Path, form: str) -> None:
     write, name = COHORTS[form]
-    whole = tmp_path / "whole"
-    whole.mkdir()
-    write(whole)
-    unharmed = outcome(lambda: content(whole))
+    intact = tmp_path / "whole"
+    intact.mkdir()
+    write(intact)
+    unharmed = outcome(lambda: content(intact))
     assert isinstance(unharmed, str) and len(unharmed) > 2
-    largest = max(whole.rglob("*.*"), key=lambda one: one.stat().st_size * one.is_file())
-    target = name or largest.relative_to(whole)
+    largest = max(intact.rglob("*.*"), key=lambda one: one.stat().st_size * one.is_file())
+    target = name or largest.relative_to(intact)
     for number, (kind, replace) in enumerate(IN_PLACE.items()):
-        folder = shutil.copytree(whole, tmp_path / f"c{number}" / "ward")
+        folder = shutil.copytree(intact, tmp_path / f"c{number}" / "ward")
         file = folder / target
         if kind == "link out":
             file.rename(folder.parent / "outside")  # read over the link, all would be as before

@@ -143,8 +143,8 @@ def test_nothing_that_was_read_is_executed() -> None:
     refused = {"pickle", "shelve", "marshal", "dill", "cloudpickle", "joblib"}
     # A training's checkpoint is read by torch with ``weights_only``, which raises pickle's error.
     error = ("core/training/trainer.py", "pickle")
-    found = [each for each in _imports("core") if each[1] in refused]
-    assert found == [error]
+    imported = [each for each in _imports("core") if each[1] in refused]
+    assert imported == [error]
     assert "from pickle import UnpicklingError" in (ROOT / error[0]).read_text()
     for path in sorted((ROOT / "core").rglob("*.py")):
         for node in nodes(path):

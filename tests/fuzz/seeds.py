@@ -39,16 +39,16 @@ def files_in(folder: Path) -> Files:
 def cases(*formats: str) -> tuple[tuple[Files, frozenset[str]], ...]:
     """The inputs of the case folders of formats, each with phrases of its records' texts that no
     message may contain."""
-    found: list[tuple[Files, frozenset[str]]] = []
+    seeds: list[tuple[Files, frozenset[str]]] = []
     for name in formats:
         for case in sorted((CASES / name).iterdir()):
             files = files_in(case / "input")
             if files and sum(map(len, files.values())) <= MOST_BYTES:
                 expected = json.loads((case / EXPECTED).read_text("utf-8"))
-                said = b"\n".join(files.values())
+                content = b"\n".join(files.values())
                 phrases = _phrases(expected.get("records", {}))
-                found.append((files, frozenset(p for p in phrases if p.encode() in said)))
-    return tuple(found)
+                seeds.append((files, frozenset(p for p in phrases if p.encode() in content)))
+    return tuple(seeds)
 
 
 def _phrases(records: dict[str, Any]) -> frozenset[str]:

@@ -133,13 +133,14 @@ def test_a_question_of_a_run_shows_each_arm_s_own_prompt_and_what_it_lost(monkey
     monkeypatch.setattr(api, "primary_judge", lambda run: "exact")
 
     def row(label: str, cut: list[str], **more: object) -> dict[str, object]:
-        kept = [{"id": id, "score": 1.5, "kept_by": "arm"} for id in ("e0", "e2.1")]
+        selection = [{"id": id, "score": 1.5, "kept_by": "arm"} for id in ("e0", "e2.1")]
         verdicts = [
             {"judge": judge, "outcome": outcome, "refusal": False, "raw": "", "reason": ""}
             for judge, outcome in (("token_overlap", "correct"), ("exact", "incorrect"))
         ]
         return {
-            "label": label, "selection": kept, "lines": None, "selection_tokens": 9, "cut": cut,
+            "label": label, "selection": selection, "lines": None, "selection_tokens": 9,
+            "cut": cut,
             "status": "ok", "prompt": None, "prompt_tokens": 512, "sources": None,
             "question_survived": True, "verdicts": verdicts, "answer": "May", "reason": None,
         } | more  # fmt: skip

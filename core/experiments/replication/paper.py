@@ -144,9 +144,9 @@ def _rows(db: duckdb.DuckDBPyConnection, queries: Sequence[str], judge: str = ""
     known = {name for (name,) in db.execute("SELECT view_name FROM duckdb_views()").fetchall()}
     for sql in queries:
         if known >= _named([sql]):
-            found = db.execute(sql, {"judge": judge} if "$judge" in sql else None)
-            columns = [column[0] for column in found.description or ()]
-            yield from (dict(zip(columns, row, strict=True)) for row in found.fetchall())
+            result = db.execute(sql, {"judge": judge} if "$judge" in sql else None)
+            columns = [column[0] for column in result.description or ()]
+            yield from (dict(zip(columns, row, strict=True)) for row in result.fetchall())
 
 
 # This installation's figures

@@ -270,8 +270,8 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
         effect = _effect(before, now, label, judge) if before else {}
         rows_of = report(run)["tables"]["accuracy"]
         named = label, judge, "overall"
-        mine = (r for r in rows_of if (r["label"], r["judge"], r["band"]) == named)
-        overall: Row = next(mine, {})
+        of_label = (r for r in rows_of if (r["label"], r["judge"], r["band"]) == named)
+        overall: Row = next(of_label, {})
         shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
         row = {"run": run} | {name: effect.get(name) for name in EFFECT}
         rows.append(row | {name: overall.get(name) for name in shown})

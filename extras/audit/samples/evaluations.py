@@ -71,7 +71,7 @@ class PromptfooSamples(FileFormat):
 def _of_promptfoo(row: Row, place: str, messages: Any) -> Sample:
     template = id_of(row.get("promptId"))  # its label is its text by default
     tokens = first_at(row, "response.tokenUsage", "tokenUsage")
-    own = numbers_of({"pass": row.get("success"), "score": row.get("score")})
+    passed = numbers_of({"pass": row.get("success"), "score": row.get("score")})
     return sample_of(
         id_of(row.get("id")) or place,
         place,
@@ -80,7 +80,7 @@ def _of_promptfoo(row: Row, place: str, messages: Any) -> Sample:
         answer=at(row, "response.output"),
         model=first_at(row, "provider.label", "provider.id"),
         system=f"prompt {template[:8]}" if template else "",
-        scores={**own, **numbers_of(row.get("namedScores"))},
+        scores={**passed, **numbers_of(row.get("namedScores"))},
         ended=at(row, "response.finishReason"),
         input_tokens=at(tokens, "prompt"),
         output_tokens=at(tokens, "completion"),

@@ -322,8 +322,8 @@ def sample_of(
     what a log's format has no place for: :data:`_OF_PROGRAM`. Without a question the last user
     message is it.
     """
-    own = fields_of(cast("dict[str, Any]", program)) if isinstance(program, dict) else {}
-    stated |= {name: own[name] for name in _OF_PROGRAM if name in own}
+    of_program = fields_of(cast("dict[str, Any]", program)) if isinstance(program, dict) else {}
+    stated |= {name: of_program[name] for name in _OF_PROGRAM if name in of_program}
     read = {"answer": "", **{name: of(stated.get(name)) for name, of in _READ.items()}}
     read["question"] = read["question"] or last_question(messages)
     return Sample(id, place, messages=messages, steps=steps or steps_of(stated), **read)

@@ -644,7 +644,7 @@ def view_of_row(choice: Choice, row: Mapping[str, Any]) -> ArmView:
     """An arm of a run on a question (a row of :func:`core.api.item`); of a context that the arm
     wrote itself the share of the evidence in it is unknown."""
     sentences = {unit.id: unit for unit in units(choice).sentences}
-    kept = tuple(
+    picks = tuple(
         Kept(sentences[one["id"]], one["score"], one["kept_by"])
         for one in row["selection"] or ()
         if one["id"] in sentences
@@ -653,7 +653,7 @@ def view_of_row(choice: Choice, row: Mapping[str, Any]) -> ArmView:
         api.ContextLine(line["id"], line["text"], ()) for line in row["lines"]
     )
     selection = api.Selection(
-        *(choice.record.id, choice.instruction.id, row["label"], () if lines else kept),
+        *(choice.record.id, choice.instruction.id, row["label"], () if lines else picks),
         row["selection_tokens"] or 0, lines=lines or None,
     )  # fmt: skip
     title, reader = api.title("arm", row["label"]), row.get("reader") or ""
@@ -816,5 +816,5 @@ def times_opened() -> int:
 def opened(choice: Choice) -> tuple[int | None, str]:
     """The event and the sentence opened for this record and question; None and "" without one."""
     digest, question, event, sentence = st.session_state.get(OPENED, ("", "", None, ""))
-    here = (digest, question) == (choice.record.digest, choice.instruction.id)
-    return (event, sentence) if here else (None, "")
+    is_shown = (digest, question) == (choice.record.digest, choice.instruction.id)
+    return (event, sentence) if is_shown else (None, "")

@@ -100,12 +100,12 @@ def test_processes_and_threads_write_concurrently(tmp_path):
     for thread in threads:
         thread.join()
     assert [w.wait() for w in writers] == [0, 0, 0]
-    kept, made = stored(tmp_path, list(range(400)))
-    assert (kept == rows(400)).all() and made == 0
+    vectors, encoded = stored(tmp_path, list(range(400)))
+    assert (vectors == rows(400)).all() and encoded == 0
 
 
 def test_a_damaged_file_costs_time_alone(tmp_path, caplog):
     (tmp_path / "rows.sqlite").write_bytes(b"no database" * 1000)
-    kept, made = stored(tmp_path, [3, 1, 3])
-    assert (kept == rows(400)[[3, 1, 3]]).all() and made == 2
+    vectors, encoded = stored(tmp_path, [3, 1, 3])
+    assert (vectors == rows(400)[[3, 1, 3]]).all() and encoded == 2
     assert "rows.sqlite: cannot be used" in caplog.text

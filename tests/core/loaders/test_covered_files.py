@@ -132,14 +132,14 @@ def test_a_part_that_is_held_open_loses_the_permission_of_its_folder(
 ) -> None:
     folder.mkdir()
     write(folder)
-    whole = folder / root
-    set_data_use(whole, "training_allowed", True, "allowed by the agreement")
-    cohort = open_cohort(whole / part)
+    agreed = folder / root
+    set_data_use(agreed, "training_allowed", True, "allowed by the agreement")
+    cohort = open_cohort(agreed / part)
     assert cohort.manifest.training_allowed and still_allows(cohort, "training_allowed")
     if end == "no":
-        set_data_use(whole, "training_allowed", False, "the agreement has ended")
+        set_data_use(agreed, "training_allowed", False, "the agreement has ended")
     else:
-        (file,) = whole.glob(companion)
+        (file,) = agreed.glob(companion)
         file.write_bytes(file.read_bytes() + b"\n")
-    assert not open_cohort(whole / part).manifest.training_allowed
+    assert not open_cohort(agreed / part).manifest.training_allowed
     assert not still_allows(cohort, "training_allowed")

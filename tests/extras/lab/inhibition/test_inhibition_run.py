@@ -149,9 +149,11 @@ def test_a_dip_that_one_variant_lacks_is_a_higher_middle() -> None:
         return 0.3 if dips else 0.9
 
     tables = make_rows(chance)
-    found = {(r["placement"], r["variant"], r["quantity"]): r for r in tables["contrasts"]}
-    assert found["uniform", "differential", "middle_inside"]["finding"] == "no difference shown"
-    row = found["edges", "differential", "middle_inside"]
+    by_contrast = {(r["placement"], r["variant"], r["quantity"]): r for r in tables["contrasts"]}
+    assert (
+        by_contrast["uniform", "differential", "middle_inside"]["finding"] == "no difference shown"
+    )
+    row = by_contrast["edges", "differential", "middle_inside"]
     assert row["finding"] == "higher"
     # softmax: .3 at the one middle depth less .9 elsewhere; differential: 0
     assert row["difference"] == pytest.approx(0.6, abs=0.1) and row["seeds_agree"] == 3
