@@ -6,6 +6,7 @@ import dataclasses
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from midchart.core.gate.checkpoint import (
     PlusStep,
     Split,
     fold_patients,
+    load_gate,
     save_gate,
     split_patients,
 )
@@ -362,14 +364,16 @@ def train_plus_gate(
 
 _GATE_VERSION = "gate-4"
 """Changed whenever the default gate of ``qccs`` would be trained to other weights."""
-_PLUS_SHIPPED = Path(__file__).parent / "shipped"
-"""The default gate of ``qccs_plus``, under every protocol; docs/log.md says how it was trained."""
+SHIPPED = Path(__file__).parent / "shipped"
+"""The default gate of ``qccs_plus``, under every protocol (docs/log.md says how it was trained),
+and that of ``qccs`` as ``midchart train-gate demo`` makes it under the corrected protocol."""
 
 
 def default_gate(protocol: Protocol) -> Path:
-    """The folder of the default gate of ``qccs``, trained if it does not exist.
+    """The folder of the default gate of ``qccs``: the included one where it was trained under such
+    a protocol on this demo cohort, else one that is trained if it does not exist.
 
-    Without a demo cohort in the data folder the included one is installed in a temporary folder.
+    Without a demo cohort in the data folder it is the included demo's.
     """
     folder = default_gate_folder("qccs", protocol)
     if (folder / CARD).exists():
@@ -386,19 +390,26 @@ def default_gate(protocol: Protocol) -> Path:
 
 DEFAULT_GATES: Mapping[str, Callable[[Protocol], Path]] = {
     "qccs": default_gate,
-    "qccs_plus": lambda protocol: _PLUS_SHIPPED,
+    "qccs_plus": lambda protocol: SHIPPED,
 }
 """Arm → the folder of its default gate, trained on first use where it has to be."""
+
+
+@cache
+def _shipped_facts() -> Mapping[str, Any]:
+    return load_gate(SHIPPED).facts
 
 
 def default_gate_folder(name: str, protocol: Protocol) -> Path:
     """The folder of the default gate of an arm of :data:`DEFAULT_GATES`."""
     if name == "qccs_plus":
-        return _PLUS_SHIPPED
-    demo = _demo_cohort()
-    cohort = "made" if demo is None else content_digest(demo)
-    values = repr([(field, getattr(protocol, field)) for field in PROTOCOL_FIELDS])
-    return settings.gates_folder() / digest(_GATE_VERSION, values, cohort)[:16]
+        return SHIPPED
+    demo, included = _demo_cohort(), _shipped_facts()
+    values = {field: getattr(protocol, field) for field in PROTOCOL_FIELDS}
+    cohort = included["cohort"]["digest"] if demo is None else content_digest(demo)
+    if values == included["protocol"] and cohort == included["cohort"]["digest"]:
+        return SHIPPED
+    return settings.gates_folder() / digest(_GATE_VERSION, repr(list(values.items())), cohort)[:16]
 
 
 def _demo_cohort() -> Path | None:

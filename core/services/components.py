@@ -16,6 +16,7 @@ from midchart.core.access import needs
 from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.gate.checkpoint import CARD, Gate, Split, load_gate
+from midchart.core.gate.cohort_training import SHIPPED
 from midchart.core.judges import JUDGES
 from midchart.core.loaders import LOADERS
 from midchart.core.named_files import shown_path
@@ -104,9 +105,10 @@ _PARTS = ("train", "validation", "test")
 
 @needs("viewer")
 def gate_cards() -> list[dict[str, Any]]:
-    """Every gate in ``cache/gates``, newest first: ``folder``, ``made``, ``problem``, and of one
-    that can be read its settings and facts. No id of a patient is in it."""
+    """Every gate in ``cache/gates``, newest first, and the included one: ``folder``, ``made``,
+    ``problem``, and of one that can be read its settings and facts. No id of a patient is in it."""
     files = sorted(settings.gates_folder().glob(f"*/{CARD}"), key=lambda file: file.stat().st_mtime)
+    files.insert(0, SHIPPED / CARD)
     cards: list[dict[str, Any]] = []
     for file in reversed(files):
         written = datetime.fromtimestamp(file.stat().st_mtime).isoformat(" ", "minutes")

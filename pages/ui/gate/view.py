@@ -44,13 +44,6 @@ def real_text() -> None:
 def checkpoints() -> None:
     """A gate checkpoint, chosen among those in the cache, with its provenance."""
     cards = api.gate_cards()
-    if not cards:
-        st.info(
-            "No gate has been trained yet. The arm trains one on the demo cohort at first use, "
-            "in under a minute. To train one on another cohort:"
-        )
-        st.code("midchart train-gate DATA", language=None, wrap_lines=True)
-        return
     folders = [card["folder"].replace("\\", "/").rsplit("/", 1)[-1] for card in cards]
     by_name = {
         f"{card['made']} · {card.get('digest', folder)[:12]}": card

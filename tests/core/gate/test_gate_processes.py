@@ -106,6 +106,20 @@ def test_two_processes_select_the_same_and_train_the_default_gate_once(place: Pa
     assert not list(cards[0].parent.glob("training-*")), "no checkpoint is left behind"
 
 
+@pytest.mark.slow
+def test_the_included_gate_is_what_the_demo_cohort_trains(tmp_path: Path):
+    with workspace_at(tmp_path) as folder:
+        assert main(["demo", "--missing"]) == 0
+        included = load_gate(gates.default_gate(Protocol()))
+        assert main(["train-gate", "demo", "--out", str(folder / "g"), "--json"]) == 0
+    trained = load_gate(tmp_path / "g")
+    assert trained.split == included.split and trained.config == included.config
+    # Other processors sum in another order: the last bits differ, and grow with the steps.
+    assert trained.facts["test_auroc"] == pytest.approx(included.facts["test_auroc"], abs=0.01)
+    for name, weights in included.weights.items():
+        assert np.corrcoef(trained.weights[name].ravel(), weights.ravel())[0, 1] > 0.99
+
+
 def test_train_gate_prints_one_json_document(
     place: Path, demo: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
