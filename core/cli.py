@@ -570,7 +570,7 @@ def audit_log(call: Namespace) -> None:
 
 @command(
     "paper",
-    "the paper's claims: replicates, does not, not shown, or cannot be tested here",
+    "the paper's claims: holds, does not hold, not shown, or cannot be tested here",
     DATA,
     arg("--reader", default="extractive", metavar="NAME", help="default: extractive"),
     arg("--judge", metavar="NAME", help="default: the primary judge of the runs"),

@@ -11,7 +11,6 @@ from midchart.pages.ui.replication import view
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import chart, messages
-from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked
 
 navigation.page("Replication")
@@ -47,7 +46,7 @@ with navigation.readable("These runs cannot be read"):
         compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
     of_paper = state.finished_key(*runs, *other_runs)
     rows = state.result(of_paper, api.paper_comparison, *runs, judge, other_runs)
-    messages.conclude(*view.headline(rows, arm, reader, (judge, judges[0]), compared))
+    top = st.container()
     if not finished:
         with messages.empty(
             "No replication yet",
@@ -57,30 +56,34 @@ with navigation.readable("These runs cannot be read"):
         ):
             presets.included(folder="replication")
             view.start(cohort, reader, replication, by_step)
-    views = {one.name: one for one in api.PAPER_VIEWS if finished or one.name not in view.OF_RUNS}
+    lacking = () if finished else view.OF_RUNS if other_runs else ("claims", *view.OF_RUNS)
+    views = {one.name: one for one in api.PAPER_VIEWS if one.name not in lacking}
     with st.container(horizontal=True, vertical_alignment="bottom", gap="small", key="kit_line"):
         name = pick_linked(
             "view", "Question", {name: one.title for name, one in views.items()},
             unlinked=next(iter(views)), width=330, label_visibility="collapsed",
         )  # fmt: skip
         measure = kit.pick_measure(views[name].measures)
+    if name == "claims":
+        claims = state.result(of_paper, api.paper_claims, *runs, judge, other_runs)
+        messages.conclude(view.claims_text(claims), place=top)
+    else:
+        messages.conclude(
+            *view.headline(rows, arm, reader, (judge, judges[0]), compared), place=top
+        )
     if name == "waterfall" and len(finished) < len(replication["runs"]):
         st.info(
             "Not every step has finished: a bar shows the difference to the finished step above "
             "it, with all faults between them removed.", icon=":material/hourglass_top:",
         )  # fmt: skip
-    claims = []
-    if name == "claims":
-        claims = state.result(of_paper, api.paper_claims, *runs, judge, other_runs)
-    if claims:
-        st.markdown(for_screen(view.claims_text(claims)))
     if name == "tables":
         view.paper_tables(rows, others, views[name])
+    elif name == "claims":
+        view.claims(claims, views[name])
     else:
         shown = {
             "waterfall": lambda: view.waterfall(replication, arm, judge),
             "alone": lambda: view.alone(replication, arm, judge),
-            "claims": lambda: view.claims(claims),
             "findings": api.findings,
         }[name]()
         opens = partial(view.open_answers, arm)

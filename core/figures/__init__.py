@@ -404,7 +404,8 @@ def row_axis(figure: go.Figure, names: Sequence[str], texts: Sequence[str] = ())
     under = [f"<br>{small}{text}</span>" if text else "" for text in texts] or [""] * len(names)
     # Long names are wrapped: on a narrow screen they would leave no room for the marks.
     wrapped = [textwrap.wrap(name, NAME) or [""] for name in names]
-    tall = ROW + LINE * (max(map(len, wrapped), default=1) - 1)
+    lines = [len(name) + text.count("<br>", 4) for name, text in zip(wrapped, under, strict=True)]
+    tall = ROW + LINE * (max(lines, default=1) - 1)
     figure.update_layout(height=70 + tall * max(len(names), 2))
     figure.update_yaxes(
         tickvals=[len(names) - place for place in range(len(names))],

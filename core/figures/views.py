@@ -31,6 +31,7 @@ from midchart.core.figures import (
     is_control,
     leading,
     line,
+    rgba,
     row_axis,
     series,
     series_look,
@@ -59,7 +60,8 @@ def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figur
     if not known or view.figure == "none":
         return None
     draw = {
-        "forest": _forest, "waterfall": _waterfall, "line": _lines, "grid": _grid, "stack": _stack,
+        "forest": _forest, "waterfall": _waterfall, "dumbbell": _dumbbell, "line": _lines,
+        "grid": _grid, "stack": _stack,
     }[view.figure]  # fmt: skip
     return style(draw(list(estimates), view, measure))
 
@@ -71,7 +73,7 @@ def alt(estimates: Sequence[Value], view: View, measure: Measure) -> str:
     if not known:
         return f"{measure.title}: nothing to show yet."
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
-    if view.figure in ("forest", "waterfall"):
+    if view.figure in ("forest", "waterfall", "dumbbell"):
         return (
             f"Forest plot of {measure.title}, {len(known)} rows; highest {most.row}: "
             f"{_numbers(most)}; lowest {least.row}: {_numbers(least)}."
@@ -235,6 +237,71 @@ def _waterfall(estimates: list[Value], view: View, measure: Measure) -> go.Figur
         showlegend=False,
     )
     return figure
+
+
+def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
+    """A row of marks, joined by a line: the first of ``across`` hollow, what is compared with it
+    filled; under the name the further columns of the row and the numbers."""
+    rows = list(dict.fromkeys(one.row for one in estimates))
+    marks = list(dict.fromkeys(one.x for one in estimates))
+    height = {row: len(rows) - place for place, row in enumerate(rows)}
+    chart, numbers = go.Figure(), {row: list[str]() for row in rows}
+    known = [one for one in estimates if not isnan(one.value)]
+    for place, mark in enumerate(marks):
+        drawn = [(number, one) for number, one in enumerate(estimates)
+                 if one.x == mark and not isnan(one.value)]  # fmt: skip
+        x, low, high = ([_scaled(getattr(one, end), one.unit) for _, one in drawn]
+                        for end in ("value", "low", "high"))  # fmt: skip
+        look = series_look(place - 1) if place else Look(ink().faint, "diamond-open")
+        for value, (_, one) in zip(x, drawn, strict=True):
+            numbers[one.row].append(f"{mark.partition(',')[0]} {value:.1f}".replace("-", "−"))
+        chart.add_scatter(
+            x=x, y=[height[one.row] - 0.08 * place for _, one in drawn], mode="markers",
+            name=for_screen(mark, html=True), cliponaxis=False,
+            error_x=error_bars(x, low, high, rgba(look.colour, 0.45), thickness=2, width=4),
+            marker={"color": look.colour, "symbol": look.symbol, "size": 11,
+                    "line": {"width": 2, "color": look.colour}},
+            customdata=[[str(number)] for number, _ in drawn],
+            text=[for_screen(f"{one.text} n {one.n:,}" if one.n else one.text, html=True)
+                  for _, one in drawn],
+            hovertemplate="%{text}<extra>%{fullData.name}</extra>",
+        )  # fmt: skip
+    for row in rows:
+        ends = [_scaled(one.value, one.unit) for one in known if one.row == row]
+        chart.add_scatter(
+            x=[min(ends, default=None), max(ends, default=None)], y=[height[row]] * 2,
+            mode="lines", line={"color": ink().grid, "width": 5}, hoverinfo="skip",
+            showlegend=False, zorder=-1,
+        )  # fmt: skip
+    if view.zero:
+        dotted(chart, x=0)
+    ends = [_scaled(end, one.unit) for one in known for end in (one.value, one.low, one.high)]
+    chart.update_xaxes(
+        range=list(_span([end for end in ends if not isnan(end)], measure.unit, view.zero)),
+        title=for_screen(measure.title, html=True), zeroline=False,
+        ticksuffix=" %" if measure.unit == "%" else "", **axis_side(len(rows)),
+    )  # fmt: skip
+    keys = {one.row: one.key for one in estimates}
+    names = [in_words(view.rows[0], keys[row][view.rows[0]]) for row in rows]
+    under = [
+        "<br>".join(
+            for_screen(part, html=True)
+            for text in (*(keys[row][name] for name in view.rows[1:]), ", ".join(numbers[row]))
+            for part in textwrap.wrap(text, UNDER)
+        )
+        for row in rows
+    ]
+    row_axis(chart, names, under)
+    chart.update_layout(
+        legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+        margin={"t": 90},
+        height=chart.layout.height + 60,
+    )
+    return chart
+
+
+UNDER = 42
+"""Longest line under the name of a row of a dumbbell plot, in characters."""
 
 
 def _leading(estimates: Sequence[Value]) -> list[str]:

@@ -14,9 +14,11 @@ from typing import Literal, get_args
 Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 """``%``: a share in [0, 1] shown in per cent; ``points``: a difference of shares in percentage
 points; "": a number with three decimals; the others as they are."""
-FigureKind = Literal["forest", "waterfall", "line", "grid", "stack", "none"]
-"""``waterfall``: a forest plot with a bar from each row to the next; ``stack``: a bar a row,
-divided by ``across``: columns where the rows are bands of the record, else from left to right."""
+FigureKind = Literal["forest", "waterfall", "dumbbell", "line", "grid", "stack", "none"]
+"""``waterfall``: a forest plot with a bar from each row to the next; ``dumbbell``: a row for each
+value of ``rows``, named by the first of them, with a mark for each of ``across``; ``stack``: a bar
+a row, divided by ``across``: columns where the rows are bands of the record, else from left to
+right."""
 
 
 @dataclass(frozen=True, slots=True)

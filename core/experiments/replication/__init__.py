@@ -16,6 +16,31 @@ CHANGE = Measure(
 )
 VIEWS = (
     View(
+        "claims",
+        "Which claims hold?",
+        "claims",
+        (
+            Measure(
+                "value",
+                "effect, points",
+                "points",
+                "AUROC counts as a share.",
+                (Ends("low", "high", "as printed, or by patient"),),
+            ),
+        ),
+        "dumbbell",
+        rows=("verdict", "claim", "on this text"),
+        across="of",
+        zero=True,
+        about="Differences with 95 % intervals, each of a single comparison and not adjusted for "
+        "their number. Holds: the interval is on the claimed side of 0, or for a claim of equality "
+        "within its margin; does not hold: on the other side, or outside the margin; else not "
+        "shown. A gap of the curve is judged by its p, a range by the margin. With both protocols, "
+        "the less favourable counts. A synthetic cohort with a small reader cannot test claims "
+        "about MedAlign read by Qwen2.5-7B-Instruct or about EHRSHOT; it shows whether the claimed "
+        "direction appears on its text.",
+    ),
+    View(
         "waterfall",
         "What does each fault cost?",
         "waterfall",
@@ -44,22 +69,13 @@ VIEWS = (
         opens=("run",),
     ),
     View(
-        "claims",
-        "Which claims hold?",
-        "claims",
-        about="Differences with 95 % intervals, each of a single comparison and not adjusted for "
-        "their number. Replicates: the interval is on the claimed side of 0, or for a claim of "
-        "equality within its margin; does not replicate: on the other side, or outside the margin; "
-        "else not shown. A gap of the curve is judged by its p, a range by the margin. With both "
-        "protocols, the less favourable counts.",
-    ),
-    View(
         "tables",
         "How far are its tables?",
         "figures",
         (Measure("value", "value", intervals=(Ends("low", "high", "as printed, or by patient"),)),),
-        "forest",
-        rows=("label", "of"),
+        "dumbbell",
+        rows=("label",),
+        across="of",
     ),
     View(
         "findings",

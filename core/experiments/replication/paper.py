@@ -3,9 +3,9 @@
 ``paper.yaml`` maps the CSV files of ``data/published``, which hold the paper's tables by value, and
 the reports of runs to the same figures. ``claims.csv`` holds the paper's main claims.
 
-The rule of a claim: an effect whose 95 % interval is on the claimed side of 0 replicates, one whose
-interval is on the other side does not, any other is not shown. A claim of equality replicates where
-the interval is within the margin, and does not where it is outside. A gap with a p value is shown
+The rule of a claim: it holds where the 95 % interval of its effect is on the claimed side of 0,
+does not where it is on the other side, and else is not shown. A claim of equality holds where the
+interval is within the margin, and does not where it is outside. A gap with a p value is shown
 by p ≤ .05; a range has no interval and is compared with the margin. An effect without an interval
 is not shown. An interval that is not of paired figures is Zou and Donner's from those of the two,
 taken as independent, which is the wider one where they are of the same questions.
@@ -46,7 +46,7 @@ Where = Mapping[str, tuple[str, ...]]
 KINDS = {"Curve": "curve", "Gate": "gate", "Forecast": "forecast"}
 """Page → the kind of run behind it."""
 PROTOCOLS = ("published", "corrected")
-REPLICATES, DOES_NOT, NOT_SHOWN = "replicates", "does not replicate", "not shown"
+HOLDS, DOES_NOT, NOT_SHOWN = "holds", "does not hold", "not shown"
 UNTESTED = "cannot be tested here"
 SIMULATED = "simulated answers"
 """Of a curve whose answers were generated with a declared effect of position."""
@@ -289,11 +289,11 @@ class PaperClaim:
         if effect is None:
             return "no figure"
         if self.claims == "range":
-            return REPLICATES if effect.value <= self.margin else DOES_NOT
+            return HOLDS if effect.value <= self.margin else DOES_NOT
         sign = -1 if self.claims == "lower" else 1
         if self.p:
             shown = effect.p is not None and effect.p <= 0.05 and sign * effect.value > 0
-            return REPLICATES if shown else NOT_SHOWN
+            return HOLDS if shown else NOT_SHOWN
         if effect.low is None or effect.high is None:
             return NOT_SHOWN
         low, high = sorted((sign * effect.low, sign * effect.high))
@@ -301,7 +301,7 @@ class PaperClaim:
         if self.claims == "equal":
             holds = -self.margin <= low and high <= self.margin
             fails = low > self.margin or high < -self.margin
-        return REPLICATES if holds else DOES_NOT if fails else NOT_SHOWN
+        return HOLDS if holds else DOES_NOT if fails else NOT_SHOWN
 
 
 @cache
@@ -382,7 +382,7 @@ def _printed(claim: PaperClaim, effect: Effect | None) -> str:
     if effect and claim.claims != "range" and effect.low is None and effect.p is None:
         return "no interval printed"
     verdict = claim.verdict(effect)
-    return {REPLICATES: "shown", DOES_NOT: "contradicted"}.get(verdict, verdict)
+    return {HOLDS: "shown", DOES_NOT: "contradicted"}.get(verdict, verdict)
 
 
 def _columns(name: str, effect: Effect | None, more: Sequence[str]) -> Row:
@@ -400,7 +400,7 @@ def _cell(row: Row) -> str:
 
 def _weakest(verdicts: Sequence[str]) -> str:
     """The least favourable verdict; "" of none."""
-    return min(verdicts, key=(DOES_NOT, NOT_SHOWN, REPLICATES, SIMULATED).index, default="")
+    return min(verdicts, key=(DOES_NOT, NOT_SHOWN, HOLDS, SIMULATED).index, default="")
 
 
 def _paired(run: str, plan: Plan, judge: str) -> Figures:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -129,40 +130,71 @@ def alone(replication: Row, label: str, judge: str) -> list[Row]:
     ]
 
 
-def claims(rows: Sequence[Row]) -> list[Row]:
-    """A line a claim: its figure in the paper, this installation's, and the verdict."""
-    return [
-        {
-            "claim of the paper": row["states"],
-            "verdict": row["verdict"],
-            "direction on this text": row["direction"],
-            "effect in the paper": _effect(row, "paper_effect"),
-            "shown by the paper's figures": row["in_paper"],
-            "published protocol": _effect(row, "published"),
-            "corrected protocol": _effect(row, "corrected"),
-            "cannot be tested because": row["why"] or "–",
-            "what would test it": row["test"] or "–",
-            "location in the paper": row["paper"],
-            "figures of the paper": row["cells"] or "–",
-        }
-        for row in rows
-    ]
+def claims(rows: Sequence[Row], view: api.View) -> None:
+    """The claims of which the paper and this installation have a figure, from the one to the other;
+    and all of them in a table."""
+    (measure,) = view.measures
+    long = [
+        {"claim": row["states"], "verdict": row["verdict"], "of": title, "n": row.get(f"{name}_n")}
+        | {"on this text": f"on this text: {row['direction']}" * (row["verdict"] == api.UNTESTED)}
+        | {end: math.nan if row[key] is None else SCALES[row["unit"]] * row[key]
+           for end, key in (("value", name), ("low", f"{name}_low"), ("high", f"{name}_high"))}
+        for row in sorted(rows, key=lambda row: row["verdict"] == api.UNTESTED)
+        if row["unit"] in SCALES and row["paper_effect"] is not None
+        and (row["unit"] != "number" or "auroc" in row["cells"].lower())
+        and (row["published"], row["corrected"]) != (None, None)
+        for name, title in EFFECTS.items()
+    ]  # fmt: skip
+    estimates = api.values(long, view, measure)
+    numbers = st.container()
+    if (figure := api.figure(estimates, view, measure)) is not None:
+        picture, numbers = st.tabs(kit.TABS)
+        with picture:
+            alt = api.figure_alt(estimates, view, measure)
+            chart.show(figure, alt, "paper_claims", styled=True)
+            others = len(rows) - len({row["claim"] for row in long})
+            st.caption(f"{others} of {len(rows)} claims lack a figure in points: see the table.")
+    with numbers:
+        kit.draw_rows("paper", replace(view, measures=()), list(map(_in_full, rows)))
+
+
+EFFECTS = {
+    "paper_effect": "paper",
+    "published": "published, here",
+    "corrected": "corrected, here",
+}
+"""Columns of a claim's effects → whose they are."""
+SCALES = {"share": 1.0, "points": 0.01, "number": 1.0}
+"""Unit of a claim's figures → what an effect is multiplied by to be a share."""
+
+
+def _in_full(row: Row) -> Row:
+    """A line of the table of claims, its verdict first."""
+    return {
+        "verdict": row["verdict"],
+        "on this text": row["direction"],
+        "claim of the paper": row["states"],
+        "effect in the paper": _effect(row, "paper_effect"),
+        "published protocol": _effect(row, "published"),
+        "corrected protocol": _effect(row, "corrected"),
+        "shown by the paper's figures": row["in_paper"],
+        "cannot be tested because": row["why"] or "–",
+        "what would test it": row["test"] or "–",
+        "location in the paper": row["paper"],
+        "figures of the paper": row["cells"] or "–",
+    }
 
 
 def claims_text(rows: Sequence[Row]) -> str:
-    """How many claims have each verdict, and what a text other than the paper's can say."""
-    counts = Counter(row["verdict"] for row in rows)
-    text = f"Of {len(rows)} claims: " + ", ".join(f"{n} {v}" for v, n in counts.most_common()) + "."
-    directions = Counter(row["direction"] for row in rows if row["verdict"] == api.UNTESTED)
-    if not directions:
-        return text
-    return (
-        f"{text} A synthetic cohort with a small reader cannot test claims about MedAlign read by "
-        "Qwen2.5-7B-Instruct or about EHRSHOT; it tests only whether the claimed direction appears "
-        "on this text. Of the claims that cannot be tested here, by direction: "
-        + ", ".join(f"{n} {direction}" for direction, n in directions.most_common())
-        + "."
-    )
+    """How many claims have each verdict, and what of the others appears on this text."""
+    untested = [row for row in rows if row["verdict"] == api.UNTESTED]
+    text = f"The paper's {len(rows)} claims: {_counted(row['verdict'] for row in rows)}."
+    on_text = _counted(row["direction"] for row in untested)
+    return f"{text} On this text, of these: {on_text}." if untested else text
+
+
+def _counted(words: Iterable[str]) -> str:
+    return ", ".join(f"{word} ({n})" for word, n in Counter(words).most_common())
 
 
 def _effect(row: Row, name: str) -> str:

@@ -122,19 +122,19 @@ def claim(**fields) -> PaperClaim:
 @pytest.mark.parametrize(
     ("fields", "effect", "verdict"),
     [
-        ({}, Effect(0.2, 0.1, 0.3), "replicates"),
-        ({}, Effect(-0.2, -0.3, -0.1), "does not replicate"),
+        ({}, Effect(0.2, 0.1, 0.3), "holds"),
+        ({}, Effect(-0.2, -0.3, -0.1), "does not hold"),
         ({}, Effect(0.2, 0.0, 0.4), "not shown"),
         ({}, Effect(0.2), "not shown"),
         ({}, None, "no figure"),
-        ({"claims": "lower"}, Effect(-0.2, -0.3, -0.1), "replicates"),
-        ({"claims": "lower"}, Effect(0.2, 0.1, 0.3), "does not replicate"),
-        ({"claims": "equal", "margin": 0.05}, Effect(0.01, -0.02, 0.04), "replicates"),
+        ({"claims": "lower"}, Effect(-0.2, -0.3, -0.1), "holds"),
+        ({"claims": "lower"}, Effect(0.2, 0.1, 0.3), "does not hold"),
+        ({"claims": "equal", "margin": 0.05}, Effect(0.01, -0.02, 0.04), "holds"),
         ({"claims": "equal", "margin": 0.05}, Effect(0.01, -0.08, 0.1), "not shown"),
-        ({"claims": "equal", "margin": 0.05}, Effect(-0.2, -0.3, -0.06), "does not replicate"),
-        ({"claims": "range", "margin": 0.0625}, Effect(0.06), "replicates"),
-        ({"claims": "range", "margin": 0.0625}, Effect(0.07), "does not replicate"),
-        ({"p": A}, Effect(2.6, p=0.04), "replicates"),
+        ({"claims": "equal", "margin": 0.05}, Effect(-0.2, -0.3, -0.06), "does not hold"),
+        ({"claims": "range", "margin": 0.0625}, Effect(0.06), "holds"),
+        ({"claims": "range", "margin": 0.0625}, Effect(0.07), "does not hold"),
+        ({"p": A}, Effect(2.6, p=0.04), "holds"),
         ({"p": A}, Effect(2.6, p=0.27), "not shown"),
         ({"p": A}, Effect(-2.6, p=0.04), "not shown"),
     ],
@@ -181,8 +181,12 @@ def test_the_paper_s_own_figures_are_judged_by_the_same_rule():
         assert row["verdict"] == "cannot be tested here" and row["direction"] == "no figure"
         assert row["why"] and "midchart " in row["test"]
     text = view.claims_text(list(rows.values()))
-    assert f"Of {len(rows)} claims: {len(rows)} cannot be tested here." in text
-    assert "cannot test claims about MedAlign" in text
+    assert text == (
+        f"The paper's {len(rows)} claims: cannot be tested here ({len(rows)}). On this text, of "
+        f"these: no figure ({len(rows)})."
+    )
+    held = [{"verdict": "holds"}] * 2 + [{"verdict": "does not hold"}]
+    assert view.claims_text(held) == "The paper's 3 claims: holds (2), does not hold (1)."
 
 
 # Runs of a replication
@@ -385,8 +389,8 @@ def test_a_finished_curve_run_is_shown_with_the_paper_s_curve(curved, monkeypatc
     p = rows["clitm_summary", "re-analysis", "p of gap"]
     assert (p["value"], p["corrected"]) == (0.27, overall["gap_p"])
     app = opened(view="tables", table=TABLES["clitm_curve"].title)
-    (frame,) = [f.value for f in app.dataframe if "n" in f.value]
-    assert frame["n"].notna().any()
+    (frame,) = [f.value for f in app.dataframe if "corrected, here" in f.value]
+    assert frame["corrected, here"].str.contains(" n ").any()
     assert api.for_screen(run) in page_text(app) and "my \\*curve\\*" in page_text(app)
     app = opened(view="tables", table=TABLES["gate_ablation"].title)
     assert "No finished run here has these figures" in page_text(app)
@@ -448,9 +452,9 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({}, "Not every step has finished"),
+        ({"view": "waterfall"}, "Not every step has finished"),
         ({"view": "alone"}, "the corrected protocol with this one fault"),
-        ({"view": "claims"}, "each of a single comparison"),
+        ({}, "claims lack a figure in points"),
         ({"view": "findings"}, "released outcomes"),
         *(
             ({"view": "tables", "table": TABLES[name].title}, TABLES[name].file)
@@ -461,9 +465,14 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
 def test_each_view_shows_its_figure_and_its_table(ran_cohort, query, says):
     app = opened(**query)
     text = page_text(app).replace("\\", "")
-    assert "under the published protocol" in text and "paper: " in text and says in text
+    headline = "paper: " if query else "The paper's 41 claims: cannot be tested here (41)."
+    assert headline in text.replace("&#x27;", "'") and says in text
     assert len(app.dataframe[0].value) and all(figure.alt for figure in figures_of(app))
     if not query:
+        (figure,) = figures_of(app)
+        assert app.dataframe[0].value.columns[0] == "verdict"
+        assert "on this text: " in figure.spec
+    if query.get("view") == "waterfall":
         shown = app.dataframe[0].value
         assert shown["n"].tolist() == [2, 2] and len(figures_of(app)) == 1
         left = len(NAMES) - 2 + len(FAULTS) - 2
