@@ -10,9 +10,6 @@ from midchart.core.cohorts.gold import evidence_locations, gold_under
 from midchart.core.errors import InputError
 from midchart.core.experiments.curve.rows import (
     MEANS,
-    POSITIONS,
-    SCORES,
-    SNIPPETS,
     STRATA,
     CurveChoice,
     Observed,
@@ -62,23 +59,13 @@ def _observed(cohort: Cohort, protocol: Protocol | None) -> tuple[Observed, dict
 
 
 @needs("viewer")
-def curve_choices(cohort: Cohort, protocol: Protocol | None = None) -> dict[str, Any]:
-    """What a curve of this cohort can be about, and of how many answers and questions it is made.
-
-    Raises InputError where the cohort has no responses.
-    """
-    observed, why = _observed(cohort, protocol)
+def curve_choices(cohort: Cohort) -> dict[str, Any]:
+    """The position that a curve of this cohort goes by, and the groups that it can be of; raises
+    InputError where the cohort has no responses."""
+    observed, why = _observed(cohort, None)
     return {
-        "scores": list(SCORES),
-        "positions": list(POSITIONS),
         "position": {**why, "words": position_in_words(why)},
-        "bins": list(BINS),
-        "snippets": list(SNIPPETS),
         "strata": {stratum: list(observed.values(stratum)) for stratum in STRATA},
-        "answers": len(observed.response),
-        "unused": observed.unused,
-        "questions": len(observed.asked),
-        "simulated": bool(observed.simulated.any()),
     }
 
 
@@ -124,13 +111,11 @@ def curve(
 
 
 @needs("viewer")
-def curve_locations(
-    cohort: Cohort, position: str = _AUTO, protocol: Protocol | None = None
-) -> list[dict[str, Any]]:
+def curve_locations(cohort: Cohort, position: str = _AUTO) -> list[dict[str, Any]]:
     """How the evidence of the questions of a curve was located, and how often locating it by its
     text is wrong where the cohort gives exact spans
     (:func:`midchart.core.results.tables.location_table`)."""
-    observed, why = _observed(cohort, protocol)
+    observed, why = _observed(cohort, None)
     position = why["used"] if position == _AUTO else position
     located = gold_under(cohort, observed.protocol)
     rows = evidence_locations(located, observed.asked, observed.protocol, (position,))
@@ -147,17 +132,15 @@ def curve_bin(
     stratum: str = "all",
     value: str = "",
     snippets: str = "best",
-    least_score: float = 0.0,
-    protocol: Protocol | None = None,
 ) -> list[dict[str, Any]]:
     """The answers behind a point of a curve (``bin`` None: all its points), by instruction and
     model; ids only, no text. Raises as :func:`curve` does, and for a bin there is not."""
     _checked_bins(bins)
     if bin is not None and not 0 <= bin < bins:
         raise InputError(f"bin {bin} is not one of 0 to {bins - 1}")
-    observed, why = _observed(cohort, protocol)
+    observed, why = _observed(cohort, None)
     position = why["used"] if position == _AUTO else position
-    choice = CurveChoice(score, position, stratum, value, snippets, least_score)
+    choice = CurveChoice(score, position, stratum, value, snippets)
     rows, at = points(observed, choice)
     inside = slice(None) if bin is None else bins_of(at, bins) == bin
     scores = observed.score(score)

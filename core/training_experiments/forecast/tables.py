@@ -20,16 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.format import (
-    NOT_ESTIMABLE,
-    count,
-    decimals,
-    finite,
-    interval,
-    p_value,
-    percent,
-    signed,
-)
+from midchart.core.format import finite
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends, nested, pick, read_published
 from midchart.core.runs.experiment import Table
@@ -89,8 +80,6 @@ has raw alone. ``collapsed``: written by earlier versions under a wider rule, so
 the rule to mean and SD."""
 
 ALPHA = 0.05
-FEW_SEEDS = 3
-"""With fewer paired seeds the verdict says that it describes these trainings only."""
 NAMES = ("task", "variant", "seed")
 COUNTS = ("n", "positive", "prevalence")
 FORECAST = (
@@ -113,7 +102,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
     every.sort(key=lambda row: (row["task"], order.index(row["variant"]), row["seed"] or 0))
     rows = [row for row in every if row["status"] == "ok"]
     summed, means = compared_tables(rows, store.folder.parent, protocol)
-    verdict = ("task", "variant", "verdict", "text", "n", "prevalence")
+    verdict = ("task", "variant", "verdict", "n", "prevalence")
     return {
         "forecast": [pick(row, FORECAST) for row in rows],
         "summary": summed,
@@ -128,9 +117,7 @@ def tables(store: RowStore, options: Mapping[str, Any], protocol: Protocol) -> d
         "sparsity": _nested(rows, "sparsity"),
         "splits": _splits(rows),
         "published": _published(summed),
-        "verdict": [
-            pick({**row, "verdict": finding(row), "text": in_words(row)}, verdict) for row in summed
-        ],
+        "verdict": [pick({**row, "verdict": finding(row)}, verdict) for row in summed],
         "failures": [pick(row, (*NAMES, "reason")) for row in every if row["status"] == "failed"],
     }
 
@@ -348,40 +335,3 @@ def _compared(row: Mapping[str, Any]) -> str:
         if row["difference"] < 0 and row["seeds_better"] == 0:
             return "worse"
     return "no difference shown"
-
-
-def in_words(row: Mapping[str, Any]) -> str:
-    """One or two sentences on a row of the table ``summary``."""
-    seeds = f"mean of {row['seeds']} seeds" if row["seeds"] > 1 else "one fit"
-    spread = f", SD over seeds {decimals(row['auroc_sd'])}" if row["auroc_sd"] is not None else ""
-    text = (
-        f"{row['task']}, {row['variant']}: AUROC {decimals(row['auroc_mean'])}"
-        f"{interval(row['ci_low'], row['ci_high'], decimals)} ({seeds}{spread}), AUPRC "
-        f"{decimals(row['auprc_mean'])} at a prevalence of {percent(row['prevalence'])}, "
-        f"{count(row['n'], 'label')} of {count(row['patients'], 'patient')}."
-    )
-    if row["difference"] is not None:
-        p_text = "" if row["holm_p"] is None else f", {p_value(row['holm_p'])} after Holm"
-        if row.get("not_estimable"):
-            p_text = f", p {NOT_ESTIMABLE} as {row['not_estimable']}"
-        text += (
-            f" {signed(row['difference'])} points"
-            f"{interval(row['difference_low'], row['difference_high'], signed)} against "
-            f"{REFERENCE}{p_text}: {_compared(row)}."
-        )
-        if row["seeds_paired"]:
-            text += f" Ahead in {row['seeds_better']} of {row['seeds_paired']} seeds"
-            few = row["seeds_paired"] < FEW_SEEDS
-            text += "; with so few seeds this describes these trainings only." if few else "."
-    if row["collapsed"] is not None:
-        text += (
-            f" The gate collapsed in {row['collapsed']} of {row['seeds']} seeds (mean over seeds "
-            f"{row['gate_mean']:.2f} ± {row['gate_sd']:.2f} over events)"
-        )
-        text += (
-            ": it scores all events nearly alike, so this is differential attention with a "
-            "constant, not a gated one."
-            if row["collapsed"]
-            else "."
-        )
-    return text

@@ -119,11 +119,11 @@ def observed() -> None:
         reason = "; ".join(row["reason"] for row in curve["failures"]) or "no answer"
         st.info(f"No curve: {for_screen(reason)}.")
         return
-    first, *below = _sentences(curve["verdict"][0]["text"])
-    messages.conclude(first, place=top)
+    stated = api.conclusion_of({"kind": "curve", "tables": curve})
+    messages.conclude(stated.headline, place=top)
     _large(name, cohort, choice, curve)
     with st.expander("What this rests on"):
-        for line in (*below, chart.source(), f"Position: {known['position']['words']}."):
+        for line in (*stated.details, chart.source(), f"Position: {known['position']['words']}."):
             st.caption(for_screen(line))
     groups = state.of_cohort(cohort, _curve, replace(choice, value=ALL), choice.by)
     _groups(name, choice, curve, groups)
@@ -149,15 +149,6 @@ def _curve(cohort: api.Cohort, choice: PickedCurve, by: str = "") -> dict[str, A
 def _answers(cohort: api.Cohort, choice: PickedCurve, bin: int | None) -> pd.DataFrame:
     """The answers behind a point, or all (None): one row per answer (and piece of evidence)."""
     return pd.DataFrame(api.curve_bin(cohort, bin, **choice.options()))
-
-
-def _sentences(text: str) -> list[str]:
-    """A verdict's first finding, and the rest; a warning of simulated answers is not the first."""
-    first, _, rest = text.partition(". ")
-    warning = first if first.startswith("Simulated") else ""
-    if warning:
-        first, _, rest = rest.partition(". ")
-    return [f"{first}." if rest else first, rest, f"{warning}." if warning else ""]
 
 
 def no_questions() -> None:

@@ -21,8 +21,6 @@ from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick
 
 Row = dict[str, Any]
-OF = {"": "paper", "published": "published, here", "corrected": "corrected, here"}
-"""Prefix of the columns of a figure → whose it is."""
 FIRST = ("qccs", "bm25")
 OF_RUNS = ("waterfall", "alone")
 """Views of the runs of a replication alone."""
@@ -135,15 +133,14 @@ def claims(rows: Sequence[Row], view: api.View) -> None:
     and all of them in a table."""
     (measure,) = view.measures
     long = [
-        {"claim": row["states"], "verdict": row["verdict"], "of": title, "n": row.get(f"{name}_n")}
+        {"claim": row["states"], "verdict": row["verdict"]}
         | {"on this text": f"on this text: {row['direction']}" * (row["verdict"] == api.UNTESTED)}
-        | {end: math.nan if row[key] is None else SCALES[row["unit"]] * row[key]
-           for end, key in (("value", name), ("low", f"{name}_low"), ("high", f"{name}_high"))}
+        | mark
         for row in sorted(rows, key=lambda row: row["verdict"] == api.UNTESTED)
         if row["unit"] in SCALES and row["paper_effect"] is not None
         and (row["unit"] != "number" or "auroc" in row["cells"].lower())
         and (row["published"], row["corrected"]) != (None, None)
-        for name, title in EFFECTS.items()
+        for mark in _marks(row, "paper_effect", SCALES[row["unit"]])
     ]  # fmt: skip
     estimates = api.values(long, view, measure)
     numbers = st.container()
@@ -158,12 +155,20 @@ def claims(rows: Sequence[Row], view: api.View) -> None:
         kit.draw_rows("paper", replace(view, measures=()), list(map(_in_full, rows)))
 
 
-EFFECTS = {
-    "paper_effect": "paper",
-    "published": "published, here",
-    "corrected": "corrected, here",
-}
-"""Columns of a claim's effects → whose they are."""
+def _marks(row: Row, printed: str, times: float) -> list[Row]:
+    """A figure of the paper (the column ``printed``) and this installation's, NaN where it is not
+    known, multiplied."""
+    columns = {printed: "paper", "published": "published, here", "corrected": "corrected, here"}
+    return [
+        {"of": title, "n": row.get(f"{name}_n")}
+        | {
+            end: math.nan if row[key] is None else times * row[key]
+            for end, key in (("value", name), ("low", f"{name}_low"), ("high", f"{name}_high"))
+        }
+        for name, title in columns.items()
+    ]
+
+
 SCALES = {"share": 1.0, "points": 0.01, "number": 1.0}
 """Unit of a claim's figures → what an effect is multiplied by to be a share."""
 
@@ -224,17 +229,12 @@ def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: ap
     drawn = [row for row in of_table if row["what"] == what]
     unit, times = UNITS.get(drawn[0]["unit"], ("", 1.0))
     long = [
-        {"label": row["label"], "of": title, "n": row[f"{of}_n"] if of else None}
-        | {
-            column: None if row[key] is None else times * row[key]
-            for column, key in (
-                ("value", of or "value"), ("low", f"{of}_low" if of else "low"),
-                ("high", f"{of}_high" if of else "high"),
-            )
-        }
+        {"label": row["label"]} | mark
         for row in drawn
-        for of, title in OF.items()
-    ]  # fmt: skip
+        for mark in _marks(
+            row | {"value_low": row["low"], "value_high": row["high"]}, "value", times
+        )
+    ]
     measure = replace(view.measures[0], title=KINDS.get(what, what), unit=unit)
     paper = api.PAPER_TABLES[name]
     run = others.get(paper.ours)

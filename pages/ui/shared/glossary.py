@@ -15,7 +15,6 @@ TERMS = {
     "k": "Sentences kept in addition to the most recent events.",
     "NLI": "Natural language inference: whether one text entails another.",
     "Holm": "p adjusted for the number of comparisons so that any false claim stays below 5 %.",
-    "BH": "Benjamini–Hochberg: p adjusted to control the share of false claims.",
     "Newcombe": "Interval of a difference of paired shares that treats questions as independent.",
     "Wilson": "Score interval of a share that treats questions as independent.",
     "κ": "Cohen's kappa: agreement corrected for chance; near 0 where one verdict is rare.",

@@ -10,7 +10,6 @@ from midchart.core import api
 from midchart.core.loaders import open as opening
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
-from midchart.core.protocol import Protocol
 from tests.support.run_helpers import until
 
 
@@ -26,7 +25,7 @@ def test_check_and_curve_of_the_store_are_those_of_the_files(demo: Path) -> None
     counts = ("records", "events", "tokens", "undated", "positions")
     assert [check_cohort(plain)[name] for name in counts] == [api.check(demo)[n] for n in counts]
     for of in (api.curve_locations, api.curve_choices):
-        assert of(plain, protocol=Protocol()) == of(stored)
+        assert of(plain) == of(stored)
 
 
 @pytest.mark.slow

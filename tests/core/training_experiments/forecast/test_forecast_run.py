@@ -22,7 +22,7 @@ from midchart.core.training_experiments.forecast.evaluation import (
     read_columns,
 )
 from midchart.core.training_experiments.forecast.examples import shuffled
-from midchart.core.training_experiments.forecast.tables import compared_tables, finding, in_words
+from midchart.core.training_experiments.forecast.tables import compared_tables, finding
 from tests.support.forecasts import write_cohort
 from tests.support.run_helpers import (
     continue_run,
@@ -111,7 +111,6 @@ def test_a_difference_is_over_the_seeds_that_both_have(run: str) -> None:
     gated = next(row for name, row in by_variant.items() if name.startswith("gated"))
     assert (gated["seeds"], gated["seeds_paired"]) == (2, 1)
     assert gated["difference"] == pytest.approx(area["gated_differential", 1] - area["softmax", 1])
-    assert "describes these trainings only" in in_words(gated)
     without, means = compared_tables(
         [row for row in rows if row["variant"] != "softmax"], folder.path, folder.plan().protocol
     )
@@ -242,5 +241,3 @@ def test_the_verdict_claims_no_more_than_the_row_shows(
 ) -> None:
     row = {**ROW, **changes}
     assert finding(row) == expected
-    assert ("collapsed in 2 of 3 seeds" in in_words(row)) is (expected == "collapsed")
-    assert "1,000 labels of 100 patients" in in_words(row) and "30.0 %" in in_words(row)
