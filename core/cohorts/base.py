@@ -187,13 +187,10 @@ def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: boo
             f"{len(foreign):,} {'files are' if len(foreign) > 1 else 'file is'} not part of the "
             f"format and not read: {', '.join(foreign[:_MOST_NAMED])}{more} — the format is {title}"
         )
-    log.account(
-        shown(place, root) or place.name,
-        "files",
-        total=len(files),
-        shown=sum(file in log.opened for file in files),
-        reasons={"is not part of the format": len(foreign)},
-    )
+    opened = len(files) - len(foreign)
+    log.account(shown(place, root) or place.name, "files", total=opened, shown=opened)
+    for name in foreign:
+        log.account(name, "files", total=1, shown=0, reasons={"is not part of the format": 1})
 
 
 _MOST_NAMED = 20

@@ -130,7 +130,7 @@ _NAMES_OF_MONTHS = re.compile(
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _EXCEL_EPOCH = datetime(1899, 12, 30, tzinfo=UTC).replace(tzinfo=None)
 EXCEL = "days of Excel's calendar"
-_UNITS: Mapping[str, tuple[float, float, float]] = {
+UNITS: Mapping[str, tuple[float, float, float]] = {
     EXCEL: (2e4, 6e4, 86_400),
     "seconds since 1970": (1e8, 1e10, 1),
     "milliseconds since 1970": (1e11, 1e13, 1e-3),
@@ -228,7 +228,7 @@ def with_offset(text: str, time: datetime | None) -> datetime | None:
 
 
 def _counted(text: str, unit: str) -> datetime | None:
-    low, high, seconds = _UNITS[unit]
+    low, high, seconds = UNITS[unit]
     if not low <= float(text) < high:
         return None
     if unit == EXCEL:  # to the second, as a day's share is no exact number
@@ -255,7 +255,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 def _unit_of(numbers: Sequence[str]) -> str:
     """The unit of times written as numbers; "" where none fits all of them."""
-    for unit, (low, high, _) in _UNITS.items():
+    for unit, (low, high, _) in UNITS.items():
         if all(low <= float(number) < high for number in numbers):
             return unit
     return ""

@@ -169,7 +169,14 @@ def _products(statement: Element) -> list[str]:
         inside(product, "manufacturedProduct", "manufacturedMaterial")
         for product in each(statement, "consumable", "product")
     )
-    return [code_text(inside(one, "code")) or joined(inside(one, "name")) for one in materials]
+    return [_coded_name(one) for one in materials]
+
+
+def _coded_name(named: Element | None) -> str:
+    """The display names and the original text of what a product or substance is, else its name."""
+    code = inside(named, "code")
+    stated = distinct_texts((code_text(code), joined(inside(code, "originalText"))))
+    return stated or joined(inside(named, "name"))
 
 
 def _players(statement: Element) -> list[str]:
@@ -178,7 +185,7 @@ def _players(statement: Element) -> list[str]:
         for one in each(statement, "participant")
         for kind in ("playingEntity", "playingDevice")
     )
-    return [code_text(inside(one, "code")) or joined(inside(one, "name")) for one in players]
+    return [_coded_name(one) for one in players]
 
 
 def _parts(statement: Element) -> Iterator[str]:
@@ -206,6 +213,7 @@ def _details(statement: Element) -> Iterator[str]:
     for name, tags in (
         ("site", ("targetSiteCode", "approachSiteCode")),
         ("method", ("methodCode",)),
+        ("form", ("administrationUnitCode",)),
     ):
         yield from (f"{name} {code_text(one)}" for one in each(statement, *tags) if code_text(one))
     yield from (f"reference {_reference(one)}" for one in each(statement, "referenceRange"))
@@ -339,7 +347,7 @@ class SectionEntries:
                     self._by_id.setdefault(id, []).append(one)
         text = inside(section, "text")
         self._section = frozenset() if text is None else _words_of(" ".join(text.itertext()))
-        there = () if text is None else (one.get("ID", "") for one in text.iter())
+        there = () if text is None else (one.get("ID", "") for one in text.iter() if joined(one))
         self.ids = frozenset(self._by_id).intersection(there)
         self.denied = 0
         self._said: set[int] = set()
@@ -392,7 +400,8 @@ class SectionEntries:
         ``linked``: the statements that refer to the line.
         """
         chain = [one for statement in (main, *linked) for one in statement.chain()]
-        pending = [[*main.chain()][-1]]
+        tops = {id(top := [*one.chain()][-1]): top for one in (main, *linked)}
+        pending = [*reversed(tops.values())]
         while pending:
             one = pending.pop()
             if one.status(alone=True)[0] is Status.RETRACTED:

@@ -7,7 +7,7 @@ left of a section is one passage at the time of the document.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
@@ -121,7 +121,8 @@ def _sections(
             continue
         code, heading = inside(section, "code"), inside(section, "title")
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
-        title = title or code_text(code) or parent or "Section"
+        stated = title or code_text(code)
+        title = stated or parent or "Section"
         lines = list(_lines(section, counts))
         current = [line for stated_time, line in lines if not _is_of_another_day(stated_time, time)]
         others = [
@@ -132,6 +133,11 @@ def _sections(
         if not lines and section.get("nullFlavor"):
             current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
         inner = list(_sections(section, title, time, counts))
+        if stated and not lines and not current:  # a heading above its sub-sections
+            inner = [
+                replace(one, title=one.title if one.title == title else f"{title} — {one.title}")
+                for one in inner
+            ]
         counts.dated += len(others)
         if current:
             yield SectionPassage(None, section_code(code), title, "\n".join(current))

@@ -9,19 +9,18 @@ of the same resource, section or row; ``administrative``, by its address (``admi
 from __future__ import annotations
 
 import csv
-import io
 import re
 import zipfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
-from midchart.core.cohorts.columns import parse_time
+from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
 from midchart.core.cohorts.files import entries_of, parse_xml, shown, xml_text
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
@@ -50,11 +49,18 @@ _STAMP = re.compile(
     r"0\d{3,13}|(?:19|20)\d\d(?:0[1-9]|1[0-2])|\d{4}(?:-\d\d(?:-\d\d(?:[T ].*)?)?)?"
     r"|\d{8}(?:\d{2,6})?(?:[.+-].*)?"
 )
+_NUMBER = re.compile(r"-?\d+[.,]\d+")
+_TIMES = re.compile(r".*\.(?:effectiveTime|time)(?:\.\w+)?@value|entry@timestamp|.*@start")
+"""Addresses of clinical documents, and of MedAlign, that hold a time."""
+_NO_ORDER = "a date of which day and month are not certain"
+_ORDERS = (MONTH_FIRST, DAY_FIRST)
 _BASE64, _ENCODED = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*"), 400
 """A document in base64, of more characters than a word has: its text is shown, or why not."""
 _MOST_EVENTS = 40
 """Events of one word that are looked at for the leaves of a part."""
 _SECTION = "section"
+_AROUND = ("record", "visit", "day", "events")
+"""Elements around the entries and tables of MedAlign."""
 
 
 class SourcePart(NamedTuple):
@@ -107,7 +113,8 @@ def leaves_of(cohort: Cohort) -> Ledger:
         if not file.is_file() or file.name.startswith("midchart."):
             continue
         name = shown(file, root)
-        why = reasons.get((name, None), "").partition(" — ")[0]
+        why = reasons.get((name, None)) or reasons.get((name, "files")) or ""
+        why = why.partition(" — ")[0]
         parts = [] if why == OVER_LIMIT else list(parts_of(file, name))
         if why and not parts:
             ledger.enter(LEFT_OUT, why, "file", name)
@@ -124,7 +131,8 @@ def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
     """(File, None or a line or kind of resource) → why that was left out, as the cohort says."""
     reasons: dict[tuple[str, str | None], str] = {}
     for skip in cohort.skipped:
-        reasons.setdefault((skip.file, None if skip.line is None else str(skip.line)), skip.reason)
+        of_file = skip.line is None or skip.reason.startswith("lacks the columns")
+        reasons.setdefault((skip.file, None if of_file else str(skip.line)), skip.reason)
     stated = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<kind>[A-Z]\w+) (?P<reason>.*)")
     for text in (*(f"{s.file}:{s.line}: {s.reason}" for s in cohort.skipped), *cohort.warnings):
         if one := stated.fullmatch(text):
@@ -133,11 +141,6 @@ def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
     for (file, what), account in cohort.accounts.items():
         if account.reasons:
             reasons.setdefault((file, what), ", ".join(why for why, _ in account.reasons))
-    for warning in cohort.warnings:
-        if "not part of the format and not read: " in warning:
-            names = warning.partition("not read: ")[2].rpartition(" — ")[0]
-            for name in names.split(", "):
-                reasons[name, None] = "is not part of the format"
     return reasons
 
 
@@ -153,17 +156,19 @@ class _ShownTexts:
                 record = cohort.records[id]
             except DataError:
                 continue  # it is among the reasons
-            others += [id, *(value for _, value in record.facts)]
+            others += [id, *(f"{name}: {value}" for name, value in record.facts)]
             for event in record.events:
                 stamp = f"{event.time:%Y-%m-%d %H:%M:%S}" if event.time else ""
-                parts = (stamp, event.kind, event.code, event.name, event_text(event), event.author)
-                self._add(" ".join(parts))
+                said = event_text(event)
+                parts = (stamp, event.kind, event.code, event.name, event.text, event.unit)
+                self._add(" ".join((*parts, "" if said == event.text else said, event.author)))
         for one in cohort.instructions:
             others += [one.id, one.question, *one.options, one.specialty, one.domain]
             if gold := cohort.gold.get(one.id):
                 others.append(gold.answer)
         others += [text for r in cohort.responses for text in (r.text, r.model)]
-        self.others = _plain(" ".join(filter(None, map(str, others))))
+        self._others = _plain(" ".join(filter(None, map(str, others))))
+        self._words = frozenset(_WORD.findall(self._others))
 
     def _add(self, text: str) -> None:
         plain = _plain(text)
@@ -171,27 +176,30 @@ class _ShownTexts:
             self._events[word].append(len(self._texts))
         self._texts.append(plain)
 
-    def near(self, leaves: Sequence[tuple[str, str]]) -> str:
-        """The text of the events that say one of these leaves in full, and what is no event."""
+    def near(self, leaves: Sequence[tuple[str, str]]) -> tuple[str, Callable[[], frozenset[str]]]:
+        """The text of the events that say one of these leaves in full and of what is no event, and
+        what gives its words."""
         chosen: set[int] = set()
-        days = [day for _, value in leaves if (day := _day(value))]
+        days = [day for _, value in leaves for day in _days(value)]
         dated = {number for day in days for number in self._events.get(day, ())}
         ordered = sorted(leaves, key=lambda one: -len(one[1]))
         for _, value in ordered:
-            plain = _day(value) or _plain(value)
+            plain = next(iter(_days(value)), "") or _plain(cell_text(value)[0])
             words = set(_WORD.findall(plain))
-            if not words or (len(plain) < 4 and chosen):
+            if not words or (len(plain) < 4 and chosen and not plain.isalpha()):
                 continue  # a short one alone names no event
             rarest = min((self._events.get(word, ()) for word in words), key=len)
             same_day = dated.intersection(rarest) or rarest
             matching = (n for n in same_day if plain[:200] in self._texts[n])
             chosen.update(islice(matching, _MOST_EVENTS))
-        return " ".join((*(self._texts[n] for n in sorted(chosen)), self.others))
+        text = " ".join(self._texts[n] for n in sorted(chosen))
+        words = cache(lambda: self._words.union(_WORD.findall(text)))
+        return f"{text} {self._others}", words
 
 
 def _plain(text: str) -> str:
     """A text in lower case with single blanks and without marks of layout."""
-    return " ".join(re.sub(r"[|;\\]+", " ", text).casefold().split())
+    return " ".join(re.sub(r"[|;\\\[\]]+", " ", text).casefold().split())
 
 
 def _enter(
@@ -208,8 +216,7 @@ def _enter(
                 ledger.enter(*_set_aside(_administrative(format, address)), address, part.place)
         return
     file, _, line = part.place.partition(":")
-    near = cohort.near(part.leaves)
-    words = set(_WORD.findall(near))
+    near, words = cohort.near(part.leaves)
     why = reasons.get((file, line)) or reasons.get((file, part.kind)) or ""
     if not any(len(value) > 3 and _plain(value) in near for _, value in part.leaves):
         by_part = (reasons.get((file, what)) for what in (f"{part.kind}s", "resources", "rows"))
@@ -222,12 +229,16 @@ def _enter(
             ledger.enter(SHOWN, "", address, part.place)
         elif len(value) > _ENCODED and _BASE64.fullmatch(value):
             ledger.enter(ADMINISTRATIVE, "an encoded document", address, part.place)
-        elif _STAMP.fullmatch(value.strip()) and not _day(value):
+        elif plain == "null":
+            ledger.enter(ADMINISTRATIVE, "says that there is no value", address, part.place)
+        elif (_STAMP.fullmatch(plain) or _TIMES.fullmatch(address)) and not _days(value):
             ledger.enter(ADMINISTRATIVE, "a time that is none", address, part.place)
         elif administrative := _administrative(format, address):
             ledger.enter(*_set_aside(administrative), address, part.place)
         elif _is_said(value, plain, near, words):
             ledger.enter(TWICE, "in other words or another form", address, part.place)
+        elif len({*_days(value)}) > 1:
+            ledger.enter(LEFT_OUT, _NO_ORDER, address, part.place)
         elif why:
             ledger.enter(LEFT_OUT, why.partition(" — ")[0], address, part.place)
         else:
@@ -240,26 +251,34 @@ def _set_aside(why: str) -> tuple[str, str]:
     return (LEFT_OUT, reason) if reason and not stated else (ADMINISTRATIVE, why)
 
 
-def _is_said(value: str, plain: str, near: str, words: set[str]) -> bool:
+def _is_said(value: str, plain: str, near: str, words: Callable[[], frozenset[str]]) -> bool:
     """Whether a text has what a leaf says: its words, the day of a time, yes or no, or markup."""
     if plain in ("true", "false"):
         return True  # it is a word of the element that it is the value of
-    if _STAMP.fullmatch(value.strip()):
-        day = _day(value)
-        return bool(day) and (day in near or day[:4] in words)
-    if value[:5].strip()[:1] in ("{", "<", "[") or len(value) > _ENCODED:
-        plain = _plain(cell_text(value)[0])  # a document in a cell
-    bare = set(_WORD.findall(re.sub(r"<[^<>]*>|&\w+;", " ", plain)))
-    return bool(bare) and bare <= words
+    if days := _days(value):
+        return any(day in near or day[:4] in words() for day in days)
+    if plain.isdecimal() and len(plain) > 4:
+        times = (Times(unit=unit).read(plain) for unit in UNITS)
+        if any(time and f"{time:%Y-%m-%d}" in near for time in times):
+            return True
+    if _NUMBER.fullmatch(plain):
+        number = plain.replace(",", ".")
+        return not words().isdisjoint((number, number.rstrip("0").rstrip(".")))
+    in_cell = _plain(cell_text(value)[0])  # a document in a cell
+    bare = (set(_WORD.findall(re.sub(r"<[^<>]*>|&\w+;", " ", text))) for text in (plain, in_cell))
+    return any(one and one <= words() for one in bare)
 
 
-def _day(value: str) -> str:
-    """The date of a time as ISO 8601, "" for anything else."""
+def _days(value: str) -> list[str]:
+    """The dates that a time may mean, as ISO 8601; none of anything else."""
     text = value.strip()
     if not _STAMP.fullmatch(text):
-        return ""
-    time = parse_time(f"{text[:10]}-01-01"[:10]) if text[4:5] == "-" else parse_ts(text)[0]
-    return f"{time:%Y-%m-%d}" if time and time.year > 1000 else ""
+        read = () if text.isdigit() else (Times(order).read(text) for order in _ORDERS)
+    elif text[4:5] == "-":
+        read = [parse_time(f"{text[:10]}-01-01"[:10])]
+    else:
+        read = [parse_ts(text)[0]]
+    return [f"{time:%Y-%m-%d}" for time in read if time and time.year > 1000]
 
 
 @lru_cache(maxsize=1)
@@ -329,15 +348,16 @@ def _fields(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _rows(text: str, delimiter: str, name: str) -> Iterator[SourcePart]:
-    head = table_head(text.splitlines(keepends=True), delimiter)
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter=head.delimiter, quotechar=head.quote
-    )
-    header = [cell.strip() for cell in next(reader, [])]
+    lines = text.splitlines(keepends=True)
+    head = table_head(lines, delimiter)
+    before = head.last
+    reader = csv.reader(lines[before:], delimiter=head.delimiter, quotechar=head.quote)
+    line = before + 1
     table = Path(name).name.partition(".")[0].lower()
     for cells in reader:
-        leaves = [(f"{table}.{c}".lower(), v) for c, v in zip(header, cells, strict=False)]
-        yield SourcePart(f"{name}:{reader.line_num}", table, leaves)
+        leaves = [(f"{table}.{c}".lower(), v) for c, v in zip(head.header, cells, strict=False)]
+        yield SourcePart(f"{name}:{line}", table, leaves)
+        line = before + reader.line_num + 1
 
 
 def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[SourcePart]:
@@ -372,42 +392,46 @@ def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
 
 
 def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
-    """A part for each section of a clinical document, and one for its header; one for each child
-    of another root."""
-    documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
-    for document in documents:
-        sections = [one for one in document.iter() if _tag(one) == _SECTION]
-        header = list(_xml_leaves(document, "", document))
-        yield SourcePart(name, "header", header)
-        for one in sections:
-            yield SourcePart(name, _SECTION, list(_xml_leaves(one, _SECTION, one)))
-    if root.tag.startswith(f"{{{NAMESPACE}}}"):
+    """A part for each resource; for each section of a clinical document, or entry or table of
+    MedAlign; and for what is around these."""
+    fhir = root.tag.startswith(f"{{{NAMESPACE}}}")
+    if fhir:
         resources = [e for e in root.iter() if _tag(e) == "resource" for e in e] or [root]
         for number, one in enumerate(resources, 1):
-            leaves = _xml_leaves(one, _tag(one), one)
+            leaves = _xml_leaves(one, _tag(one), frozenset())
             named = ((address.removesuffix("@value").replace("@", "."), v) for address, v in leaves)
             yield SourcePart(f"{name}:{number}", _tag(one), list(named))
-    elif not documents:
-        for number, child in enumerate([root] if len(root) < 2 else root, 1):
-            yield SourcePart(
-                f"{name}:{number}", _tag(child), list(_xml_leaves(child, _tag(child), child))
-            )
+    documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
+    for top in documents or ([] if fhir else [root]):
+        inner = [one for one in top.iter() if _tag(one) == _SECTION]
+        if not documents:
+            tables = (one for around in top.iter() if _tag(around) in _AROUND for one in around)
+            inner = [one for one in tables if _tag(one) not in (*_AROUND, "person")]
+        apart = frozenset(inner)
+        header = list(_xml_leaves(top, "" if documents else _tag(top), apart))
+        yield SourcePart(name, "header", header)
+        for number, one in enumerate(inner, 1):
+            place = name if documents else f"{name}:{number}"
+            yield SourcePart(place, _tag(one), list(_xml_leaves(one, _tag(one), apart)))
 
 
 def _tag(element: Element) -> str:
     return element.tag.rpartition("}")[2]
 
 
-def _xml_leaves(element: Element, address: str, top: Element) -> Iterator[tuple[str, str]]:
-    """Attributes and texts of an element and those below, but for sections inside of it."""
-    if _tag(element) == _SECTION and element is not top:
-        return
+def _xml_leaves(
+    element: Element, address: str, apart: frozenset[Element]
+) -> Iterator[tuple[str, str]]:
+    """Attributes and texts of an element and those below, but for those that are ``apart``."""
     address += ".deleted" if is_deleted(element) else ""
     for attribute, value in element.attrib.items():
         yield f"{address}@{attribute.rpartition('}')[2]}", value
     for text in (element.text, *(child.tail for child in element)):
-        if text and text.strip():
+        if text and address.endswith(".day.person"):  # of MedAlign: lines of a name and a value
+            for line in text.splitlines():
+                yield f"{address}.{line.partition(':')[0].strip()}", line
+        elif text and text.strip():
             yield address, text
     for child in element:
-        if _tag(child):
-            yield from _xml_leaves(child, f"{address}.{_tag(child)}".lstrip("."), top)
+        if _tag(child) and child not in apart:
+            yield from _xml_leaves(child, f"{address}.{_tag(child)}".lstrip("."), apart)

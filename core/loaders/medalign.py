@@ -205,6 +205,9 @@ class Parsed:
             attributes = one.attributes
             if one.tag == "visit":
                 named = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
+                if kind := one.get("type"):
+                    time = _read_time(attributes.get("start"))
+                    self.entries.append((time, "visit", "", kind, "", "", "", named, one.line, ""))
                 self.sample(one, named)
             elif one.tag == "day":
                 self.sample(one, visit)

@@ -110,7 +110,7 @@ Partners HealthCare/LMR5TEST.xml|Allergies|Date: 02/12/2014 13:04; Allergies: No
 Greenway Samples/26789_ExportSummary_CCDA.xml|History of Procedures|Date Ordered: 1/21/2013 12:00 AM; Description: Arthritis panel; Order Status: Pending
 Allscripts Samples/Professional EHR/dataport_Ambulatory.xml|Procedures|Procedure: CHEST X-RAY, PA AND LATERAL (71020); Details: Completed:30-May-2013
 Allscripts Samples/Enterprise EHR/b2 Adam Everyman ToC.xml|Medications|Name: Proventil HFA 108 (90 Base) MCG/ACT Inhalation Aerosol Solution, INHALE 2 PUFFS Every 6 hours PRN wheezing, Quantity: 1; Details: Active
-mTuitive OpNote Samples/breast surgery.xml|Specimen|- Sentinel node, negative on frozen section
+mTuitive OpNote Samples/breast surgery.xml|Discharge and Condition — Specimen|- Sentinel node, negative on frozen section
 Vitera/Vitera_CCDA_SMART_Sample.xml|Medications Administered|No Administered Medications Recorded
 Cerner Samples/Transition_of_Care_Referral_Summary.xml|Encounter|Dates: 07/10/2013; Location: Local Community Hospital Organization, 4000 Hospital Dr. Portland, OR 97005- , USA; Diagnoses: Final: Exercise-induced angina, Final: Angina; Providers: Owens , Dale, Admit MD, Aaron, Nightengale RN, Nancy
 """  # noqa: E501
