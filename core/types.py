@@ -437,6 +437,7 @@ class Cohort:
     ``accounts``: by (file or record, what: files, rows, resources, sections, …) what became of each
     part; those of a record are there once it was read. ``unsettled``: columns that a person should
     say how to read. ``patient``: the patient of each record where it is not the record's id.
+    ``unconfined``: what this machine could not take from the process that read the files.
     """
 
     path: str
@@ -452,6 +453,7 @@ class Cohort:
     accounts: dict[tuple[str, str], Account] = field(default_factory=dict[tuple[str, str], Account])
     unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
     patient: Mapping[str, str] = field(default_factory=dict[str, str])
+    unconfined: tuple[str, ...] = ()
 
     def patient_of(self, instruction: Instruction) -> str:
         """The patient whom an instruction asks about."""

@@ -87,6 +87,7 @@ class _CohortParts:
     warnings: list[str] = field(default_factory=list[str])
     accounts: list[tuple[str, str, Account]] = field(default_factory=list[tuple[str, str, Account]])
     unsettled: list[UnsettledColumn] = field(default_factory=list[UnsettledColumn])
+    unconfined: tuple[str, ...] = ()
 
 
 class ChartRecords(NamedRecords):
@@ -176,6 +177,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
         warnings=log.warnings,
         accounts=log.accounts,
         unsettled=log.unsettled,
+        unconfined=parts.unconfined,
     )
 
 
@@ -273,6 +275,7 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
         warnings=cohort.warnings,
         accounts=[(*key, account) for key, account in cohort.accounts.items()],
         unsettled=cohort.unsettled,
+        unconfined=cohort.unconfined,
     )
 
 

@@ -104,7 +104,8 @@ def check_cohort(
 
     ``records`` counts those that could be read; ``events`` and ``tokens`` (words and punctuation
     marks of event texts) are theirs, None for coded events; ``undated`` events are in no position
-    band. ``balance``: :func:`balance` of what was read. ``unlocated`` counts gold whose
+    band. ``balance``: :func:`balance` of what was read. ``unconfined``: what limits this machine
+    lacks for reading files of others, in a line, or None. ``unlocated`` counts gold whose
     evidence was not found, ``undated_evidence`` gold in entries without a date. A cohort with
     labels adds ``labels``: by task n, positive, and by split the labels (``splits``) and the
     positive ones (``positives``). Evidence is located by
@@ -142,6 +143,7 @@ def check_cohort(
         "responses": len(cohort.responses),
         "balance": balance(cohort.accounts),
         "leaves": _leaves(cohort, leaves),
+        "unconfined": _unconfined(cohort),
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
         "unsettled": [dataclasses.asdict(column) for column in cohort.unsettled],
@@ -160,6 +162,16 @@ def check_cohort(
     if locator:
         report["locator"] = locator_errors(cohort, rule, "token", progress)
     return report | ({"labels": labels} if labels is not None else {})
+
+
+def _unconfined(cohort: Cohort) -> str | None:
+    """What the process that read the files kept of what it should have given up, in a line."""
+    if not cohort.unconfined:
+        return None
+    return (
+        f"on this machine files are read without a limit on {', '.join(cohort.unconfined)} — "
+        "import files of others on Linux with the packages landlock and pyseccomp"
+    )
 
 
 def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:

@@ -18,6 +18,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Generator, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -155,7 +156,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     half = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2  # bytes of memory
     seconds: int = request["seconds"]
     allow_seconds(seconds)
-    confine(
+    unconfined = confine(
         min(request["memory"] + request["memory_per_byte"] * size, half),
         _OUTPUT,
         [
@@ -181,7 +182,7 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     assert isinstance(loader, RecordLoader)
     cohort = loader.content(place, request["named"])
     cohort.skipped.extend(left_out)
-    write_charts(cohort, folder, record)
+    write_charts(replace(cohort, unconfined=unconfined), folder, record)
 
 
 if __name__ == "__main__":

@@ -231,7 +231,10 @@ def _check(name: str, path: str, check: dict[str, Any], kind: str) -> None:
             help="By fhir.resources. Reading a cohort does not need it: what follows the standard "
             "in each resource is read, the rest is named below.",
         )
-    if not check["skipped"] and not check["warnings"]:
+    if check["unconfined"]:
+        st.caption(for_screen(check["unconfined"]))
+    left_out = any(part["left_out"] or part["unaccounted"] for part in check["balance"])
+    if not check["skipped"] and not check["warnings"] and not left_out:
         st.write("All files were read: nothing skipped, no warnings.")
     if "invalid" in check and not check["invalid"]:
         st.write("Every resource follows FHIR R4B.")

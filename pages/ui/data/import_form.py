@@ -143,7 +143,13 @@ def result() -> str:
     files = next((p for p in report["balance"] if p["what"] == "files"), {"total": 0, "shown": 0})
     skipped, unread = report["skipped"], files["total"] - files["shown"]
     if not skipped and not unread:
-        words = for_screen(f"{name}: {read}; every part was read.")
+        left_out = [
+            f"{n:,} {part['what']} ({reason})"
+            for part in report["balance"]
+            for reason, n in part["left_out"].items()
+        ]
+        rest = f"left out, as the check below says: {', '.join(left_out)}"
+        words = for_screen(f"{name}: {read}; {rest if left_out else 'every part was read'}.")
         st.success(words, title="Cohort imported", icon=":material/check:")
     else:
         reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
@@ -154,6 +160,8 @@ def result() -> str:
             title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
         words = f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."
         st.warning(for_screen(words), title=title, icon=":material/warning:")
+    if report["unconfined"]:
+        st.caption(for_screen(report["unconfined"]))
     with st.container(horizontal=True):
         if st.button("Ask its patients a question", key="import_open", type="primary"):
             navigation.go("patient", cohort=name)

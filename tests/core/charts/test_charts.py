@@ -16,12 +16,13 @@ from midchart.core import text as texts
 from midchart.core.arms import base as arms
 from midchart.core.arms.base import candidates, index_of
 from midchart.core.charts.convert import FOLDER, sweep_charts
-from midchart.core.charts.store import COHORT, ChartRecords
+from midchart.core.charts.store import COHORT, ChartRecords, open_charts, write_charts
 from midchart.core.errors import DataError
+from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import close_cohorts, open_cohort, read_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.text import evidence, sentences, words
-from midchart.core.types import Cohort, Record
+from midchart.core.types import Cohort, Manifest, Record
 from tests.support.cases import EXPECTED, cases, described
 
 NOTES = """patient_id,time,text
@@ -220,3 +221,14 @@ def test_stores_of_cohorts_that_are_gone_and_unfinished_ones_are_removed(
     (cohorts / "named-again").rmdir()
     sweep_charts()
     assert stores(cache) == first
+
+
+def test_limits_that_the_machine_lacks_are_named_by_the_check(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    write_charts(replace(read_cohort(folder), unconfined=("network", "programs")), store)
+    stored = open_charts(store, str(folder), lambda log: Manifest("notes"))
+    assert stored is not None
+    line = check_cohort(stored)["unconfined"]
+    assert line.startswith("on this machine files are read without a limit on network, programs")
+    assert check_cohort(replace(stored, unconfined=()))["unconfined"] is None
