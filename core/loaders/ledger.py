@@ -159,9 +159,11 @@ class _ShownTexts:
             others += [id, *(f"{name}: {value}" for name, value in record.facts)]
             for event in record.events:
                 stamp = f"{event.time:%Y-%m-%d %H:%M:%S}" if event.time else ""
-                said = event_text(event)
+                written = event_text(event)
                 parts = (stamp, event.kind, event.code, event.name, event.text, event.unit)
-                self._add(" ".join((*parts, "" if said == event.text else said, event.author)))
+                self._add(
+                    " ".join((*parts, "" if written == event.text else written, event.author))
+                )
         for one in cohort.instructions:
             others += [one.id, one.question, *one.options, one.specialty, one.domain]
             if gold := cohort.gold.get(one.id):

@@ -26,8 +26,8 @@ def sample(name: str) -> Path:
 def test_medaligns_public_toy_record():
     cohort = open_cohort(sample("medalign_public") / "sample-ehr-clean.xml")
     checked = check_cohort(cohort)
-    # Counted with grep in the file: 52 <code> and 5 <note> elements.
-    assert (checked["records"], checked["events"], checked["warnings"]) == (1, 57, [])
+    # Counted with grep in the file: 52 <code>, 5 <note> and 3 <visit> elements.
+    assert (checked["records"], checked["events"], checked["warnings"]) == (1, 60, [])
     record = cohort.records["sample-ehr-clean"]
     times = [event.time for event in record.events]
     assert times == sorted(t for t in times if t)
