@@ -458,6 +458,8 @@ def _contrast(curve: Curve, score: str) -> str:
     finding = "No difference shown between the middle of the chart and its edge"
     if significant := _significant(curve.difference_holm):
         finding = f"{'Worse' if curve.difference < 0 else 'Better'} in the middle of the chart"
+    elif _significant(curve.quadratic_holm):
+        finding = "The curve bends, though no difference is shown between the middle and its edge"
     difference = with_interval(
         curve.difference, curve.difference_low, curve.difference_high, "points"
     ).replace(" [", " points [")

@@ -162,13 +162,6 @@ def _stated(shown: Shown) -> api.Conclusion:
     return api.conclusion_of({**shown.report, "tables": shown.tables}, **wanted)
 
 
-def _conclusion(shown: Shown, stated: api.Conclusion, top: DeltaGenerator) -> None:
-    """What the run shows; in a line below, which run it is."""
-    variants = tables.choices(tables.frame_of(shown.tables, "inhibition"), "variant")
-    headline = tables.with_titles("variant", variants, stated.headline)
-    messages.conclude_run(shown.report, headline, place=top)
-
-
 BETTER = {"more": "Higher is better.", "less": "Lower is better.", "": ""}
 
 
@@ -194,19 +187,17 @@ def _view(
         if name in views:
             view = views[name]
             fixed, measure = _line(shown, view)
-    if name in by_page:
-        _conclusion(shown, stated, top)
-        by_page[name].draw(shown)
-        return
-    concludes = [one.name for one in views.values() if one.concludes] or [next(iter(views))]
+    concludes = [one.name for one in views.values() if one.concludes] or [next(iter(views), "")]
     first = ""
-    if name not in concludes and measure is not None:
+    if name in views and name not in concludes and measure is not None:
         rows = api.rows_of(shown.tables, view, fixed)
         first = api.view_headline(api.values(rows, view, measure), view, measure, rows)
-    if first:
-        messages.conclude_run(shown.report, first, place=top)
-    else:
-        _conclusion(shown, stated, top)
+    variants = tables.choices(tables.frame_of(shown.tables, "inhibition"), "variant")
+    headline = first or tables.with_titles("variant", variants, stated.headline)
+    messages.conclude_run(shown.report, headline, place=top)
+    if name in by_page:
+        by_page[name].draw(shown)
+        return
     draw(shown, view, measure, fixed, opens)
 
 

@@ -78,13 +78,11 @@ def included(*kinds: str, folder: str = "") -> None:
     shipped = [run for kind in kinds or ("",) for run in api.shipped_runs(kind)]
     offered = [run for run in shipped if run["folder"] == folder and run["run"] not in present]
     for run in offered[:1] if folder else offered:
-        several = folder and len(offered) > 1
-        what = f"{len(offered)} finished runs are" if several else "A finished run is"
-        st.write(f"{what} included as an example, made by:")
+        st.write("Included as an example, made by:")
         st.code(run["command"], language=None, wrap_lines=True)
         action = (api.open_examples, folder) if folder else (api.open_shipped, run["run"])
         panel.button(
-            f"Open {len(offered)} runs" if several else "Open run", f"open_{run['run']}",
+            f"Open {len(offered)} runs" if folder else "Open run", f"open_{run['run']}",
             api.open_shipped, *action, refused="The run cannot be opened",
             icon=":material/folder_open:",
         )  # fmt: skip
