@@ -417,9 +417,9 @@ class ArchEhrQa(BenchmarkLoader):
 WIDER = 0.03
 """By how much a stated location is widened on either side, as a share of the text."""
 _WRITTEN = re.compile(
-    r"(?P<date>\d{1,2}/\d{1,2}/\d{4})|(?P<month>January|February|March|April|May|June|July|August"
-    r"|September|October|November|December)\s+(?P<day>\d{1,2})(?:st|nd|rd|th)?"
-    r"(?:\s+to\s+\d{1,2}(?:st|nd|rd|th)?)?,\s+(?P<year>\d{4})",
+    r"(\d{1,2}/\d{1,2}/\d{4})|((?:January|February|March|April|May|June|July|August|September"
+    r"|October|November|December)\s+\d{1,2})(?:st|nd|rd|th)?(?:\s+to\s+\d{1,2}(?:st|nd|rd|th)?)?"
+    r"(,\s+\d{4})",
     re.IGNORECASE,
 )
 
@@ -429,13 +429,8 @@ def opening_date(text: str) -> datetime | None:
     paragraphs = [p for p in text.split("\n\n") if p.strip()][:2]
     opening = paragraphs[-1] if paragraphs else ""
     for match in _WRITTEN.finditer(opening):
-        if re.search(r"\bborn\b[\s(on]*$", opening[: match.start()], re.IGNORECASE):
-            continue
-        stated = match["date"] or f"{match['month']}/{match['day']}/{match['year']}"
-        try:
-            return datetime.strptime(stated, "%m/%d/%Y" if match["date"] else "%B/%d/%Y")
-        except ValueError:
-            return None
+        if not re.search(r"\bborn\b[\s(on]*$", opening[: match.start()], re.IGNORECASE):
+            return parse_time("".join(filter(None, match.groups())))
     return None
 
 
@@ -648,12 +643,11 @@ class _EhrnoteqaQuestion(BaseModel):
     def notes(self, line: int) -> list[Entry]:
         """The notes in the question's fields."""
         extra = self.model_extra or {}
-        stated = [(n, extra.get(f"note_{n}")) for n in range(1, len(extra) + 1)]
-        texts = [(n, text) for n, text in stated if isinstance(text, str) and text.strip()]
-        dates = {n: _DATE.search(text) for n, text in texts}
+        stated = [extra.get(f"note_{n}") for n in range(1, len(extra) + 1)]
+        texts = [text for text in stated if isinstance(text, str) and text.strip()]
         return [
-            _summary(date[1] if (date := dates[n]) else None, text, f"note_{place}", line)
-            for place, (n, text) in enumerate(texts, 1)
+            _summary(next(iter(_DATE.findall(text)), None), text, f"note_{n}", line)
+            for n, text in enumerate(texts, 1)
         ]
 
 
