@@ -185,8 +185,9 @@ class _ShownTexts:
         days = [day for _, value in leaves for day in _days(value)]
         dated = {number for day in days for number in self._events.get(day, ())}
         ordered = sorted(leaves, key=lambda one: -len(one[1]))
-        for _, value in ordered:
-            plain = next(iter(_days(value)), "") or _plain(cell_text(value)[0])
+        for plain in (
+            text for _, value in ordered for text in _days(value) or [_plain(cell_text(value)[0])]
+        ):
             words = set(_WORD.findall(plain))
             if not words or (len(plain) < 4 and chosen and not plain.isalpha()):
                 continue  # a short one alone names no event

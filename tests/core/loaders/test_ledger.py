@@ -19,6 +19,7 @@ from tests.support.samples import SAMPLES
 FORMATS = (
     *("fhir", "hl7v2", "synthea_csv", "ccda", "ccda_vendor"),
     *("medalign", "omop", "plain_notes", "meds"),
+    *("squad", "medcalc", "archehr_qa", "longhealth", "ehrnoteqa"),
 )
 DEMOS: tuple[Included, ...] = ("clinical", "letters")
 PUBLIC = ("synthea_fhir", "synthea_bulk", "ccda_vendor", "ccda_examples", "medalign_public")
