@@ -22,7 +22,16 @@ FORMATS = (
     *("squad", "medcalc", "archehr_qa", "longhealth", "ehrnoteqa"),
 )
 DEMOS: tuple[Included, ...] = ("clinical", "letters")
-PUBLIC = ("synthea_fhir", "synthea_bulk", "ccda_vendor", "ccda_examples", "medalign_public")
+PUBLIC = (
+    "synthea_fhir",
+    "synthea_bulk",
+    "ccda_vendor",
+    "ccda_examples",
+    "medalign_public",
+    "covidqa_dev",
+    "longhealth",
+    "medcalc_dev",
+)
 
 
 def _place(case: Path) -> Path:
