@@ -231,11 +231,12 @@ def user_path(text: str | Path) -> Path:
     shown = str(text)
     try:
         path = Path(text).expanduser()
+    except RuntimeError:
+        raise InputError(f"{shown!r}: there is no such user; write the path out") from None
+    try:
         str(path).encode()
         path.stat()
         return path
-    except RuntimeError:
-        raise InputError(f"{shown!r}: there is no such user; write the path out") from None
     except ValueError as error:
         wrong = "is not UTF-8 text" if isinstance(error, UnicodeError) else "holds a NUL character"
         raise InputError(f"{shown!r}: {wrong}; rename the file or folder") from None

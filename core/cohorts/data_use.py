@@ -82,11 +82,12 @@ def _digest(root: Path, state: tuple[FileTimes, ...]) -> str:
 
 def _state(root: Path) -> list[FileTimes]:
     """The files by their names in the folder."""
-    files = ((path[len(f"{root}/") :], *times) for path, *times in files_below(str(root)))
+    prefix = len(f"{root}/")
+    files = ((one[0][prefix:], *one[1:]) for one in files_below(str(root)))
     return [
-        (name, *times)
-        for name, *times in files
-        if name.rpartition("/")[2] not in _FOLDER_VIEWS and not _is_of_people(name)
+        file
+        for file in files
+        if file[0].rpartition("/")[2] not in _FOLDER_VIEWS and not _is_of_people(file[0])
     ]
 
 

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import isnan
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import plotly.graph_objects as go
@@ -295,7 +295,7 @@ def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure
     chart.update_layout(
         legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"},
         margin={"t": 90},
-        height=chart.layout.height + 60,
+        height=cast("Any", chart.layout).height + 60,
     )
     return chart
 
@@ -355,6 +355,9 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
                 )
             )  # fmt: skip
         bars = None if np.isnan(low).all() else (low, high)
+        options: dict[str, Any] = dict(numbered) if title == marked else {}
+        if view.diagonal == "chance":
+            options["mode"] = "lines"
         chart.add_trace(
             line(
                 x, y, look, title, bars,
@@ -362,8 +365,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
                 text=[f"{one.text} n {one.n:,}" for one in points],
                 hovertemplate="%{text}<extra>%{fullData.name}</extra>",
                 showlegend=named,
-                **(numbered if title == marked else {}),
-                **({"mode": "lines"} if view.diagonal == "chance" else {}),
+                **options,
             )
         )  # fmt: skip
         chances = [_scaled(one.chance, measure.unit) for one in points]

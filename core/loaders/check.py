@@ -67,10 +67,10 @@ def _event_counts(cohort: Cohort) -> list[int]:
     if isinstance(cohort.records, StoredRecords):
         data = cohort.records.data
         return np.diff(data.store().offsets).tolist() if data.ready() else []
-    stored = isinstance(cohort.records, ChartRecords)
+    records = cohort.records
     every = (
-        cohort.records.counts["events"].tolist()
-        if stored
+        records.counts["events"].tolist()
+        if isinstance(records, ChartRecords)
         else [len(record.events) for record in cohort.records.values()]
     )
     step = max(len(every) / _SAMPLED, 1.0)

@@ -79,7 +79,7 @@ def reading_progress(data: CohortRef, again: bool = False) -> ReadingProgress | 
     except FileNotFoundError:
         now = {"done": 0}
     ended = "the process has ended" if child.poll() is not None else ""
-    return ReadingProgress(now["done"], planned, now.get("problem", ended))
+    return ReadingProgress(now["done"], planned, str(now.get("problem", ended)))
 
 
 def _report(records: ChartRecords) -> Path:

@@ -40,6 +40,9 @@ def test_examples_do_what_they_say(tmp_path: Path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "questions.txt").write_text("Which drugs does the patient take?\n")
+    (tmp_path / "verdicts.tsv").write_text(
+        "question\treferences\tanswer\tpeople\nWhich dose?\t5 mg\t5 mg daily\tcorrect\n"
+    )
     (tmp_path / "answers.jsonl").write_text(
         '{"patient": "124190252", "question": "Which drugs?", "context": "Takes apixaban.", '
         '"answer": "Apixaban.", "score": 1}'
