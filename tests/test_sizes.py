@@ -7,16 +7,12 @@ import pytest
 from tests.sizes import lines, sizes, tracked
 
 REACHED = {
-    "core, lines": 63_650,
-    "pages, lines": 11_080,
-    "extras, lines": 16_870,
-    "tests, lines": 45_830,
-    "a typed question on page Patient, files entered": 66,
+    "core, lines": 58_600,
+    "a typed question on page Patient, files entered": 52,
 }
 """What is more than a tenth above its limit, and the size that it may not exceed until it is met.
-Lower a number with each change that makes the product lighter. They were raised once, when charts
-got one store, one reader of documents inside others and a ledger, answers a judge of statements and
-pages one picture, before what these replace had left (docs/log.md)."""
+Lower a number with each change that makes the product lighter. A typed question enters 40 files;
+where it takes longer than a minute, the page looks at the cohorts once more, which is about 50."""
 
 
 @pytest.mark.slow
