@@ -257,7 +257,9 @@ def figure(
     if by == TIME:
         fig.update_xaxes(type="date")
     else:
-        fig.update_xaxes(range=[-1, 101], dtick=10, ticksuffix=" %", tickangle=0)
+        fig.update_xaxes(
+            range=[-1, 101], tickvals=[0, 30, 50, 70, 100], ticksuffix=" %", tickangle=0
+        )
     low, high = _middle(axis, by)
     fig.add_shape(
         type="rect", x0=low, x1=high, y0=0, y1=1, yref="paper", layer="below",
