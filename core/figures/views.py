@@ -451,7 +451,7 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         barmode="stack", bargap=0.22, hovermode="closest", showlegend=True,
         height=LINE_HEIGHT if upright else 110 + 34 * max(len(rows), 2),
         legend={"traceorder": "reversed" if upright else "normal", "x": 0, "font": {"size": 12},
-                "y": 1.02 if upright else -0.02, "yanchor": "bottom" if upright else "top"},
+                "y": 1.02, "yanchor": "bottom"},
     )  # fmt: skip
     suffix = " %" if measure.unit == "%" else ""
     if upright:
@@ -463,9 +463,12 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
             shade_middle(chart, named=True, ends=(middle[0] - 0.5, middle[-1] + 0.5))
         return chart
     chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
-    chart.update_xaxes(
-        title=measure.title, ticksuffix=suffix, range=[0, longest], **axis_side(len(rows))
-    )
+    side = axis_side(len(rows))
+    chart.update_xaxes(title=measure.title, ticksuffix=suffix, range=[0, longest], **side)
+    if side:  # above the bars, where the legend is
+        chart.update_layout(
+            legend={"y": 1, "yref": "container", "yanchor": "top"}, margin={"t": 90}
+        )
     return chart
 
 

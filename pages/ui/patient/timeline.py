@@ -258,8 +258,9 @@ def figure(
         fig.update_xaxes(type="date")
     else:
         fig.update_xaxes(
-            range=[-1, 101], tickvals=[0, 30, 50, 70, 100], ticksuffix=" %", tickangle=0
-        )
+            range=[-1, 101], tickvals=[0, 30, 50, 70, 100], tickangle=0,
+            ticktext=["0 %", "30 %", "50 %", "70 %", "100 %"],
+        )  # fmt: skip
     low, high = _middle(axis, by)
     fig.add_shape(
         type="rect", x0=low, x1=high, y0=0, y1=1, yref="paper", layer="below",
