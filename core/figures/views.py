@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import isnan
+from math import isnan, nan
 from typing import Any, cast
 
 import numpy as np
@@ -47,6 +47,8 @@ from midchart.core.runs.declared import Measure, View
 
 MOST_LINES = 4
 """Lines that one figure holds; the table has all."""
+FEW = 5
+"""A point of a line that rests on fewer says little: it is hollow and joined to no other."""
 SCALES = {"%": 100.0, "points": 100.0}
 LINE_HEIGHT = 380
 ALONG_RECORD = ("depth", "evidence_at_%")
@@ -358,16 +360,26 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         options: dict[str, Any] = dict(numbered) if title == marked else {}
         if view.diagonal == "chance":
             options["mode"] = "lines"
-        chart.add_trace(
-            line(
-                x, y, look, title, bars,
-                customdata=[[numbers[id(one)]] for one in points],
-                text=[f"{one.text} n {one.n:,}" for one in points],
-                hovertemplate="%{text}<extra>%{fullData.name}</extra>",
-                showlegend=named,
-                **options,
-            )
-        )  # fmt: skip
+        hollow = Look(look.colour, f"{look.symbol.removesuffix('-open')}-open", look.dash)
+        modes = {False: options.get("mode", "lines+markers"), True: "markers"}
+        for few, mode in modes.items():  # points of few are hollow and not joined
+            part = [
+                value if few == (0 < one.n < FEW) else nan
+                for value, one in zip(y, points, strict=True)
+            ]
+            if few and np.isnan(part).all():
+                continue
+            options["mode"] = mode
+            chart.add_trace(
+                line(
+                    x, part, hollow if few else look, title, bars,
+                    customdata=[[numbers[id(one)]] for one in points],
+                    text=[f"{one.text} n {one.n:,}" for one in points],
+                    hovertemplate="%{text}<extra>%{fullData.name}</extra>",
+                    showlegend=named and not few,
+                    **options,
+                )
+            )  # fmt: skip
         chances = [_scaled(one.chance, measure.unit) for one in points]
         if not np.isnan(chances).all():
             faint = Look(look.colour, look.symbol, "dot")

@@ -370,11 +370,8 @@ and that of ``qccs`` as ``midchart train-gate demo`` makes it under the correcte
 
 
 def default_gate(protocol: Protocol) -> Path:
-    """The folder of the default gate of ``qccs``: the included one where it was trained under such
-    a protocol on this demo cohort, else one that is trained if it does not exist.
-
-    Without a demo cohort in the data folder it is the included demo's.
-    """
+    """The folder of the default gate of ``qccs``: the included one where it was trained so on this
+    demo cohort (or there is none), else one that is trained if it does not exist."""
     folder = default_gate_folder("qccs", protocol)
     if (folder / CARD).exists():
         return folder

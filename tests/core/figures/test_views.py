@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from midchart.core.experiments.answers.views import EVIDENCE, EVIDENCE_BY_POSITION, KEPT, OVERALL
@@ -151,6 +152,15 @@ def test_a_share_of_kept_evidence_has_its_chance_level_in_every_figure() -> None
     assert "chance 12.5" in str(shown.layout.yaxis.ticktext)
     lines = drawn(shares(["bm25"], 0.125, ("0-10", "90-100")), EVIDENCE_BY_POSITION, KEPT)
     assert [12.5, 12.5] in [list(trace.y) for trace in lines.data]
+
+
+def test_points_of_few_are_hollow_and_not_joined() -> None:
+    rows = shares(["bm25"], None, ("0-10", "90-100"))
+    rows[1]["n"] = 4
+    joined, hollow = drawn(rows, EVIDENCE_BY_POSITION, KEPT).data[:2]
+    assert np.isnan(joined.y).tolist() == [False, True] and not joined.connectgaps
+    assert np.isnan(hollow.y).tolist() == [True, False]
+    assert (hollow.mode, hollow.marker.symbol) == ("markers", f"{joined.marker.symbol}-open")
 
 
 def test_names_of_rows_and_lines_are_text() -> None:
