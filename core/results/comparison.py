@@ -176,8 +176,8 @@ def conclusion(row: Mapping[str, Any]) -> str | None:
 
 
 def adjust_holm(family: Table, names: Sequence[str] = ("p", "p_bound")) -> None:
-    """Put Holm's p values of a family of tests into its rows, as ``p_holm`` beside ``p``; None
-    where there is no test."""
+    """Add the Holm-adjusted p value of each test of a family to its row (``p_holm`` for ``p``);
+    None where a row has no test."""
     tested = [row for row in family if row["p"] is not None]
     for name in names:
         adjusted = iter(holm_adjust([row[name] for row in tested]).tolist())

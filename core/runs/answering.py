@@ -97,7 +97,8 @@ STREAMED = 2
 
 
 class Stage(ABC, Generic[A, R, T]):
-    """Items of readers or judges by label, each with a ticket: what its row needs besides."""
+    """Work items of readers or judges, grouped by label. Each item carries a ticket: the further
+    values that its row is written with."""
 
     groups = 1
     """Groups that a batch may hold before it is done in the middle of a patient."""

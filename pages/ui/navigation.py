@@ -189,8 +189,8 @@ def page(name: str, needs_cohort: bool = True) -> None:
     sign_in.gate()
     follow()
     if page.title not in WITHOUT_QUEUE and api.any_active():
-        # A container of its own: when the line goes, nothing below moves up a place, for Streamlit
-        # would draw that anew and lose what a person has begun to type.
+        # In a container, so that elements below keep their position when the line is removed:
+        # Streamlit rebuilds a moved element and discards text that is being typed into it.
         with st.container():
             panel.status_line()
     _arrive(page.title)

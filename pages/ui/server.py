@@ -1,5 +1,5 @@
-"""What the server does beside its pages: headers of every answer, the origin that a request must
-have, scripts of other projects, and the memory that it gives back.
+"""Settings of the HTTP server: response headers, the check of a request's origin, third-party
+scripts, and the release of unused memory.
 
 Plotly's distribution of charts on two axes (npm ``plotly.js-cartesian-dist-min``, MIT licence) is a
 third of the one that Streamlit's own charts load; its version is that of the Python package. It is
