@@ -7,7 +7,7 @@ import pytest
 from tests.sizes import lines, sizes, tracked
 
 REACHED = {
-    "core, lines": 58_600,
+    "core, lines": 58_610,
     "a typed question on page Patient, files entered": 52,
 }
 """What is more than a tenth above its limit, and the size that it may not exceed until it is met.

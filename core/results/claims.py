@@ -15,11 +15,12 @@ from midchart.core.text import words
 from midchart.core.text.prompt import is_heading
 from midchart.core.types import Kept, Sentence
 
-EVIDENCE, CHART, OTHER, HEADING, DECLINES, UNSUPPORTED = (
-    "quotes the evidence", "quotes the chart", "quotes something else", "quotes a heading alone",
-    "found no answer", "is supported by no sentence it got",
-)  # fmt: skip
-"""The states of a claim; the second where no evidence is marked."""
+EVIDENCE = "quotes the evidence"
+CHART = "quotes the chart"  # where no evidence is marked
+OTHER = "quotes something else"
+HEADING = "quotes a heading alone"
+DECLINES = "found no answer"
+UNSUPPORTED = "is supported by no sentence it got"
 ANSWERS = (EVIDENCE, CHART, OTHER, UNSUPPORTED)
 """States in which a reader says something of the question."""
 

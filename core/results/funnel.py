@@ -21,10 +21,14 @@ from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT, COUNTS
 from midchart.core.storage.rows import RowStore, query
 
-MISSED, CUT, UNQUOTED, MISREAD, UNUSED, OTHERWISE, RIGHT = STEPS = (
-    "never selected", "cut from the prompt", "there, not quoted", "quoted, answer wrong",
-    "there, not used", "right without it", "answered right",
-)  # fmt: skip
+MISSED = "never selected"
+CUT = "cut from the prompt"
+UNQUOTED = "there, not quoted"
+MISREAD = "quoted, answer wrong"
+UNUSED = "there, not used"
+OTHERWISE = "right without it"
+RIGHT = "answered right"
+STEPS = (MISSED, CUT, UNQUOTED, MISREAD, UNUSED, OTHERWISE, RIGHT)
 """Where the evidence of a question ends, in the order of the chain; of readers that name no source
 there is one step between prompt and answer. The last is the whole length of the chain, the one
 before: judged right although the evidence was lost."""
