@@ -40,7 +40,6 @@ from midchart.core.sequences.store import (
     match_labels,
     split_codes,
 )
-from midchart.core.storage.sql_files import reading
 from midchart.core.types import Cohort, LabelCount, Record
 
 SMALL = 300 << 20
@@ -332,8 +331,7 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
     malformed: tuple[int, int | None] = (0, None)
     base = connect()
     try:
-        with reading(select) as sql:
-            columns = {n: np.ma.asarray(c) for n, c in base.execute(sql).fetchnumpy().items()}
+        columns = {n: np.ma.asarray(c) for n, c in base.execute(select).fetchnumpy().items()}
         if csv is not None:
             counted = "SELECT count(DISTINCT line), min(line) FROM reject_errors"
             malformed = base.execute(counted).fetchone() or malformed

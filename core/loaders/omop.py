@@ -82,7 +82,7 @@ from midchart.core.sequences.build import (
 )
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import copy_regular
-from midchart.core.storage.sql_files import identifier, literal, quoted, reading
+from midchart.core.storage.sql_files import identifier, literal, sql_file
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
@@ -235,8 +235,7 @@ class _Database:
         DataError, and OtherDialectError where it is ``csv`` and apostrophes may quote its cells.
         """
         try:
-            with reading(source) as sql:
-                self._add(table, file, sql, csv)
+            self._add(table, file, source, csv)
         except (duckdb.Error, DataError, OtherDialectError):
             self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
             raise
@@ -710,8 +709,7 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
                 stored = folder / path.name
                 for file in (path, changes):
                     copy_regular(file, folder / file.name)
-            sql = stack.enter_context(reading(quoted(stored)))
-            base.base.execute(f"ATTACH {sql} AS cdm (READ_ONLY)")
+            base.base.execute(f"ATTACH {sql_file(stored)} AS cdm (READ_ONLY)")
             tables = base.base.execute(
                 "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
             ).fetchall()

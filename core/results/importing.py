@@ -37,7 +37,7 @@ from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.rows import Schema, damaged_and_failed, query
-from midchart.core.storage.sql_files import quoted
+from midchart.core.storage.sql_files import literal
 from midchart.core.storage.staging import incoming
 
 NAMES = re.compile(
@@ -310,7 +310,7 @@ def _check_plan(run: str, plan: Plan) -> None:
 
 def _columns(parquet: Path, schema: Schema) -> None:
     """Hold a table to what its file may unpack to, and to known columns; raises InputError."""
-    file = f"FROM read_parquet({quoted(parquet)})"
+    file = f"FROM read_parquet({literal(parquet)})"
     try:
         (sizes,) = query(lambda: f"SELECT sum(strlen(COLUMNS(*)::VARCHAR)) {file}")
     except MidchartError:

@@ -29,7 +29,7 @@ from midchart.core.errors import DataError
 from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.sql_files import literal, quoted, reading, without_marks
+from midchart.core.storage.sql_files import literal, sql_file
 
 
 def connect(
@@ -39,8 +39,6 @@ def connect(
     config: dict[str, Any] = {
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
-        # A descriptor's number may be that of another file later.
-        "enable_external_file_cache": False,
         "memory_limit": memory,
         "preserve_insertion_order": True,
     }
@@ -53,8 +51,7 @@ def columns(sql: str) -> dict[str, NDArray[Any]]:
     """The rows of a query as arrays by column; masked where null."""
     base = connect()
     try:
-        with reading(sql) as text:
-            return {name: np.ma.asarray(c) for name, c in base.execute(text).fetchnumpy().items()}
+        return {name: np.ma.asarray(c) for name, c in base.execute(sql).fetchnumpy().items()}
     finally:
         base.close()
 
@@ -66,8 +63,8 @@ def describe_error(error: duckdb.Error) -> str:
 
 
 def sql_files(files: Sequence[Path]) -> str:
-    """Files as an SQL list (:func:`midchart.core.storage.sql_files.quoted`)."""
-    return "[" + ", ".join(map(quoted, files)) + "]"
+    """Files as an SQL list (:func:`midchart.core.storage.sql_files.sql_file`)."""
+    return "[" + ", ".join(map(sql_file, files)) + "]"
 
 
 def parquet_source(files: Sequence[Path]) -> str:
@@ -130,8 +127,7 @@ class RawTable:
 def store_folder(cache: Path, source: RawTable) -> Path:
     """The folder of the store of these files, by each one's name, size, modification time and first
     and last 64 KB. Raises OSError."""
-    select = without_marks(source.select)
-    key = hashlib.blake2b(f"{FORMAT}\0{select}".encode(), digest_size=12)
+    key = hashlib.blake2b(f"{FORMAT}\0{source.select}".encode(), digest_size=12)
     for file in source.files:
         with open_regular(file) as opened:
             stat = os.fstat(opened.fileno())
@@ -212,8 +208,7 @@ def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress)
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
     try:
-        with reading(source.select) as select:
-            base.execute(f"CREATE TABLE raw AS {select}")
+        base.execute(f"CREATE TABLE raw AS {source.select}")
     finally:
         done.set()
         watcher.join()

@@ -12,8 +12,6 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 V = TypeVar("V")
-
-
 MOST_PARTS = 200_000
 """Events or sentences in all values of a cache together: a few records of a million tokens, or as
 many records of the usual length as the cache takes."""
@@ -26,10 +24,9 @@ class LRU(Generic[V]):
     :data:`MOST_PARTS` together the least recently used are dropped too, all but the newest.
     """
 
-    def __init__(self, size: int, parts: Callable[[V], int] | None = None) -> None:
-        self.size, self._parts = size, parts
+    def __init__(self, size: int, parts: Callable[[V], int] = lambda value: 0) -> None:
+        self._size, self._parts = size, parts
         self._items: OrderedDict[Hashable, V] = OrderedDict()
-        self._total = 0
         self._lock = Lock()
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
@@ -43,27 +40,9 @@ class LRU(Generic[V]):
                 return self._items[key]
         value = make()
         with self._lock:
-            if key in self._items:
-                self._drop(key)
             self._items[key] = value
-            self._total += self._of(value)
-            while len(self._items) > self.size or (
-                self._total > MOST_PARTS and len(self._items) > 1
+            while len(self._items) > self._size or (
+                len(self._items) > 1 and sum(map(self._parts, self._items.values())) > MOST_PARTS
             ):
-                self._drop(next(iter(self._items)))
+                self._items.popitem(last=False)
         return value
-
-    def _of(self, value: V) -> int:
-        return self._parts(value) if self._parts is not None else 0
-
-    def _drop(self, key: Hashable) -> None:
-        self._total -= self._of(self._items.pop(key))
-
-    def clear(self) -> None:
-        """Drop all values."""
-        with self._lock:
-            self._items.clear()
-            self._total = 0
-
-    def __len__(self) -> int:
-        return len(self._items)

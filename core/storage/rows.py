@@ -32,7 +32,7 @@ from midchart.core.format import count as spelled
 from midchart.core.regular_files import open_regular
 from midchart.core.storage.files import file_state_if_any, open_private, sync_folder
 from midchart.core.storage.jsonl import add_line, encode, read_lines
-from midchart.core.storage.sql_files import identifier, literal, quoted, reading
+from midchart.core.storage.sql_files import identifier, literal, sql_file
 
 T = TypeVar("T")
 Schema = Mapping[str, str]
@@ -80,7 +80,7 @@ def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
     longest = min(max(longest or path.stat().st_size, 16 << 20), _LONGEST_LINE)
     columns = ", ".join(f"'{name}': '{type}'" for name, type in schema.items())
     read = (
-        f"read_json({quoted(path)}, columns={{{columns}}}, "
+        f"read_json({sql_file(path)}, columns={{{columns}}}, "
         f"format='newline_delimited', ignore_errors=true, maximum_object_size={longest})"
     )
     return f"(SELECT * FROM {read} WHERE key IS NOT NULL)"
@@ -115,7 +115,7 @@ def parquet_source(path: Path, schema: Schema) -> str:
     type is cast, or refused."""
     names = {identifier(name): type for name, type in schema.items()}
     cast = ", ".join(f"{name}::{type} AS {name}" for name, type in names.items())
-    file = f"read_parquet({quoted(path)})"
+    file = f"read_parquet({sql_file(path)})"
     return f"(SELECT {cast} FROM ({_no_rows(schema)} UNION ALL BY NAME SELECT * FROM {file}))"
 
 
@@ -133,8 +133,8 @@ def query(
     """
 
     def read() -> list[dict[str, Any]]:
-        with cursor() as connection, reading(sql()) as text:
-            return rows_of(connection.execute(text, list(parameters)))
+        with cursor() as connection:
+            return rows_of(connection.execute(sql(), list(parameters)))
 
     return _attempted(read, name)
 
@@ -379,9 +379,9 @@ def compact(folder: Path, table: str, schema: Schema) -> None:
         single = duckdb.connect(":memory:", config=_CONFIG | {"threads": 1})
         with open_regular(journal) as file:
             longest = max(map(len, file), default=0)
-        with single as connection, reading(_json_source(journal, schema, longest)) as rows:
+        with single as connection:
             connection.execute(
-                f"COPY {rows} TO {literal(fresh)} "
+                f"COPY {_json_source(journal, schema, longest)} TO {literal(fresh)} "
                 f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_AT_ONCE})"
             )
         with fresh.open("rb") as file:
@@ -403,7 +403,7 @@ def reopen(folder: Path, table: str) -> None:
     fresh = journal.with_name(journal.name + ".tmp")
     fresh.unlink(missing_ok=True)
     with fresh.open("xb") as file:
-        for row in query(lambda: f"SELECT * FROM read_parquet({quoted(parquet)})"):
+        for row in query(lambda: f"SELECT * FROM read_parquet({sql_file(parquet)})"):
             file.write(encode(row))
         file.flush()
         os.fsync(file.fileno())
@@ -506,8 +506,7 @@ def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
 
         def make() -> None:
             for statement in statements():
-                with reading(statement) as text:
-                    connection.execute(text)
+                connection.execute(statement)
 
         _attempted(make)
         yield lambda sql: rows_of(connection.execute(sql))

@@ -56,10 +56,10 @@ def test_no_text_of_a_record_leaves_by_default(place: Exported, tmp_path: Path):
         for path in folder.rglob("*")
         if path.is_file() and path.suffix != ".parquet"
     )
-    from midchart.core.storage.rows import query, quoted
+    from midchart.core.storage.rows import literal, query
 
     for table in (folder / "items").iterdir():
-        table_rows = query(lambda table=table: f"SELECT * FROM read_parquet({quoted(table)})")
+        table_rows = query(lambda table=table: f"SELECT * FROM read_parquet({literal(table)})")
         assert table_rows
         shown += json.dumps(table_rows, default=str)
     assert not re.search("|".join([*DRUGS, "glucose", "at a dose of", "milligram"]), shown, re.I)
