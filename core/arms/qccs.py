@@ -6,9 +6,11 @@ from pathlib import Path
 
 from midchart.core.arms import ARMS
 from midchart.core.arms.base import Candidates, ScoredArm, Scores, Trace
-from midchart.core.gate.checkpoint import CARD, gates_of, load_gate, not_held_out
+from midchart.core.errors import InputError, MissingModel
+from midchart.core.gate.checkpoint import CARD, gate_folders, load_gate
 from midchart.core.gate.examples import hashing_of
 from midchart.core.gate.scoring import Parts, Scorer, explain
+from midchart.core.named_files import place_of
 from midchart.core.options import CheckpointPath
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
@@ -33,18 +35,26 @@ class Qccs(ScoredArm):
 
     def __init__(self, protocol: Protocol, gate: CheckpointPath = "") -> None:
         super().__init__(protocol)
-        hashing = hashing_of(protocol, scoring=True)
+        if not gate:
+            raise MissingModel(
+                "the arm 'qccs' needs a trained gate: name its folder with the option 'gate', or "
+                "train one with: midchart train-gate DATA"
+            )
+        self.folder = place_of(gate)
+        self.scorers = [self._scorer(folder) for folder in gate_folders(self.folder)]
 
-        def scorer(folder: Path, changed: int) -> Scorer:
-            def make() -> Scorer:
-                gate = load_gate(folder)
-                wanted = hashing_of(protocol, gate.config.hashing.n)
-                scoring = hashing_of(protocol, wanted.n, scoring=True)
-                return Scorer(load_gate(folder, wanted), scoring)
+    def _scorer(self, folder: Path) -> Scorer:
+        """The gate of a folder, loaded once in each state of its card."""
+        card = folder / CARD
+        changed = card.stat().st_mtime_ns if card.exists() else 0
 
-            return _scorers.get((str(folder.resolve()), changed, hashing), make)
+        def make() -> Scorer:
+            n = load_gate(folder).config.hashing.n
+            gate = load_gate(folder, hashing_of(self.protocol, n))
+            return Scorer(gate, hashing_of(self.protocol, n, scoring=True))
 
-        self.folder, self.scorers = gates_of(self.name, gate, CARD, scorer)
+        hashing = hashing_of(self.protocol, scoring=True)
+        return _scorers.get((str(folder.resolve()), changed, hashing), make)
 
     def scorer_of(self, record_id: str) -> Scorer:
         """The gate that scores a patient's record; raises InputError where a cross-fitted one has
@@ -54,7 +64,10 @@ class Qccs(ScoredArm):
         for one in self.scorers:
             if record_id in one.gate.split.test:
                 return one
-        raise not_held_out(self.folder)
+        raise InputError(
+            f"{self.folder}: this cross-fitted gate has no part that was tested on this patient — "
+            "use it on the cohort that it was trained on, or train one gate"
+        )
 
     def _parts(self, pool: Candidates, scorer: Scorer) -> Parts:
         key = (scorer.gate.digest, scorer.hashing, pool.key)

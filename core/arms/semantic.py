@@ -13,12 +13,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace, index_of
+from midchart.core.arms.base import Candidates, Mask, Positions, ScoredArm, Scores, Trace
 from midchart.core.embedding.embedder import Embedder, cosines, shared
 from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.vectors import Progress
-from midchart.core.text import words
 from midchart.core.types import Instruction
 from midchart.core.weights import MINILM
 
@@ -81,17 +80,3 @@ class SemanticArm(ScoredArm):
 
     def trace(self, pool: Candidates, instruction: Instruction, scores: Scores) -> Trace:
         return (("model", self.embedder.id),)
-
-
-class LexicalArm(SemanticArm):
-    """An arm that scores by BM25 and MiniLM; a shared word or a cosine above 0 is its reason to
-    keep a sentence."""
-
-    def lexical(self, pool: Candidates, question: str) -> Scores:
-        """BM25 of each candidate, float64 [n]."""
-        return index_of(pool, self.protocol).scores(words(question))
-
-    def reasons(self, pool: Candidates, instruction: Instruction) -> Mask:
-        index = index_of(pool, self.protocol)
-        shared_word = index.holding(words(instruction.question))
-        return shared_word | super().reasons(pool, instruction)

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from midchart.core.errors import DataError, InputError, MissingModel
+from midchart.core.errors import DataError, InputError
 from midchart.core.gate.ngrams import Hashing
-from midchart.core.named_files import place_of
 from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 
-T = TypeVar("T")
 Head = Literal["linear", "standard", "deep"]
 LAYERS: dict[str, tuple[int, ...]] = {"linear": (), "standard": (128, 32), "deep": (256, 128, 64)}
 """Hidden widths of each head (docs/methods.md, The QCCS gate)."""
@@ -63,19 +61,6 @@ class GateRecipe:
 
 
 @dataclass(frozen=True, slots=True)
-class PlusRecipe:
-    """How QCCS plus is trained: AdamW, warm-up, cosine; ``batch`` questions a step."""
-
-    epochs: int = 5
-    batch: int = 4
-    rate: float = 1e-2
-    decay: float = 1e-3
-    warm: int = 30
-    dim: int = 16
-    seed: int = 42
-
-
-@dataclass(frozen=True, slots=True)
 class GateEpoch:
     """Mean losses of an epoch, and AUROC on the validation pairs."""
 
@@ -83,14 +68,6 @@ class GateEpoch:
     loss: float
     validation_loss: float
     validation_auroc: float
-
-
-@dataclass(frozen=True, slots=True)
-class PlusStep:
-    """A step of QCCS plus: ``loss`` is the mean of its epoch so far."""
-
-    step: int
-    loss: float
 
 
 _TRAINED, VALIDATED = 0.7, 0.15
@@ -162,101 +139,16 @@ def fold_patients(groups: Iterable[Iterable[str]], folds: int, seed: int) -> lis
     return splits
 
 
-def gates_of(
-    arm: str, gate: str, card: str, load: Callable[[Path, int], T]
-) -> tuple[Path, list[T]]:
-    """The folder of the gate that an arm's option ``gate`` names, and what ``load`` makes of it, or
-    of each fold of a cross-fitted one, by its folder and when its card was changed.
-
-    Raises MissingModel where the option names none.
-    """
-    if not gate:
-        command = "midchart train-gate DATA" + (" --plus" if arm == "qccs_plus" else "")
-        raise MissingModel(
-            f"the arm {arm!r} needs a trained gate: name its folder with the option 'gate', or "
-            f"train one with: {command}"
-        )
-    folder = place_of(gate)
-    cards = [one / card for one in gate_folders(folder, card)]
-    return folder, [
-        load(one.parent, one.stat().st_mtime_ns if one.exists() else 0) for one in cards
-    ]
-
-
-def gate_folders(folder: Path, card: str) -> list[Path]:
-    """The folder of a gate, or those of a cross-fitted gate's folds, which are in it."""
-    if (folder / card).exists():
-        return [folder]
-    return sorted(inside.parent for inside in folder.glob(f"*/{card}")) or [folder]
-
-
-def not_held_out(folder: Path) -> InputError:
-    """The error of a patient whom every gate of a cross-fitted one was trained on, or none."""
-    return InputError(
-        f"{folder}: this cross-fitted gate has no part that was tested on this patient — use it on "
-        "the cohort that it was trained on, or train one gate"
-    )
-
-
-_REMEDY = "train one with: midchart train-gate DATA"
-_Arrays = dict[str, NDArray[np.float32]]
-
-
-def save_arrays(
-    folder: Path,
-    stem: str,
-    format: str,
-    arrays: Mapping[str, NDArray[np.float32]],
-    card: Mapping[str, Any],
-) -> None:
-    """Write arrays and card, each atomically, the card last.
-
-    An earlier card is deleted first: without one a folder holds no gate, so that arrays that a
-    killed process leaves are never read with the card of others.
-    """
-    from safetensors.numpy import save_file
-
-    (folder / f"{stem}.json").unlink(missing_ok=True)
-    with replacing(folder / f"{stem}.safetensors") as fresh:
-        save_file({k: np.ascontiguousarray(v) for k, v in arrays.items()}, fresh)
-    with replacing(folder / f"{stem}.json") as fresh:
-        text = json.dumps({"format": format, **card}, indent=1, allow_nan=False)
-        fresh.write_text(text + "\n", encoding="utf-8")
-
-
-def load_arrays(folder: Path, stem: str, format: str) -> tuple[_Arrays, dict[str, Any], str]:
-    """Arrays, card (without its format) and a hash of both.
-
-    Raises DataError where a file is missing or damaged, or has another format.
-    """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    card_file = folder / f"{stem}.json"
-    try:
-        text = read_regular(card_file)
-        raw = read_regular(folder / f"{stem}.safetensors")
-    except FileNotFoundError as error:
-        missing = f"no trained gate is here ({Path(str(error.filename)).name} is missing)"
-        raise DataError(str(folder), None, missing, _REMEDY) from None
-    except OSError as error:
-        raise DataError(str(folder), None, error.strerror or "cannot be read", _REMEDY) from None
-    try:
-        card = json.loads(text)
-        saved_format = card.pop("format")
-    except (ValueError, KeyError, AttributeError, TypeError):
-        raise DataError(str(card_file), None, "is not a gate's card", _REMEDY) from None
-    if saved_format != format:
-        raise DataError(str(card_file), None, f"format {saved_format!r} is not {format!r}", _REMEDY)
-    try:
-        arrays: _Arrays = load(raw)
-    except SafetensorError:
-        raise DataError(str(folder), None, f"{stem}.safetensors is broken", _REMEDY) from None
-    return arrays, card, blake2b(raw + text, digest_size=16).hexdigest()
-
-
 STEM, FORMAT = "gate", "midchart-gate-1"
 CARD = f"{STEM}.json"
+_REMEDY = "train one with: midchart train-gate DATA"
+
+
+def gate_folders(folder: Path) -> list[Path]:
+    """The folder of a gate, or those of a cross-fitted gate's folds, which are in it."""
+    if (folder / CARD).exists():
+        return [folder]
+    return sorted(inside.parent for inside in folder.glob(f"*/{CARD}")) or [folder]
 
 
 @dataclass(frozen=True)
@@ -281,16 +173,58 @@ class Gate:
 
 
 def save_gate(folder: Path, gate: Gate) -> None:
-    """Write a gate, each file atomically, the card last."""
+    """Write a gate, each file atomically, the card last.
+
+    An earlier card is deleted first: without one a folder holds no gate, so that arrays that a
+    killed process leaves are never read with the card of others.
+    """
+    from safetensors.numpy import save_file
+
     shape = {k: v for k, v in dataclasses.asdict(gate.config).items() if k != "hashing"}
     card = {
+        "format": FORMAT,
         "hash": dataclasses.asdict(gate.config.hashing),
         "shape": shape,
         "temperature": gate.temperature,
         "split": dataclasses.asdict(gate.split),
         **gate.facts,
     }
-    save_arrays(folder, STEM, FORMAT, gate.weights, card)
+    (folder / CARD).unlink(missing_ok=True)
+    with replacing(folder / f"{STEM}.safetensors") as fresh:
+        save_file({k: np.ascontiguousarray(v) for k, v in gate.weights.items()}, fresh)
+    with replacing(folder / CARD) as fresh:
+        fresh.write_text(json.dumps(card, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def read_arrays(folder: Path) -> tuple[dict[str, NDArray[np.float32]], dict[str, Any], str]:
+    """Arrays, card (without its format) and a hash of both.
+
+    Raises DataError where a file is missing or damaged, or has another format.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    def refused(path: Path, reason: str) -> DataError:
+        return DataError(str(path), None, reason, _REMEDY)
+
+    try:
+        text = read_regular(folder / CARD)
+        raw = read_regular(folder / f"{STEM}.safetensors")
+        card = json.loads(text)
+        saved_format = card.pop("format")
+        arrays = load(raw)
+    except FileNotFoundError as error:
+        missing = f"no trained gate is here ({Path(str(error.filename)).name} is missing)"
+        raise refused(folder, missing) from None
+    except OSError as error:
+        raise refused(folder, error.strerror or "cannot be read") from None
+    except SafetensorError:
+        raise refused(folder, f"{STEM}.safetensors is broken") from None
+    except (ValueError, KeyError, AttributeError, TypeError):
+        raise refused(folder / CARD, "is not a gate's card") from None
+    if saved_format != FORMAT:
+        raise refused(folder / CARD, f"format {saved_format!r} is not {FORMAT!r}")
+    return arrays, card, blake2b(raw + text, digest_size=16).hexdigest()
 
 
 def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
@@ -300,7 +234,7 @@ def load_gate(folder: Path, hashing: Hashing | None = None) -> Gate:
     Raises DataError where files are missing or damaged, or have another hash, n-gram length or
     table size.
     """
-    weights, card, digest = load_arrays(folder, STEM, FORMAT)
+    weights, card, digest = read_arrays(folder)
     try:
         config = GateConfig(Hashing(**card.pop("hash")), **card.pop("shape"))
         split = Split(**{name: tuple(ids) for name, ids in card.pop("split").items()})

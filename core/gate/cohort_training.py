@@ -1,22 +1,20 @@
-"""Training the gates of the arms qccs and qccs_plus on a cohort; their default gates."""
+"""Training the gate of the arm qccs on a cohort; its default gate."""
 
 from __future__ import annotations
 
 import dataclasses
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from midchart.core import config as settings
 from midchart.core.cohorts.demo import install
 from midchart.core.cohorts.gold import gold_under
-from midchart.core.embedding.embedder import cosines, shared
 from midchart.core.errors import InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import (
@@ -26,8 +24,6 @@ from midchart.core.gate.checkpoint import (
     GateConfig,
     GateEpoch,
     GateRecipe,
-    PlusRecipe,
-    PlusStep,
     Split,
     fold_patients,
     load_gate,
@@ -36,17 +32,6 @@ from midchart.core.gate.checkpoint import (
 )
 from midchart.core.gate.examples import Pairs, QuestionSentences, hashing_of, pairs
 from midchart.core.gate.measures import fit_temperature
-from midchart.core.gate.plus import (
-    Plus,
-    PlusWeights,
-    RecordWords,
-    question_words,
-    ready,
-    record_words,
-    save_plus,
-    scores,
-)
-from midchart.core.gate.scoring import DECIMALS
 from midchart.core.loaders.open import content_digest, open_cohort, refuse_untrainable
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, versions
@@ -54,9 +39,9 @@ from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lock import exclusive
 from midchart.core.text import allowed, sentences, words
-from midchart.core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids
+from midchart.core.text.evidence import gold_sentence_ids
 from midchart.core.training import Progress, history_rows
-from midchart.core.types import Cohort, Gold, Instruction, Sentence
+from midchart.core.types import Cohort, Sentence
 
 PROTOCOL_FIELDS = (
     "unit", "sentence_tokens", "interval_events", "hash", "gate_text", "gate_positives",
@@ -68,9 +53,6 @@ _POSITIVE = {
     "first_3": "contains a longer word of a reference answer",
     "evidence": "holds located evidence",
 }
-_UNIT_FIELDS = ("unit", "sentence_tokens", "interval_events")
-PLUS_FIELDS = (*_UNIT_FIELDS, "seed", "k")
-"""What of a protocol the card of a gate trained on a cohort depends on."""
 
 
 def _questions(
@@ -78,9 +60,9 @@ def _questions(
     record_ids: Iterable[str],
     protocol: Protocol,
     digests: dict[str, str],
-    useful: Callable[[Instruction, Gold], object],
 ) -> list[QuestionSentences]:
-    """The useful questions of some patients, with their records' sentences up to the cutoff.
+    """The questions of some patients that have a reference answer, with their records' sentences
+    up to the cutoff.
 
     The hash of each record is added to ``digests``.
     """
@@ -90,7 +72,7 @@ def _questions(
     for instruction in cohort.instructions:
         id, cutoff = instruction.record_id, instruction.cutoff
         gold = cohort.gold.get(instruction.id) if id in wanted else None
-        if gold is None or not useful(instruction, gold):
+        if gold is None or not gold.answer:
             continue
         record = cohort.records[id]
         digests[id] = record.digest
@@ -102,31 +84,6 @@ def _questions(
         evidence = tuple(i for i, unit in enumerate(before) if unit.id in ids)
         questions.append(QuestionSentences(id, instruction.question, gold.answer, texts, evidence))
     return questions
-
-
-def _questions_with_answers(
-    cohort: Cohort,
-    record_ids: Iterable[str],
-    protocol: Protocol,
-    digests: dict[str, str],
-) -> list[QuestionSentences]:
-    """The questions of some patients that have a reference answer; as :func:`_questions`."""
-    return _questions(cohort, record_ids, protocol, digests, lambda _, gold: gold.answer)
-
-
-def questions_with_evidence(
-    cohort: Cohort,
-    record_ids: Iterable[str],
-    protocol: Protocol,
-    digests: dict[str, str],
-) -> list[QuestionSentences]:
-    """The questions of some patients that have a word, and evidence up to their cutoff; as
-    :func:`_questions`."""
-    asked = _questions(
-        cohort, record_ids, protocol, digests,
-        lambda instruction, gold: gold.spans and words(instruction.question),
-    )  # fmt: skip
-    return [one for one in asked if one.evidence]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +147,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) 
     split, digests = split or split_of(cohort, protocol), dict[str, str]()
     drawn = [
         pairs(
-            _questions_with_answers(cohort, ids, protocol, digests),
+            _questions(cohort, ids, protocol, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )
@@ -236,7 +193,9 @@ def train_gate(
     trainer.run(progress, folder / f"training-{identity[:12]}.pt")
     # What the checkpoint states about its training.
     facts: Mapping[str, Any] = {
-        **_facts(cohort, recipe),
+        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
+        "recipe": dataclasses.asdict(recipe),
+        "versions": versions(),
         "records": {
             id: drawn.digests[id]
             for id in (*drawn.split.train, *drawn.split.validation)
@@ -262,117 +221,16 @@ def train_gate(
     return gate
 
 
-def _facts(cohort: Cohort, recipe: GateRecipe | PlusRecipe) -> dict[str, Any]:
-    """What the card of every gate states about its training."""
-    return {
-        "cohort": {"name": cohort.manifest.name, "digest": content_digest(Path(cohort.path))},
-        "recipe": dataclasses.asdict(recipe),
-        "versions": versions(),
-    }
-
-
-def _cosine_of(one: QuestionSentences) -> NDArray[np.float64]:
-    """Cosine of each sentence with the question by MiniLM, float64 [n], rounded."""
-    embedder = shared()
-    rows, question = embedder.embed(one.sentences), embedder.embed([one.question])[0]
-    return np.round(cosines(rows, question).astype(np.float64), DECIMALS)
-
-
-def recall(weights: PlusWeights, asked: Iterable[QuestionSentences], k: int) -> dict[str, Any]:
-    """How many of ``n`` questions have all pieces of the evidence (``all_pieces``), and any
-    (``any_piece``), among the k best sentences, and the chance of each by as many random ones."""
-    all_pieces = any_piece = 0
-    chances: list[tuple[float, float]] = []
-    for one in asked:
-        ranking = scores(weights, ready(weights, one.sentences), one.question, _cosine_of(one))
-        best = set(np.argsort(-ranking, kind="stable")[:k].tolist())
-        all_pieces += best.issuperset(one.evidence)
-        any_piece += not best.isdisjoint(one.evidence)
-        n, hits = len(one.sentences), len(one.evidence)
-        chances.append((chance_of_all(n, hits, k), chance_of_hit(n, hits, k)))
-    of_all, of_any = np.mean(chances, axis=0).tolist() if chances else (None, None)
-    return {
-        "k": k,
-        "n": len(chances),
-        "all_pieces": all_pieces,
-        "all_pieces_chance": of_all,
-        "any_piece": any_piece,
-        "any_piece_chance": of_any,
-    }
-
-
-def train_plus_gate(
-    cohort: Cohort,
-    protocol: Protocol,
-    folder: Path,
-    progress: Progress[PlusStep] | None = None,
-    recipe: PlusRecipe | None = None,
-    split: Split | None = None,
-) -> Plus:
-    """Train QCCS plus on a cohort's training patients and write it to ``folder``.
-
-    ``split``: of its patients; default :func:`split_of`.
-
-    Raises DataUseError where the cohort's tag forbids training, MissingModel where MiniLM is not
-    installed, InputError where no evidence could be located, OSError where ``folder`` cannot be
-    written.
-    """
-    from midchart.core.gate.training import Example, PlusTrainer
-
-    # Questions with located evidence, about training and validation patients.
-    split = split or split_of(cohort, protocol)
-    recipe = recipe or PlusRecipe(seed=protocol.seed)
-    shared()  # raises before anything is made
-    patients = {*split.train, *split.validation}
-    digests = dict[str, str]()
-    make_folder(folder)
-    asked = questions_with_evidence(cohort, patients, protocol, digests)
-    refuse_untrainable(cohort)  # its tag or its files may have changed meanwhile
-    if not asked:
-        raise InputError(f"{cohort.path}: no evidence was located; there is nothing to train on")
-    # Features of each record once, of each question; then the training.
-    prepared: dict[Sequence[str], RecordWords] = {}
-    for one in asked:
-        if one.sentences not in prepared:
-            prepared[one.sentences] = record_words(one.sentences)
-    examples = [
-        Example(
-            prepared[one.sentences],
-            question_words(one.question, prepared[one.sentences], _cosine_of(one)),
-            np.array(one.evidence, dtype=np.int64),
-        )
-        for one in asked
-    ]
-    trainer = PlusTrainer(examples, recipe)
-    trainer.run(progress)
-    weights = trainer.weights()
-    train_records = dict(digests)
-    # Evaluation on test patients, and the checkpoint.
-    held = questions_with_evidence(cohort, split.test, protocol, digests)
-    facts = {
-        **_facts(cohort, recipe),
-        "records": train_records,
-        "questions": len(asked),
-        "losses": trainer.epoch_losses(),
-        "split": dataclasses.asdict(split),
-        "test": recall(weights, held, protocol.k),
-    }
-    plus = Plus(weights, frozenset(patients), facts)
-    save_plus(folder, plus)
-    return plus
-
-
 _GATE_VERSION = "gate-4"
 """Changed whenever the default gate of ``qccs`` would be trained to other weights."""
 SHIPPED = Path(__file__).parent / "shipped"
-"""The default gate of ``qccs_plus``, under every protocol (docs/log.md says how it was trained),
-and that of ``qccs`` as ``midchart train-gate demo`` makes it under the corrected protocol."""
+"""The gate as ``midchart train-gate demo`` makes it under the corrected protocol."""
 
 
 def default_gate(protocol: Protocol) -> Path:
-    """The folder of the default gate of ``qccs``: the included one where it was trained so on this
+    """The folder of the default gate: the included one where it was trained so on this
     demo cohort (or there is none), else one that is trained if it does not exist."""
-    folder = default_gate_folder("qccs", protocol)
+    folder = default_gate_folder(protocol)
     if (folder / CARD).exists():
         return folder
     with exclusive(folder.with_suffix(".lock")), tempfile.TemporaryDirectory() as place:
@@ -385,22 +243,13 @@ def default_gate(protocol: Protocol) -> Path:
     return folder
 
 
-DEFAULT_GATES: Mapping[str, Callable[[Protocol], Path]] = {
-    "qccs": default_gate,
-    "qccs_plus": lambda protocol: SHIPPED,
-}
-"""Arm → the folder of its default gate, trained on first use where it has to be."""
-
-
 @cache
 def _shipped_facts() -> Mapping[str, Any]:
     return load_gate(SHIPPED).facts
 
 
-def default_gate_folder(name: str, protocol: Protocol) -> Path:
-    """The folder of the default gate of an arm of :data:`DEFAULT_GATES`."""
-    if name == "qccs_plus":
-        return SHIPPED
+def default_gate_folder(protocol: Protocol) -> Path:
+    """The folder of the default gate, which need not have been trained yet."""
     demo, included = _demo_cohort(), _shipped_facts()
     values = {field: getattr(protocol, field) for field in PROTOCOL_FIELDS}
     cohort = included["cohort"]["digest"] if demo is None else content_digest(demo)

@@ -16,10 +16,8 @@ from typing import Any
 
 from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, InputError
-from midchart.core.gate import checkpoint
-from midchart.core.gate import plus as plus
-from midchart.core.gate.checkpoint import gate_folders, load_arrays
-from midchart.core.gate.cohort_training import DEFAULT_GATES, default_gate_folder
+from midchart.core.gate.checkpoint import CARD, gate_folders, read_arrays
+from midchart.core.gate.cohort_training import default_gate, default_gate_folder
 from midchart.core.named_files import place_of
 from midchart.core.parsing import read_document
 from midchart.core.protocol import Protocol
@@ -30,6 +28,10 @@ from midchart.core.storage.files import replacing
 from midchart.core.storage.lock import exclusive
 from midchart.core.types import Cohort
 
+NOTE = "gates.json"
+GATED = "qccs"
+"""The arm with a trained gate."""
+
 
 def arm_options(
     name: str, protocol: Protocol, options: Mapping[str, Any], cohort: Cohort | None
@@ -37,35 +39,26 @@ def arm_options(
     """``options`` of an arm, with the default gate where it needs one and none is named, and with
     what its method ``prepared`` makes of the ``cohort``."""
     filled = dict(options)
-    if name in DEFAULT_GATES and not filled.get("gate"):
-        filled["gate"] = str(DEFAULT_GATES[name](protocol))
+    if name == GATED and not filled.get("gate"):
+        filled["gate"] = str(default_gate(protocol))
     prepared = getattr(ARMS.get(name), "prepared", None)
     return filled if prepared is None or cohort is None else prepared(protocol, filled, cohort)
 
 
-NOTE = "gates.json"
-FORMATS = {
-    "qccs": (checkpoint.STEM, checkpoint.FORMAT),
-    "qccs_plus": (plus.STEM, plus.FORMAT),
-}
-"""Arm → file stem of its gate and format of the card."""
-
-
 def pinned_option(arm: str) -> str:
     """The option that names what an arm was trained to (its attribute ``pinned``); "" for none."""
-    return "gate" if arm in FORMATS else getattr(ARMS.get(arm), "pinned", "")
+    return "gate" if arm == GATED else getattr(ARMS.get(arm), "pinned", "")
 
 
 def mark(arm: str, gate: Path) -> str:
     """A hash of a gate's weights, shape and n-gram hash, or what the arm's own ``mark`` gives of
     its file; raises DataError for a damaged one."""
-    if arm not in FORMATS:
+    if arm != GATED:
         factory: Any = ARMS.get(arm)
         return factory.mark(gate)
-    stem, format = FORMATS[arm]
     total = blake2b(digest_size=16)
-    for folder in gate_folders(gate, f"{stem}.json"):
-        arrays, card, _ = load_arrays(folder, stem, format)
+    for folder in gate_folders(gate):
+        arrays, card, _ = read_arrays(folder)
         total.update(repr([(name, card.get(name)) for name in ("hash", "shape")]).encode())
         for name, array in sorted(arrays.items()):
             total.update(f"{name} {array.dtype} {array.shape}".encode())
@@ -83,17 +76,16 @@ def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     out: it has no rows. Of a cross-fitted gate, which scores a patient by the gate that was not
     trained on them, nobody is. Raises DataError for a broken gate.
     """
-    if arm not in FORMATS:  # such an arm answers no patient by what it learned of the same
+    if arm != GATED:  # such an arm answers no patient by what it learned of the same
         return []
-    folders = gate_folders(gate, f"{FORMATS[arm][0]}.json")
-    seen = [set(_seen_by_one(arm, folder, cohort, digest)) for folder in folders]
+    seen = [set(_seen_by_one(folder, cohort, digest)) for folder in gate_folders(gate)]
     return sorted(set.intersection(*seen))
 
 
-def _seen_by_one(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
-    _, card, _ = load_arrays(gate, *FORMATS[arm])
+def _seen_by_one(gate: Path, cohort: Cohort, digest: str) -> list[str]:
+    _, card, _ = read_arrays(gate)
     split: dict[str, list[str]] = card.get("split", {})
-    patients = set(card.get("patients") or (*split.get("train", ()), *split.get("validation", ())))
+    patients = {*split.get("train", ()), *split.get("validation", ())}
     trained: dict[str, str] = card.get("cohort", {})
     shared = sorted(patients & set(cohort.records))
     known: dict[str, str] | None = card.get("records")
@@ -135,21 +127,22 @@ def pin(run: Path, entry: ArmConfig, gate: str, cohort: Cohort, digest: str) -> 
 
 
 def refuse_others(run: Path, arms: Iterable[ArmConfig], protocol: Protocol) -> None:
-    """Raise InputError where an arm's gate or calibration is not the one noted, DataError where it
-    is gone.
+    """Raise InputError where an arm is not there, or its gate or calibration not the one noted,
+    DataError where it is gone.
 
     A default gate that is gone from the cache is trained again when it is needed, and then compared
     with the note.
     """
     noted = _noted(run)
     for entry in arms:
+        ARMS.get(entry.name)
         if entry.label not in noted:
             continue
         named = entry.options.get(pinned_option(entry.name))
-        if not named and entry.name not in DEFAULT_GATES:
+        if not named and entry.name != GATED:
             continue  # made of the cohort: its name in the cache is its content
-        gate = place_of(named) if named else default_gate_folder(entry.name, protocol)
-        if not named and not (gate / f"{FORMATS[entry.name][0]}.json").exists():
+        gate = place_of(named) if named else default_gate_folder(protocol)
+        if not named and not (gate / CARD).exists():
             continue
         if mark(entry.name, gate) != noted[entry.label]["gate"]:
             raise _other(run, entry.label)

@@ -1,6 +1,4 @@
-"""Reciprocal ranks, and split conformal prediction for questions grouped by patient.
-
-Reciprocal rank fusion: Cormack, Clarke and Büttcher, SIGIR 2009.
+"""Ranks, and split conformal prediction for questions grouped by patient.
 
 Conformal prediction: Vovk, Gammerman and Shafer (2005); for questions grouped by patient, Lee,
 Barber and Willett, "Distribution-free inference with hierarchical data" (2023): every patient has
@@ -18,9 +16,6 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-OFFSET = 60
-"""Constant added to a rank (Cormack et al.); a larger one weighs the first ranks less."""
-
 _Floats = NDArray[np.float64]
 
 
@@ -28,13 +23,6 @@ def ranks(scores: _Floats) -> _Floats:
     """1 + the number of better scores, float64 [n]; scipy's ``rankdata`` with method "min", whose
     import takes longer than the selection of a first question."""
     return (1 + np.searchsorted(np.sort(-scores), -scores)).astype(np.float64)
-
-
-def reciprocal_ranks(lexical: _Floats, semantic: _Floats) -> tuple[_Floats, _Floats]:
-    """1 / (60 + rank) by two scores of the same sentences, each float64 [n]; 0 for a sentence whose
-    lexical score is not above 0, which shares no word with the question and has no such rank."""
-    by_word = np.where(lexical > 0, 1 / (OFFSET + ranks(lexical)), 0)
-    return by_word, 1 / (OFFSET + ranks(semantic))
 
 
 def standardised_sum(lexical: _Floats, semantic: _Floats) -> _Floats:

@@ -40,8 +40,9 @@ from midchart.core.arms.base import (
     Scores,
     Trace,
     candidates,
+    index_of,
 )
-from midchart.core.arms.semantic import DECIMALS, LexicalArm
+from midchart.core.arms.semantic import DECIMALS, SemanticArm
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.embedding.embedder import Embedder
 from midchart.core.errors import DataError, InputError, MissingModel
@@ -58,6 +59,7 @@ from midchart.core.storage.files import replacing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.vectors import Progress
+from midchart.core.text import words
 from midchart.core.text.evidence import band_of, gold_sentence_ids, is_middle
 from midchart.core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
 from midchart.core.weights import locate
@@ -216,12 +218,12 @@ _CATEGORIES: Mapping[str, tuple[Callable[[float], str], Sequence[str]]] = {
 }
 
 
-class _RankedByBoth(LexicalArm):
+class _RankedByBoth(SemanticArm):
     """Sentences by the geometric mean of their ranks by BM25 and by MiniLM."""
 
     def score(self, pool: Candidates, instruction: Instruction) -> Scores:
         """Minus the geometric mean of the ranks; equal scores have equal ranks."""
-        lexical = self.lexical(pool, instruction.question)
+        lexical = index_of(pool, self.protocol).scores(words(instruction.question))
         semantic = self.cosines(pool, instruction.question)
         mean: Scores = np.sqrt(ranks(lexical) * ranks(semantic))
         return -np.round(mean, DECIMALS)

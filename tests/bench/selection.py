@@ -1,4 +1,4 @@
-"""Selecting sentences: BM25 and QCCS plus."""
+"""Selecting sentences: BM25."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.gate.plus import FEATURES, HASHING, PlusWeights, ready, scores
 from midchart.core.text import words
 from tests.bench import BENCHES, compare, reference
 
@@ -38,31 +37,4 @@ def bm25() -> dict[str, Any]:
         lambda: index.scores(question),
         ask=50,
         fast_calls=50,
-    )
-
-
-@BENCHES.register("qccs_plus")
-def qccs_plus() -> dict[str, Any]:
-    """Sentence by sentence and word by word (on 200 of the sentences, scaled up), and by arrays."""
-    rng = np.random.default_rng(0)
-    weights = PlusWeights(
-        rng.normal(0, 0.3, (HASHING.buckets, 32)).astype(np.float32),
-        rng.normal(0, 0.3, HASHING.buckets).astype(np.float32),
-        np.array([1.0, 0.0], dtype=np.float32),
-        np.ones(len(FEATURES), dtype=np.float32),
-    )
-    texts, question = _texts(), "w3 w17 w90 w400 w1200 w17"
-    cosine = rng.uniform(-1, 1, SENTENCES)
-    record = ready(weights, texts)
-    plain = reference("plus").scores
-    part = 200
-    return compare(
-        "qccs_plus",
-        f"one question, {SENTENCES:,} sentences (plain: {part}, scaled)",
-        lambda: plain(weights, texts[:part], question, cosine[:part]),
-        lambda: scores(weights, record, question, cosine),
-        ask=300,
-        rounds=2,
-        fast_calls=20,
-        scale=(SENTENCES / part, 1),
     )

@@ -12,6 +12,8 @@ import pytest
 
 from midchart.core.arms import ARMS
 from midchart.core.errors import InputError, UnknownName
+from midchart.core.results.titles import title
+from midchart.core.runs.spec import parse_spec
 from tests.support.run_helpers import ROOT, write_cohort
 
 LAST_WORD = '''
@@ -97,3 +99,11 @@ def test_an_unknown_name_is_refused_with_the_valid_ones() -> None:
         with pytest.raises(UnknownName, match="bm25"):
             ARMS.get(name)
     assert issubclass(UnknownName, InputError)
+
+
+def test_an_arm_that_left_is_refused_with_what_to_use_instead() -> None:
+    spec = {"kind": "selection", "data": "demo", "arms": ["bm25", "qccs_plus"]}
+    for refused in (lambda: ARMS.get("qccs_plus"), lambda: parse_spec(spec)):
+        with pytest.raises(InputError, match="'qccs_plus' left; use hybrid"):
+            refused()
+    assert title("arm", "qccs_plus k=5") == "qccs_plus k=5" and "qccs_plus" not in ARMS.names()

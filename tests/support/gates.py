@@ -10,7 +10,6 @@ import numpy as np
 from midchart.core import config as settings
 from midchart.core.gate.checkpoint import CARD, Gate, GateConfig, Split, save_gate, widths
 from midchart.core.gate.examples import hashing_of
-from midchart.core.gate.plus import FEATURES, HASHING, STEM, Plus, PlusWeights, save_plus
 from midchart.core.protocol import Protocol
 
 SPLIT = Split(("p1", "p2"), ("p3",), ("p4",))
@@ -33,24 +32,4 @@ def gate_folder(protocol: Protocol) -> str:
     folder = settings.cache_folder() / f"random-gate-{hashing.name}-{hashing.characters}"
     if not (folder / CARD).exists():
         save_gate(Path(folder), random_gate(GateConfig(hashing)))
-    return str(folder)
-
-
-def random_plus(seed: int = 0, dim: int = 8) -> Plus:
-    """A QCCS plus with random weights, its head as it is before training."""
-    rng = np.random.default_rng(seed)
-    weights = PlusWeights(
-        rng.normal(0, 0.3, (HASHING.buckets, dim)).astype(np.float32),
-        rng.normal(0, 0.3, HASHING.buckets).astype(np.float32),
-        np.array([1.0, 0.0], dtype=np.float32),
-        rng.uniform(0.1, 1.0, len(FEATURES)).astype(np.float32),
-    )
-    return Plus(weights, frozenset({"p1"}), {"recipe": {"dim": dim}})
-
-
-def plus_folder() -> str:
-    """The folder of a random QCCS plus, made once in the cache folder."""
-    folder = settings.cache_folder() / "random-plus"
-    if not (folder / f"{STEM}.json").exists():
-        save_plus(folder, random_plus())
     return str(folder)

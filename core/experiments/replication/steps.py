@@ -98,7 +98,7 @@ def alone() -> tuple[ReplicationStep, ...]:
 ARMS: Sequence[Any] = (
     *("full", "bm25", {"name": "bm25", "k": 1}, {"name": "bm25", "k": 3}, {"name": "bm25", "k": 5}),
     *("bm25_filtered", "bm25_temporal", "bm25_ranked", "dense", "mmr", "cross_encoder", "qccs"),
-    *("qccs_plus", "llmlingua2", "map_reduce", "oracle", "recency", "random", "shortest"),
+    *("llmlingua2", "map_reduce", "oracle", "recency", "random", "shortest"),
 )
 """The paper's arms, the controls it lacks, and the arms added since; ``map_reduce`` works with the
 reader of the run."""

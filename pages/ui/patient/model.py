@@ -30,7 +30,7 @@ from midchart.pages.ui.shared.marks import counted
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
-SLOW = {"dense", "hybrid", "certain", "mmr", "qccs", "qccs_plus", "cross_encoder", "llmlingua2",
+SLOW = {"dense", "hybrid", "certain", "mmr", "qccs", "cross_encoder", "llmlingua2",
         "map_reduce"}  # fmt: skip
 """Arms whose first run on a record takes seconds, on a long one minutes."""
 DEFAULT_ARMS = ("bm25", "qccs", "recency", "oracle")

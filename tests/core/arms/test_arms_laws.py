@@ -29,7 +29,7 @@ from midchart.extras.lab.llmlingua2 import MODEL as COMPRESSOR
 from tests.support import pair_models
 from tests.support.calibrations import calibration_file
 from tests.support.compressors import xlm_roberta
-from tests.support.gates import gate_folder, plus_folder
+from tests.support.gates import gate_folder
 from tests.support.run_helpers import shared_vectors
 from tests.support.writers import Writer
 
@@ -69,8 +69,6 @@ def build(name: str, record: Record, protocol: Protocol | None = None):
         return ARMS.build(name, protocol, reader=Writer())
     if name == "qccs":
         return ARMS.build(name, protocol, gate=gate_folder(protocol))
-    if name == "qccs_plus":
-        return ARMS.build(name, protocol, gate=plus_folder())
     if name == "certain":
         file = core_settings.cache_folder() / f"calibration-{protocol.unit}.json"
         return ARMS.build(name, protocol, calibration=calibration_file(file, protocol))
@@ -274,8 +272,7 @@ QUESTIONED = {"bm25", "bm25_filtered", "bm25_ranked", "bm25_temporal", "cross_en
 """Arms that keep only what shares a word with the question."""
 SIMILAR = {"dense", "mmr"}
 """Arms that keep only what has a cosine above 0 with the question."""
-EITHER = {"hybrid", "qccs_plus"}
-BY_QUESTION = sorted(QUESTIONED | SIMILAR | EITHER)
+BY_QUESTION = sorted({*QUESTIONED, *SIMILAR, "hybrid"})
 SECTIONS = [
     "ALLERGIES\nCodeine: anaphylaxis\nNone other.",
     "glucose 120\nfever\nthe plan",

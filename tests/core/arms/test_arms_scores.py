@@ -10,14 +10,13 @@ import pytest
 
 from midchart.core import api
 from midchart.core.errors import UnknownName
-from midchart.core.gate.cohort_training import DEFAULT_GATES
 from midchart.core.protocol import parse
 from midchart.core.runs import gate_checkpoints
 from midchart.core.runs.gate_checkpoints import arm_options
 from midchart.core.types import Instruction
 from tests.support.calibrations import calibration_file
 from tests.support.charts import START, chart
-from tests.support.gates import gate_folder, plus_folder
+from tests.support.gates import gate_folder
 
 SAID = ["fever and rash", "PLAN", "cough", "fever", "pain in the knee", "no fever", "rash seen"]
 TEXTS = SAID + [f"visit {i}" for i in range(20)]
@@ -30,8 +29,9 @@ def small_gate(tmp_path_factory, monkeypatch):
     """Random gates in place of the default ones, which take seconds to train, and a calibration of
     drawn ranks, as there is no cohort."""
     monkeypatch.setenv("MIDCHART_CACHE", str(tmp_path_factory.getbasetemp() / "scores"))
-    monkeypatch.setitem(DEFAULT_GATES, "qccs", lambda protocol: Path(gate_folder(protocol)))
-    monkeypatch.setitem(DEFAULT_GATES, "qccs_plus", lambda protocol: Path(plus_folder()))
+    monkeypatch.setattr(
+        gate_checkpoints, "default_gate", lambda protocol: Path(gate_folder(protocol))
+    )
     file = tmp_path_factory.getbasetemp() / "scores" / "calibration.json"
 
     def options(name, protocol, written, cohort):

@@ -12,7 +12,7 @@ from midchart.core.arms import ARMS
 from midchart.core.arms.mmr import greedy
 from midchart.core.arms.semantic import SentenceVectors
 from midchart.core.protocol import Protocol
-from midchart.core.stats.ranking import ranks, reciprocal_ranks
+from midchart.core.stats.ranking import ranks
 from midchart.core.types import Budget, Instruction
 from tests.reference import dense as plain_dense
 from tests.reference import mmr as plain_mmr
@@ -54,12 +54,6 @@ def test_duplicate_lines_score_equally_and_the_earlier_comes_first_where_publish
             k.sentence.id for a in arms for k in a.select(RECORD, asked, Budget(1, 0)).kept
         }
     assert best == {"earliest": {"e13"}, "drawn": {"e13", "e14"}}
-
-
-def test_fused_ranks_computed_by_hand():
-    lexical, semantic = np.array([2.0, 0.0, 1.0, 2.0]), np.array([0.1, 0.9, 0.3, 0.3])
-    expected = [1 / 61 + 1 / 64, 0 + 1 / 61, 1 / 63 + 1 / 62, 1 / 61 + 1 / 62]
-    assert np.add(*reciprocal_ranks(lexical, semantic)) == pytest.approx(expected)
 
 
 def test_the_ranks_are_those_of_scipy():

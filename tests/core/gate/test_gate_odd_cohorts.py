@@ -59,16 +59,8 @@ def test_an_interrupted_training_restarts_if_the_cohort_was_edited(folder: Path,
     assert not list(gate.glob("training-*"))
 
 
-@pytest.mark.parametrize(
-    ("plus", "fields"),
-    [
-        (False, ("pairs", "curve", "test_auroc", "recipe")),
-        (True, ("questions", "losses", "test", "recipe")),
-    ],
-)
-def test_each_protocol_has_its_own_cache_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, plus: bool, fields: tuple[str, ...]
-):
+def test_each_protocol_has_its_own_cache_folder(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    fields = ("pairs", "curve", "test_auroc", "recipe")
     trained = SimpleNamespace(
         facts=dict.fromkeys(fields, "trained"),
         config=SimpleNamespace(hashing=SimpleNamespace(name="fixed", n=64)),
@@ -76,12 +68,11 @@ def test_each_protocol_has_its_own_cache_folder(
         split=Split((), (), ()),
     )
     monkeypatch.setattr(services, "train_gate", lambda *_, **__: trained)
-    monkeypatch.setattr(services, "train_plus_gate", lambda *_, **__: trained)
     tables = ({}, {"order": "relevance"}, {"preset": "published"}, {"seed": 7}, {"seed": 8})
-    results = [api.make_gate(folder, protocol=table, plus=plus) for table in tables]
+    results = [api.make_gate(folder, protocol=table) for table in tables]
     assert all(result[field] == "trained" for result in results for field in fields)
     first, same, *others = [Path(result["folder"]) for result in results]
     key = api.cohort_key(api.open_data(folder))
     # An option that changes nothing of what a gate learns does not change the place.
-    assert first == same == settings.cache_folder() / "gates" / f"{key}{'-plus' if plus else ''}"
+    assert first == same == settings.cache_folder() / "gates" / key
     assert len({first, *others}) == 4

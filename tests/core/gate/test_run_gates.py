@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
+from midchart.core.arms import ARMS
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.gate.checkpoint import save_gate
-from midchart.core.gate.plus import save_plus
 from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.runs import gate_checkpoints as pinned
 from midchart.core.runs import process as control
-from midchart.core.runs.directory import RunDirectory, make_run
+from midchart.core.runs.directory import RunDirectory, find_run, make_run
 from midchart.core.runs.planner import plan
 from midchart.core.runs.process import resume
 from midchart.core.runs.spec import read_spec
 from tests.support import gate_cohort
-from tests.support.gates import random_gate, random_plus
+from tests.support.gates import random_gate
 from tests.support.run_helpers import finished_run
 
 
@@ -29,7 +29,7 @@ from tests.support.run_helpers import finished_run
 def place(workspace: Path, tmp_path: Path) -> Path:
     gate_cohort.make(tmp_path / "data" / "cohorts" / "demo")
     save_gate(tmp_path / "gate", random_gate())
-    save_plus(tmp_path / "plus", random_plus())
+    save_gate(tmp_path / "other", random_gate(seed=2))
     return tmp_path
 
 
@@ -43,7 +43,7 @@ def test_a_resume_refuses_another_gate_and_accepts_the_same_one_retrained(
 
     monkeypatch.setattr(control, "launch", launched)
     arms = [{"name": "qccs", "gate": str(place / "gate")}]
-    arms.append({"name": "qccs_plus", "gate": str(place / "plus")})
+    arms.append({"name": "qccs", "gate": str(place / "other")})
     folder = make_run(plan(read_spec({"kind": "selection", "data": "demo", "arms": arms})))
     cohort = open_cohort(folder.plan().data)
     for entry in folder.plan().arms:
@@ -55,7 +55,7 @@ def test_a_resume_refuses_another_gate_and_accepts_the_same_one_retrained(
     for other in (
         lambda: save_gate(place / "gate", random_gate(seed=1)),
         lambda: (save_gate(place / "gate", random_gate()),
-                 save_plus(place / "plus", random_plus(seed=1))),
+                 save_gate(place / "other", random_gate(seed=1))),
     ):  # fmt: skip
         other()
         with pytest.raises(
@@ -67,6 +67,20 @@ def test_a_resume_refuses_another_gate_and_accepts_the_same_one_retrained(
     with pytest.raises(DataError, match="no trained gate is here"):
         resume(folder.id)
     assert not begun
+
+
+def test_a_run_with_an_arm_that_left_opens_and_is_not_resumed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+):
+    arms = ["bm25", "qccs_plus"]
+    with monkeypatch.context() as patch:
+        patch.setitem(ARMS._factories, "qccs_plus", ARMS.get("bm25"))
+        run = finished_run({"kind": "selection", "data": "demo", "arms": arms})
+    (find_run(run).path / "done.json").unlink()
+    shown = {row["arm"] for row in api.report(run)["tables"]["recall"]}
+    assert shown == {*arms}
+    with pytest.raises(InputError, match="'qccs_plus' left; use hybrid"):
+        resume(run)
 
 
 @pytest.mark.slow

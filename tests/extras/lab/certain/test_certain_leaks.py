@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from midchart.core.arms.semantic import LexicalArm
+from midchart.core.arms.semantic import SemanticArm
 from midchart.core.protocol import Protocol
 from midchart.core.types import Cohort
 from midchart.extras.lab import certain
@@ -43,7 +43,7 @@ def calibration_leaks(cohort: Cohort, file: Path) -> set[str]:
     """Calibrate on the cohort; what is wrong with the file and with what was scored for it."""
     problems: set[str] = set()
     with pytest.MonkeyPatch.context() as patch:
-        score = LexicalArm.lexical
+        score = SemanticArm.cosines
 
         def scored(self, pool, question):
             asked = patient_in(question)
@@ -54,7 +54,7 @@ def calibration_leaks(cohort: Cohort, file: Path) -> set[str]:
                     problems.add("a record of another patient than the question's")
             return score(self, pool, question)
 
-        patch.setattr(LexicalArm, "lexical", scored)
+        patch.setattr(SemanticArm, "cosines", scored)
         certain.calibrate(cohort, PROTOCOL, file)
     questions = json.loads(file.read_text("utf-8"))["questions"]
     named = patient_of(cohort)
