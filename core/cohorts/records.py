@@ -145,6 +145,14 @@ def entry(
     return time, kind, code, name, text, unit, note_id, visit_id, line, author
 
 
+def with_end(one: Entry, end: datetime | None) -> list[Entry]:
+    """An entry, and one for its end where that is on a later day; without a text, the entry says
+    that it starts then or was recorded."""
+    lasting = end is not None and (one[0] is None or end.date() > one[0].date())
+    started = (*one[:4], one[4] or ("start" if lasting else "recorded"), *one[5:])
+    return [started, (end, *one[1:4], "end", "", *one[6:])] if lasting else [started]
+
+
 def _time_order(entries: Sequence[Entry]) -> list[int]:
     """Indices in stable time order; an entry without a time stays after the one before it."""
     keys: list[datetime] = []

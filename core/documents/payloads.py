@@ -94,6 +94,12 @@ def cell_text(text: str) -> tuple[str, str]:
     return payload_text(text)
 
 
+def cell_shown(text: str) -> str:
+    """:func:`cell_text`, or a statement of why it is not read."""
+    read, problem = cell_text(text)
+    return read or (f"not read: the text {problem}" if problem else "")
+
+
 def _is_text_or_document(raw: bytes) -> bool:
     if raw.lstrip()[:5] in (b"%PDF-", b"{\\rtf"):
         return True

@@ -27,13 +27,11 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import (
     ISO,
     MISSING,
-    MISSING_TYPED,
-    WHOLE_OR_NUMBER,
-    Numbers,
-    Times,
     Values,
+    are_decimal_ids,
     decide_numbers,
     decide_times,
+    read_id,
 )
 from midchart.core.cohorts.files import (
     LoadLog,
@@ -50,9 +48,9 @@ from midchart.core.cohorts.records import (
     ReadRecord,
     ReadRecords,
     build_record,
-    entry,
     read_question_tables,
     tables_in,
+    with_end,
 )
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
@@ -67,7 +65,7 @@ from midchart.core.cohorts.tables import (
     table_kind,
     table_name,
 )
-from midchart.core.documents.payloads import cell_text
+from midchart.core.documents.payloads import cell_shown
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
@@ -77,7 +75,6 @@ from midchart.core.sequences.build import (
     OUTSIDE,
     connect,
     describe_error,
-    is_nested,
     sql_files,
 )
 from midchart.core.storage.archives import UntrustedZip
@@ -92,7 +89,8 @@ LARGEST_ZIP = 4 << 30
 MEMORY = "2GB"
 """What the tables may take in memory; the rest is in a temporary folder."""
 _CONCEPT = ("concept_id", "concept_name", "vocabulary_id", "concept_code")
-_COUNTS = ("quantity", "days_supply", "year_of_birth", "month_of_birth", "day_of_birth")
+_BORN = ("year_of_birth", "month_of_birth", "day_of_birth")
+_COUNTS = ("quantity", "days_supply", *_BORN)
 _NUMBERS = (*_COUNTS, "value_as_number", "range_low", "range_high")
 _EXACT_IDS = 2**53
 """Whole numbers up to which a floating-point column has each."""
@@ -113,78 +111,71 @@ _PersonRows = dict[str, list[Row]]
 class _Table:
     """How the rows of a table become entries of a kind.
 
-    ``prefix`` opens the names of its columns (``condition`` of ``condition_start_date``);
-    ``parts``: ``column`` or ``label: column`` of an entry's content, a column of concepts without
-    its ``_concept_id``; ``interval``: a later end date is a separate entry.
+    ``concept``: its column of concepts without ``_concept_id``; ``start`` and ``end``: its columns
+    of times without ``_date``, a later end being a separate entry; ``parts``: ``column`` or
+    ``label: column`` of an entry's content.
     """
 
     kind: str
-    prefix: str
+    concept: str
+    start: str
+    end: str = ""
     parts: tuple[str, ...] = ()
-    interval: bool = False
+
+    def columns(self) -> set[str]:
+        """The columns that records draw on."""
+        parts = [part.rpartition(": ")[2] for part in self.parts]
+        named = (self.concept, *parts, "operator", "value_as", "unit", "note_class", "note_type")
+        times = (*_times(self.start), *_times(self.end))
+        return {"person_id", *parts, *times, *_OF_VALUES, *_OF_NOTES, *_coded(*named)}
 
 
-_STARTS = ("_start_datetime", "_start_date", "_datetime", "_date")
-_ENDS = ("_end_datetime", "_end_date")
-_TABLES: Mapping[str, _Table] = {
-    "visit_occurrence": _Table("visit", "visit", ("discharged to: discharged_to",), True),
-    "condition_occurrence": _Table(
-        "condition", "condition", ("condition_status", "stopped: stop_reason"), True
-    ),
-    "drug_exposure": _Table(
-        "drug_exposure",
-        "drug",
-        ("sig", "quantity: quantity", "days: days_supply", "route", "stopped: stop_reason"),
-        True,
-    ),
-    "measurement": _Table("measurement", "measurement"),
-    "observation": _Table("observation", "observation", ("qualifier",)),
-    "procedure_occurrence": _Table(
-        "procedure", "procedure", ("modifier", "quantity: quantity"), True
-    ),
-    "device_exposure": _Table("device_exposure", "device", ("quantity: quantity",), True),
-    "note": _Table("note", "note"),
-    "death": _Table("death", "death"),
-}
+def _coded(*names: str) -> set[str]:
+    """The columns of concepts."""
+    endings = ("_concept_id", "_source_concept_id", "_source_value")
+    return {name + ending for name in names for ending in endings}
 
 
-def _dated(table: str) -> str:
-    """What the names of a table's columns of times begin with."""
-    return _TABLES[table].prefix + ("_exposure" if table.endswith("_exposure") else "")
+def _times(name: str) -> tuple[str, str]:
+    """The columns of a time, the more exact one first."""
+    return f"{name}_datetime", f"{name}_date"
 
 
-_START_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    table: tuple(f"{_dated(table)}{form}" for form in _STARTS) for table in _TABLES
-}
-_END_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    table: tuple(f"{_dated(table)}{form}" for form in _ENDS) for table in _TABLES
-}
-_CODED = ("_concept_id", "_source_concept_id", "_source_value")
-"""How the names of the columns of a concept end."""
 _OF_VALUES = ("value_as_number", "value_as_string", "value_source_value", "range_low", "range_high")
 _OF_NOTES = ("note_title", "note_text", "note_id", "provider_id", "visit_occurrence_id")
-
-
-def _columns_of(table: str, columns: Sequence[str]) -> list[str]:
-    """The columns of a table that records draw on."""
-    if table == "person":
-        return list(columns)
-    form = _TABLES[table]
-    parts = [part.rpartition(": ")[2] for part in form.parts]
-    named = ("cause" if table == "death" else form.prefix, *parts, "operator", "value_as", "unit",
-             "note_class", "note_type")  # fmt: skip
-    wanted = {name + ending for name in named for ending in _CODED}
-    wanted.update(parts, _OF_VALUES, _OF_NOTES, _START_COLUMNS[table], _END_COLUMNS[table])
-    return [column for column in columns if column in wanted]
-
-
-def _row(columns: Sequence[str], cells: Sequence[str | None]) -> Row:
-    """The cells that have a value, by column."""
-    return {
-        name: value
-        for name, value in zip(columns, cells, strict=True)
-        if value is not None and (value not in MISSING or name == "note_text")
-    }
+_TABLES: Mapping[str, _Table] = {
+    "visit_occurrence": _Table(
+        "visit", "visit", "visit_start", "visit_end", ("discharged to: discharged_to",)
+    ),
+    "condition_occurrence": _Table(
+        *("condition", "condition", "condition_start", "condition_end"),
+        ("condition_status", "stopped: stop_reason"),
+    ),
+    "drug_exposure": _Table(
+        *("drug_exposure", "drug", "drug_exposure_start", "drug_exposure_end"),
+        ("sig", "quantity: quantity", "days: days_supply", "route", "stopped: stop_reason"),
+    ),
+    "measurement": _Table("measurement", "measurement", "measurement"),
+    "observation": _Table("observation", "observation", "observation", parts=("qualifier",)),
+    "procedure_occurrence": _Table(
+        "procedure", "procedure", "procedure", "procedure_end", ("modifier", "quantity: quantity")
+    ),
+    "device_exposure": _Table(
+        *("device_exposure", "device", "device_exposure_start", "device_exposure_end"),
+        ("quantity: quantity",),
+    ),
+    "note": _Table("note", "note", "note"),
+    "death": _Table("death", "cause", "death"),
+}
+_FACTS = ("gender", "race", "ethnicity")
+_COLUMNS: Mapping[str, set[str]] = {
+    "person": {"person_id", *_BORN, *_coded(*_FACTS)},
+    **{table: form.columns() for table, form in _TABLES.items()},
+    "concept": {*_CONCEPT},
+    "provider": {"provider_id", "provider_name", "specialty_source_value"},
+}
+"""Table → the columns of it that are read."""
+_ABOUT_PERSONS = ("person", *_TABLES)
 
 
 @lru_cache(maxsize=1)
@@ -195,17 +186,13 @@ def _fixed_names() -> Mapping[str, str]:
     return dict(line.split("\t") for line in lines)
 
 
-_SHARED = ("concept", "provider")
-"""Tables that are not about a person."""
-_NEEDED = ("person", *_TABLES, *_SHARED)
-
-
 # Tables: in files, in a zip, in a database.
 
 
 @dataclass
 class _Database:
-    """The tables of a cohort in one DuckDB database, as text."""
+    """The tables of a cohort in one DuckDB database: their columns are text, with ids, times and
+    numbers rewritten to one way to write them."""
 
     base: duckdb.DuckDBPyConnection
     settings: Mapping[str, str]
@@ -215,80 +202,39 @@ class _Database:
     """Table → its file in messages."""
     concepts: dict[str, tuple[str, str]] = field(default_factory=dict[str, "tuple[str, str]"])
     providers: dict[str, str] = field(default_factory=dict[str, str])
-    times: dict[tuple[str, str], Times] = field(default_factory=dict[tuple[str, str], Times])
-    """Readings of the columns (by table and name) whose times are not all ISO 8601."""
-    numbers: dict[tuple[str, str], Numbers] = field(default_factory=dict[tuple[str, str], Numbers])
-    """Readings of the columns whose numbers are not all as shown."""
     places: dict[str, int] = field(default_factory=dict[str, int])
     """Person → place in the order of the cohort."""
-    _blocks: dict[int, dict[str, _PersonRows]] = field(
-        default_factory=dict[int, "dict[str, _PersonRows]"]
-    )
-    """The rows of the block of persons that was read last."""
+    _block: tuple[int, Mapping[str, _PersonRows]] = (-1, {})
+    """The number and rows of the block of persons that was read last."""
     _at_once: int = 1
     """Persons of a block."""
 
     def add(self, table: str, file: str, source: str, csv: bool = False) -> None:
         """Enter a table from an SQL source.
 
-        Columns become lower case and text, and how they are read is decided. Raises duckdb.Error,
-        DataError, and OtherDialectError where it is ``csv`` and apostrophes may quote its cells.
+        Raises duckdb.Error, DataError, and OtherDialectError where it is ``csv`` and apostrophes
+        may quote its cells.
         """
-        try:
-            self._add(table, file, source, csv)
-        except (duckdb.Error, DataError, OtherDialectError):
-            self.columns.pop(table, None)  # a table that cannot be read is none of the cohort
-            raise
-
-    def _add(self, table: str, file: str, source: str, csv: bool) -> None:
         described = self.base.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         types: dict[str, str] = {}
-        originals: dict[str, str] = {}
-        plain = [(name, str(type)) for name, type, *_ in described if not is_nested(str(type))]
-        if nested := len(described) - len(plain):
-            self.log.warn(f"{file}: columns of lists or structures are not read: {nested:,}")
-        for name, type in plain:
-            lower = re.sub(r"\W+", "_", str(name).strip(" \ufeff\"'").lower()).strip("_")
-            if lower.isidentifier():
-                types[lower], originals[lower] = type, identifier(str(name))
-        needed = _CONCEPT if table == "concept" else () if table in _SHARED else ("person_id",)
+        cells: dict[str, str] = {}
+        for name, type, *_ in described:
+            column = re.sub(r"\W+", "_", name.strip(" \ufeff\"'").lower()).strip("_")
+            if column in _COLUMNS[table]:
+                types[column], cells[column] = str(type), identifier(name)
+        needed = {"concept": _CONCEPT, "provider": ()}.get(table, ("person_id",))
         check_columns(list(types), needed, table)
-        texts = [
-            f"{_as_text(originals[c], type, c)} AS {identifier(c)}" for c, type in types.items()
-        ]
-        texts.append(f"row_number() OVER () AS {_ROW}")
+        texts = [f"{_as_text(cells[c], type, c)} AS {c}" for c, type in types.items()]
         self.base.execute(
-            f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT {', '.join(texts)} FROM {source}"
+            f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT {', '.join(texts)}, "
+            f"row_number() OVER () AS {_ROW} FROM {source}"
         )
-        self.columns[table], self.files[table] = tuple(types), file
-        opening = [f"bool_or(starts_with({identifier(c)}, ''''))" for c in types if csv]
+        opening = [f"bool_or(starts_with({column}, ''''))" for column in types if csv]
         if any(self.aggregates(table, opening)):
             raise OtherDialectError
-        # What cannot be text: ids that are rounded, times that Python does not have.
-        dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
-        beyond = {
-            c: f"abs({originals[c]}) > {_EXACT_IDS}"
-            for c, type in types.items()
-            if c.endswith("_id") and type in _FLOATING
-        } | {
-            c: f"{originals[c]} < TRY_CAST('0001-01-01' AS {types[c]}) "
-            f"OR {originals[c]} > TRY_CAST('9999-12-31 23:59:59' AS {types[c]})"
-            for c in dated
-            if types.get(c, "").startswith(_TEMPORAL)
-        }  # fmt: skip
-        filters = ", ".join(f"count(*) FILTER ({sql})" for sql in beyond.values())
-        counts = self.base.execute(f"SELECT {filters} FROM {source}").fetchone() if beyond else ()
-        for column, rows in zip(beyond, counts or (), strict=True):
-            what = f"{rows:,} times are {OUTSIDE} and are not read"
-            if column.endswith("_id"):
-                what = f"{rows:,} ids are floating-point numbers too large to be exact — export "
-                what += "ids as text or whole numbers"
-            if rows:
-                self.log.warn(f"{file}: {column}: {what}")
-        ids = [c for c, type in types.items() if c.endswith("_id") and type == "VARCHAR"]
-        self._plain_ids(table, file, ids)
-        if table in _TABLES or table == "person":
-            self._decide(table, file, types)
+        self._warn_of_lost(file, source, types, cells)
+        self._rewrite(table, file, types)
+        self.columns[table], self.files[table] = tuple(types), file
 
     def aggregates(self, table: str, expressions: Sequence[str]) -> tuple[Any, ...]:
         """Aggregates over all rows of a table; none for none."""
@@ -297,59 +243,78 @@ class _Database:
         row = self.base.execute(f"SELECT {', '.join(expressions)} FROM midchart_{table}").fetchone()
         return row or ()
 
-    def _plain_ids(self, table: str, file: str, columns: Sequence[str]) -> None:
-        """Make the ids of columns that are not all plain whole numbers so where they are some."""
-        plain = [f"bool_or(translate({c}, '-0123456789', '') <> '')" for c in columns]
-        missing = ", ".join(map(literal, sorted(MISSING_TYPED)))
-        for column, is_other in zip(columns, self.aggregates(table, plain), strict=True):
-            if not is_other:
-                continue
-            cell = f"trim({column})"
-            number = f"regexp_full_match({cell}, {literal(WHOLE_OR_NUMBER)})"
-            all_numbers, decimal = self.aggregates(table, [
-                f"bool_and({number} OR {cell} IN ({missing}))",
-                f"bool_or({number} AND contains({cell}, '.'))",
-            ])  # fmt: skip
-            digits = cell
-            if all_numbers and decimal:
-                self.log.warn(f"{file}: {column} read as whole numbers (1.0 is 1)")
-                digits = f"split_part({cell}, '.', 1)"
-            self.base.execute(
-                f"UPDATE midchart_{table} SET {column} = "
-                f"CASE WHEN {cell} NOT IN ({missing}) THEN {digits} END"
-            )
+    def _warn_of_lost(
+        self, file: str, source: str, types: Mapping[str, str], cells: Mapping[str, str]
+    ) -> None:
+        """Name the cells that cannot be text: ids that are rounded, times that Python does not
+        have."""
+        lost: dict[str, tuple[str, str]] = {}
+        for column, type in types.items():
+            cell = cells[column]
+            if column.endswith("_id") and type in _FLOATING:
+                what = "ids are floating-point numbers too large to be exact — export ids as text "
+                lost[f"abs({cell}) > {_EXACT_IDS}"] = column, f"{what}or whole numbers"
+            elif type.startswith(_TEMPORAL):
+                first, last = (
+                    f"TRY_CAST('{moment}' AS {type})"
+                    for moment in ("0001-01-01", "9999-12-31 23:59:59")
+                )
+                what = f"times are {OUTSIDE} and are not read"
+                lost[f"{cell} < {first} OR {cell} > {last}"] = column, what
+        if lost:
+            counts = ", ".join(f"count(*) FILTER ({sql})" for sql in lost)
+            numbers = self.base.execute(f"SELECT {counts} FROM {source}").fetchone() or ()
+            for number, (column, what) in zip(numbers, lost.values(), strict=True):
+                if number:
+                    self.log.warn(f"{file}: {column}: {number:,} {what}")
 
-    def _decide(self, table: str, file: str, types: Mapping[str, str]) -> None:
-        """Decide the readings of the columns of times and numbers of a table."""
-        dated = (*_START_COLUMNS.get(table, ()), *_END_COLUMNS.get(table, ()))
-        times = [c for c in dated if not types.get(c, "DATE").startswith(_TEMPORAL)]
-        numbers = [c for c in _NUMBERS if types.get(c) == "VARCHAR"]
-        floating = [c for c in _NUMBERS if types.get(c, "").startswith((*_FLOATING, "DECIMAL"))]
-        decimals = [c for c in numbers if c in _COUNTS] + floating
+    def _rewrite(self, table: str, file: str, types: Mapping[str, str]) -> None:
+        """Rewrite the columns of ids, times and numbers in which a cell is written in another way
+        than most are, each as all of its values say."""
+        odd = {column: sql for column, type in types.items() if (sql := _is_odd(column, type))}
+        counts = [c for c in types if c in _COUNTS or (c in _NUMBERS and types[c] != "VARCHAR")]
         flags = iter(self.aggregates(table, [
-            *(f"coalesce(bool_or(NOT {_is_iso(c)}), false)" for c in times),
-            *(f"count(*) FILTER (try_cast({c} AS DOUBLE) IS NULL AND {c} IS NOT NULL)"
-              for c in numbers),
-            *(f"coalesce(bool_and(ends_with({c}, '.0')), false)" for c in decimals),
+            *(f"bool_or({sql}) FILTER ({column} IS NOT NULL)" for column, sql in odd.items()),
+            *(f"bool_and(ends_with({column}, '.0'))" for column in counts),
         ]))  # fmt: skip
-        other_times = [column for column in times if next(flags)]
-        other_numbers = [column for column in numbers if next(flags)]
-        self.numbers |= {(table, c): Numbers(integers=True) for c in decimals if next(flags)}
-        values = {c: self._values(table, c, _TIME_TOKEN) for c in other_times}
-        readings = decide_times(file, table, values, self.settings, self.log)
-        self.times |= {(table, column): reading for column, reading in readings.items()}
-        for c in other_numbers:
-            values = self._values(table, c, "{0}")
-            number = decide_numbers(file, table, c, values, self.settings, self.log)
-            self.numbers[table, c] = number
+        odd = {column: sql for column, sql in odd.items() if next(flags)}
+        whole = [column for column in counts if next(flags) and column not in odd]
+        if whole:  # whole numbers that were written as decimals
+            cut = ", ".join(f"{column} = split_part({column}, '.', 1)" for column in whole)
+            self.base.execute(f"UPDATE midchart_{table} SET {cut}")
+        values = {c: self._values(table, c, "true" if c in _NUMBERS else odd[c]) for c in odd}
+        times = {column: of for column, of in values.items() if column.endswith(_TIMES)}
+        readings = decide_times(file, table, times, self.settings, self.log)
+        for column, of in values.items():
+            if column in readings:
+                fresh = {text: str(readings[column].read(text) or "") for text in of}
+            elif column in _NUMBERS:
+                number = decide_numbers(file, table, column, of, self.settings, self.log)
+                fresh = {text: number.read(text) for text in of}
+            else:
+                if decimal := are_decimal_ids(of):
+                    self.log.warn(f"{file}: {column} read as whole numbers (1.0 is 1)")
+                fresh = {text: read_id(text, decimal) for text in of}
+            self._replace(table, column, fresh)
 
-    def _values(self, table: str, column: str, token: str) -> Values:
-        """The distinct values of a column by ``token``, an SQL expression."""
+    def _values(self, table: str, column: str, where: str) -> Values:
+        """The distinct values of a column."""
         rows = self.base.execute(
-            f"SELECT {token.format('v')}, count(*), min(n) FROM (SELECT trim({column}) AS v, "
-            f"{_ROW} AS n FROM midchart_{table}) WHERE v IS NOT NULL GROUP BY 1"
+            f"SELECT {column}, count(*), min({_ROW}) FROM midchart_{table} "
+            f"WHERE {column} IS NOT NULL AND {where} GROUP BY 1"
         ).fetchall()
-        return {str(value): (int(count), int(first)) for value, count, first in rows}
+        return {value: (count, first) for value, count, first in rows}
+
+    def _replace(self, table: str, column: str, fresh: Mapping[str, str]) -> None:
+        """Replace values of a column; "" is none."""
+        import pyarrow as pa
+
+        changed = {old: new or None for old, new in fresh.items() if old != new}
+        columns = {"old": [*changed.keys()], "new": [*changed.values()]}
+        base = self.base.register(
+            "fresh", pa.table({name: pa.array(cells, "string") for name, cells in columns.items()})
+        )
+        base.execute(f"UPDATE midchart_{table} SET {column} = new FROM fresh WHERE {column} = old")
 
     def read_people(self) -> None:
         """Order the persons, and the rows of each table by them."""
@@ -361,7 +326,7 @@ class _Database:
         people = self.base.execute(f"SELECT id FROM places ORDER BY {_PLACE}").fetchall()
         self.places = {id: place for place, (id,) in enumerate(people)}
         rows = 0
-        for table in filter(self.columns.__contains__, ("person", *_TABLES)):
+        for table in filter(self.columns.__contains__, _ABOUT_PERSONS):
             self.base.execute(
                 f"CREATE OR REPLACE TABLE midchart_{table} AS SELECT t.*, {_PLACE} "
                 f"FROM midchart_{table} t LEFT JOIN places ON id = person_id "
@@ -373,28 +338,31 @@ class _Database:
     def rows(self, person: str) -> _PersonRows:
         """The rows of a person by table; those of its neighbours are read with them."""
         block = self.places[person] // self._at_once
-        if block not in self._blocks:
-            self._blocks = {block: self._read_block(block)}
-        return self._blocks[block].get(person, {})
-
-    def _read_block(self, block: int) -> dict[str, _PersonRows]:
-        people: dict[str, _PersonRows] = {}
-        first = block * self._at_once
-        where = f"{_PLACE} BETWEEN {first} AND {first + self._at_once - 1}"
-        for table in filter(self.columns.__contains__, ("person", *_TABLES)):
-            for person, row in self.select(table, where):
-                people.setdefault(person, {}).setdefault(table, []).append(row)
-        return people
+        if block != self._block[0]:
+            first, people = block * self._at_once, dict[str, _PersonRows]()
+            where = f"{_PLACE} BETWEEN {first} AND {first + self._at_once - 1}"
+            for table in filter(self.columns.__contains__, _ABOUT_PERSONS):
+                for id, row in self.select(table, where):
+                    people.setdefault(id, {}).setdefault(table, []).append(row)
+            self._block = block, people
+        return self._block[1].get(person, {})
 
     def select(self, table: str, where: str) -> Iterator[tuple[str, Row]]:
         """The rows of a table by person, in the order of the file."""
-        names = _columns_of(table, self.columns[table])
+        columns = self.columns[table]
         passed = self.base.execute(
-            f"SELECT {', '.join(map(identifier, ('person_id', *names)))} FROM midchart_{table} "
-            f"WHERE {where} "
+            f"SELECT person_id, {', '.join(columns)} FROM midchart_{table} WHERE {where} "
             f"ORDER BY {_PLACE}, {_ROW}"
         )
-        yield from ((person, _row(names, row)) for person, *row in passed.fetchall())
+        for person, *cells in passed.fetchall():
+            yield (
+                person,
+                {
+                    column: cell
+                    for column, cell in zip(columns, cells, strict=True)
+                    if cell is not None and (cell not in MISSING or column == "note_text")
+                },
+            )
 
     def read_concepts(self) -> None:
         """Name and ``VOCABULARY/code`` of the concepts that the tables use."""
@@ -402,9 +370,9 @@ class _Database:
             return
         used = " UNION ".join(
             f"SELECT {column} FROM midchart_{table}"
-            for table, columns in self.columns.items()
-            for column in columns
-            if column.endswith("concept_id") and table not in _SHARED
+            for table in filter(self.columns.__contains__, _ABOUT_PERSONS)
+            for column in self.columns[table]
+            if column.endswith("concept_id")
         )
         rows = self.base.execute(
             f"SELECT {', '.join(_CONCEPT)} FROM midchart_concept WHERE concept_id IN ({used})"
@@ -429,111 +397,75 @@ class _Database:
 
     def concept(self, row: Row, column: str) -> tuple[str, str]:
         """Code and name of a concept column: standard concept, source concept, source value."""
+        written = row.get(f"{column}_source_value", "").strip()
         for name in (f"{column}_concept_id", f"{column}_source_concept_id"):
             if row.get(name) in self.concepts:
                 code, text = self.concepts[row[name]]
-                written = row.get(f"{column}_source_value", "").strip()
-                several = distinct_texts((text, written)) if " " in written else text
-                return code, several
+                return code, distinct_texts((text, written)) if " " in written else text
         number = row.get(f"{column}_concept_id", "")
-        source = row.get(f"{column}_source_value", "").strip() or _fixed_names().get(number, "")
-        code = "" if number == "0" else number
-        return source or (f"OMOP/{code}" if code else ""), source
+        source = written or _fixed_names().get(number, "")
+        return source or (f"OMOP/{number}" if number not in ("", "0") else ""), source
 
-    def number(self, table: str, row: Row, column: str) -> str:
-        """A number as it is shown; "" where there is none."""
-        reading = self.numbers.get((table, column))
-        text = row.get(column, "")
-        return reading.read(text) if reading is not None else text.strip()
-
-    def text(self, table: str, row: Row, parts: Sequence[str]) -> str:
+    def text(self, row: Row, parts: Sequence[str]) -> str:
         """The parts of what a row says, joined by semicolons."""
         texts: list[str] = []
         for part in parts:
             label, _, column = part.rpartition(": ")
-            value = self.number(table, row, column) or self.concept(row, column)[1]
+            value = row.get(column, "").strip() or self.concept(row, column)[1]
             if value and value != "0":
                 texts.append(f"{label} {value}" if label else value)
         return "; ".join(texts)
 
-    def value(self, table: str, row: Row) -> tuple[str, str]:
+    def value(self, row: Row) -> tuple[str, str]:
         """Text and unit of a measurement's or observation's value, with its limits."""
-        number = self.number(table, row, "value_as_number")
-        operator = self.concept(row, "operator")[1]
-        value = f"{operator} {number}".strip() if number else ""
-        value = value or _cell(row, "value_as_string") or self.concept(row, "value_as")[1]
-        value = value or row.get("value_source_value", "")
+        number = row.get("value_as_number", "")
+        value = f"{self.concept(row, 'operator')[1]} {number}".strip() if number else ""
+        value = value or cell_shown(row.get("value_as_string", ""))
+        value = value or self.concept(row, "value_as")[1] or row.get("value_source_value", "")
         unit = self.concept(row, "unit")[1] if value else ""
-        low, high = (self.number(table, row, limit) for limit in ("range_low", "range_high"))
+        low, high = row.get("range_low"), row.get("range_high")
         if low or high:
             return f"{value} {unit}".strip() + f" (reference {low or '?'}–{high or '?'})", ""
         return value, unit
 
-    def time(self, table: str, columns: Sequence[str], row: Row) -> datetime | None:
-        """The time of the first of these columns that states one."""
-        for column in columns:
-            if text := row.get(column):
-                time = self.times.get((table, column), ISO).read(text)
-                if time is not None:
-                    return time
-        return None
-
-    def _say(self, table: str, row: Row) -> tuple[str, str, str, str]:
-        """Code, name, text and unit of the entry of a row that is no note."""
-        form = _TABLES[table]
-        code, title = self.concept(row, "cause" if table == "death" else form.prefix)
-        text, unit = self.text(table, row, form.parts), ""
+    def entries(self, table: str, row: Row) -> list[Entry]:
+        """The entry of a row, and one for its end where that is on a later day."""
+        form, visit, unit = _TABLES[table], row.get("visit_occurrence_id", ""), ""
+        code, title = self.concept(row, form.concept)
+        if table == "note":
+            named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
+            name, text = row.get("note_title", "") or named, cell_shown(row.get("note_text", ""))
+            note, author = row.get("note_id", ""), self.providers.get(row.get("provider_id", ""))
+            stated = (code, name or "Note", text, "", note, visit, None, author or "")
+            return [(_time(row, form.start), form.kind, *stated)]
+        text = self.text(row, form.parts)
         if table == "death":
-            title, text = "Death", f"cause {title}" if title else "recorded"
+            title, text = "Death", f"cause {title}" if title else ""
         elif table in ("measurement", "observation"):
-            value, unit = self.value(table, row)
+            value, unit = self.value(row)
             both = text and value
             text, unit = (f"{value} {unit}; {text}", "") if both else (value or text, unit)
-        return code, title or f"{form.kind} without a name", text, unit
-
-    def entries(self, table: str, row: Row) -> Iterator[Entry]:
-        """The entry of a row, and one for its end where that is later."""
-        form, time = _TABLES[table], self.time(table, _START_COLUMNS[table], row)
-        if table == "note":
-            yield self._note(time, row)
-            return
-        code, title, text, unit = self._say(table, row)
-        end = self.time(table, _END_COLUMNS[table], row) if form.interval else None
-        lasting = end is not None and (time is None or end.date() > time.date())
-        text = text or ("start" if lasting else "recorded")
-        visit = row.get("visit_occurrence_id", "")
-        started: Entry = (time, form.kind, code, title, text, unit, "", visit, None, "")
-        yield started
-        if lasting:
-            yield (end, *started[1:4], "end", "", "", *started[7:])
-
-    def _note(self, time: datetime | None, row: Row) -> Entry:
-        code, _ = self.concept(row, "note")
-        named = self.concept(row, "note_class")[1] or self.concept(row, "note_type")[1]
-        return entry(
-            time,
-            "note",
-            code=code,
-            name=row.get("note_title", "") or named or "Note",
-            text=_cell(row, "note_text"),
-            note_id=row.get("note_id", ""),
-            visit_id=row.get("visit_occurrence_id", ""),
-            author=self.providers.get(row.get("provider_id", ""), ""),
-        )
+        title = title or f"{form.kind} without a name"
+        one = (_time(row, form.start), form.kind, code, title, text, unit, "", visit, None, "")
+        return with_end(one, _time(row, form.end))
 
 
-def _cell(row: Row, column: str) -> str:
-    """The text of a cell that may be a document (RTF, HTML, …), or why it is not read."""
-    text, problem = cell_text(row.get(column, ""))
-    return text or (f"not read: the text {problem}" if problem else "")
+def _time(row: Row, name: str) -> datetime | None:
+    """The time of the first of its columns that states one."""
+    times = (ISO.read(row[column]) for column in _times(name) if column in row)
+    return next((time for time in times if time is not None), None)
 
 
 _FLOATING = ("DOUBLE", "FLOAT")
 _TEMPORAL = ("DATE", "TIMESTAMP")
+_TIMES = ("_date", "_datetime")
 
 
 def _as_text(cell: str, type: str, column: str) -> str:
     """SQL for a cell as text: ids as whole numbers, and no zeros that only a DECIMAL type adds."""
+    if type == "VARCHAR":
+        trimmed = column.endswith(("_id", *_TIMES)) or column in _NUMBERS
+        return f"nullif(trim({cell}), '')" if trimmed else cell
     if column.endswith("_id") and type.startswith((*_FLOATING, "DECIMAL")):
         cell = f"TRY_CAST({cell} AS BIGINT)"
     elif column in _NUMBERS and type.startswith("DECIMAL"):
@@ -547,18 +479,17 @@ def _as_text(cell: str, type: str, column: str) -> str:
     return f"CAST({cell} AS VARCHAR)"
 
 
-def _is_iso(cell: str) -> str:
-    """SQL for whether a cell, which may be missing, is a time by ISO 8601."""
-    return f"({cell} IS NULL OR ({cell}[5] = '-' AND try_cast({cell} AS TIMESTAMP) IS NOT NULL))"
-
-
-_TIME_TOKEN = (
-    r"CASE WHEN regexp_full_match({0}, '\d{{9,11}}(\.\d+)?|\d{{13}}|\d{{15,19}}') "
-    r"THEN rpad({0}[1:4], strlen(split_part({0}, '.', 1))::INT, '0') "
-    r"WHEN regexp_full_match({0}, '\d{{5}}\.\d+') THEN {0}[1:5] "
-    r"ELSE regexp_replace({0}, '([01]?\d|2[0-3]):[0-5]\d(:[0-5]\d([.,]\d+)?)?', '12:00') END"
-)
-"""SQL for what decides how a time is read, so that a column has few: the date, or the magnitude."""
+def _is_odd(column: str, type: str) -> str:
+    """SQL for whether a cell of a column of ids, times or numbers is no whole number, time by ISO
+    8601 or decimal number; "" for a column that needs no check."""
+    if column.endswith(_TIMES):
+        iso = f"({column}[5] = '-' AND try_cast({column} AS TIMESTAMP) IS NOT NULL)"
+        return "" if type.startswith(_TEMPORAL) else f"NOT {iso}"
+    if type != "VARCHAR":
+        return ""
+    if column.endswith("_id"):
+        return f"translate({column}, '-0123456789', '') <> ''"
+    return f"try_cast({column} AS DOUBLE) IS NULL" if column in _NUMBERS else ""
 
 
 def _by_table(names: Iterable[str]) -> dict[str, str]:
@@ -657,7 +588,7 @@ def _read_files(base: _Database, files: Mapping[str, Path]) -> None:
     """Enter the tables of files."""
     log = base.log
     log.opened.update(files.values())
-    needed = {file: table for table, file in files.items() if table in _NEEDED}
+    needed = {file: table for table, file in files.items() if table in _COLUMNS}
     for file in checked_tables(needed, next(iter(files.values())).parent, log):
         try:
             if table_kind(file) == "parquet":
@@ -676,7 +607,7 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
     """Enter the tables of a zip, by way of a folder that is removed; gives all tables' names."""
     with UntrustedZip(path, path.name) as archive, temporary_folder() as folder:
         members = _by_table(archive.names)
-        wanted = {t: m for t, m in members.items() if t in _NEEDED}
+        wanted = {t: m for t, m in members.items() if t in _COLUMNS}
         archive.check(MOST_ZIP_FILES, LARGEST_ZIP, wanted.values())
         files: dict[str, Path] = {}
         for table, member in wanted.items():
@@ -720,7 +651,7 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
             raise data_error(error, path.name) from None
         for name, schema in tables:
             lower = str(name).lower()
-            if lower in _NEEDED:
+            if lower in _COLUMNS:
                 try:
                     base.add(lower, lower, f'cdm."{schema}"."{name}"')
                 except (duckdb.Error, DataError) as error:
@@ -730,30 +661,21 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
     return [str(name).lower() for name, _ in tables]
 
 
-# Rows become entries.
-
-
-def _facts(base: _Database, person: Row) -> dict[str, str]:
-    facts = {
-        "birth year": base.number("person", person, "year_of_birth"),
-        **{name: base.concept(person, name)[1] for name in ("gender", "race", "ethnicity")},
-    }
-    return {name: value for name, value in facts.items() if value and value != "0"}
-
-
 def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
-    raw: list[Entry] = []
-    blank = 0
     rows = base.rows(id)
-    for table in _TABLES:
-        for row in rows.get(table, ()):
-            entries = list(base.entries(table, row))
-            blank += table == "note" and not entries[0][4].strip()
-            raw += entries
+    raw = [
+        one for table in _TABLES for row in rows.get(table, ()) for one in base.entries(table, row)
+    ]
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
-    person = rows["person"][0] if "person" in rows else {}
+    blank = sum(one[1] == "note" and not one[4].strip() for one in raw)
     warnings = [f"{source}: {blank} notes of person {id} hold no text"] if blank else []
-    return build_record(id, raw, _facts(base, person), source), warnings
+    person = rows["person"][0] if "person" in rows else {}
+    facts = {
+        "birth year": person.get("year_of_birth", ""),
+        **{name: base.concept(person, name)[1] for name in _FACTS},
+    }
+    stated = {name: value for name, value in facts.items() if value and value != "0"}
+    return build_record(id, raw, stated, source), warnings
 
 
 @LOADERS.register("omop")
@@ -809,7 +731,7 @@ class Omop(RecordLoader):
             id: partial(_record, base, id, place.name) for id in base.places
         }
         records = ReadRecords(readers, log)
-        questions = [table for table in tables_in(place) if table_name(table) not in _NEEDED]
+        questions = [table for table in tables_in(place) if table_name(table) not in _COLUMNS]
         return records, read_question_tables(questions, records, log)
 
 
@@ -842,7 +764,7 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
         log.warn(f"tables that are not there: {', '.join(missing)}")
     if "concept" not in base.columns:
         log.warn("CONCEPT is not there — entries are named by their source values")
-    others = sorted(set(tables) - set(_NEEDED))
+    others = sorted(set(tables) - _COLUMNS.keys())
     if others:
         log.warn(f"tables that are no part of a record: {', '.join(others)}")
 
@@ -867,9 +789,5 @@ def _account_people(base: _Database, log: LoadLog) -> None:
 
 
 def _person(base: _Database, row: Row) -> Demographics:
-    born = [
-        base.number("person", row, column).zfill(2)
-        for column in ("year_of_birth", "month_of_birth", "day_of_birth")
-        if row.get(column)
-    ]
-    return Demographics(born="-".join(born), sex=base.concept(row, "gender")[1])
+    born = "-".join(row[column].zfill(2) for column in _BORN if column in row)
+    return Demographics(born=born, sex=base.concept(row, "gender")[1])
