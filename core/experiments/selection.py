@@ -6,8 +6,8 @@ k, precision, agreement of criteria, and what prompts cost and lost.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Mapping
 from itertools import chain, combinations, product
 from typing import Annotated, Any, ClassVar
 
@@ -19,7 +19,6 @@ from midchart.core.embedding.pairs import require
 from midchart.core.errors import reason_of
 from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.views import SELECTION_VIEWS
-from midchart.core.format import finite
 from midchart.core.options import Count, Known, Options, Several, different
 from midchart.core.provenance import digest, now
 from midchart.core.results.funnel import funnel
@@ -27,19 +26,22 @@ from midchart.core.results.tables import (
     ALL_BANDS,
     ALL_PIECES,
     ANY_PIECE,
-    CHANCES,
-    LEXICAL,
-    OF,
+    NOTHING,
+    PROMPTED,
     WIDE_BANDS,
-    Stage1Facts,
-    bands_of,
+    by_patient,
+    correlations,
+    counted,
+    criteria_of,
     ends,
     entry_columns,
     failures,
     generator,
+    hits,
     intervals,
+    pick,
     run_locations,
-    stage1_facts,
+    share_of,
     swept_by_k,
 )
 from midchart.core.runs.answering import select
@@ -57,14 +59,8 @@ from midchart.core.runs.schemas import (
 )
 from midchart.core.runs.semantic import ABOUT, score_semantic
 from midchart.core.stats.intervals import cluster_totals, clustered_intervals, ratio
-from midchart.core.stats.paired import (
-    correlation_of,
-    paired_floor,
-    reported_interval,
-    share_floor,
-    share_interval,
-)
-from midchart.core.storage.rows import RowStore, Schema
+from midchart.core.stats.paired import paired_floor, reported_interval, share_floor
+from midchart.core.storage.rows import Ask, RowStore, Schema
 from midchart.core.text.prompt import limited, limits
 from midchart.core.types import Cohort, Instruction, Selection
 
@@ -99,7 +95,19 @@ class SelectionOptions(Options):
         return super().plan() | {"semantic": about}
 
 
-def recall(facts: Stage1Facts, plan: Plan) -> Table:
+_KNOWN = "CASE WHEN count({0}) = count(*) THEN avg({0}::DOUBLE) END AS {0}"
+_MEANS = ("chance", "any_piece", "any_chance", "picked_chance", "unmatched")
+_OF_RECALL = ", ".join(
+    [
+        *(_KNOWN.format(name) for name in _MEANS),
+        "avg(evidence_share) AS evidence_share, count(*) FILTER (lost) AS lost",
+        "count(cut_tokens) AS cut, min(cut_tokens) AS at_least, max(cut_tokens) AS at_most",
+    ]
+)
+"""SQL of further columns of recall: means are null where one of the values is not known."""
+
+
+def recall(ask: Ask, plan: Plan) -> Table:
     """One row each arm entry × criterion × band; columns as docs/guide.md, Stage 1, has them.
 
     A question counts where the criterion is known of it; a selection that failed counts in none.
@@ -109,113 +117,85 @@ def recall(facts: Stage1Facts, plan: Plan) -> Table:
     arm that scores no units. Prompts that lost anything: ``prompts_cut`` of ``cut_at_least`` to
     ``cut_at_most`` tokens, ``kept_but_cut`` where the hit was lost by that.
     """
-    # Rows by arm, criterion and band; how alike a patient's questions are, pooled over arms.
-    criteria = (*facts.prompts, *facts.criteria)
-    groups: dict[tuple[str, int, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for row in facts.rows:
-        for c, criterion in enumerate(criteria):
-            if row[criterion.column] is not None:
-                for band in bands_of(row):
-                    groups[row["label"], c, band].append(row)
-
-    alike = {
-        column: correlation_of(
-            ([bool(row[column]) for row in rows], [row["record"] for row in rows])
-            for rows in (groups[entry.label, c, "overall"] for entry in plan.arms)
-        )
-        for c, criterion in enumerate(criteria)
-        for column in (criterion.column, f"{criterion.column}_picked")
-    }
+    by, rows = (
+        ("label", "criterion", "reader", "band"),
+        "(SELECT *, unnest(bands) AS band FROM hits)",
+    )
+    kept, own = (
+        # How alike a patient's questions are is pooled over arms.
+        counted(ask, by, right, "hit IS NOT NULL", rows, _OF_RECALL, correlations(overall))
+        for right in ("hit", "coalesce(own_hit, false)")
+        for overall in [counted(ask, by[:3], right, "hit IS NOT NULL", "hits", "count(*)")]
+    )
     table: Table = []
-    for entry, (c, criterion), band in product(plan.arms, enumerate(criteria), ALL_BANDS):
-        rows = groups[entry.label, c, band]
-        column, n = criterion.column, len(rows)
-        # Hits, their intervals, and what a prompt's limits cut.
-        hits, picked = ([bool(row[of]) for row in rows] for of in (column, f"{column}_picked"))
-        records = [row["record"] for row in rows]
-        name = (entry.label, criterion.name, *filter(None, [criterion.reader]), band)
-        drawn = intervals(sum(hits), n, plan, "recall", *name)
-        prompted = bool(criterion.selected)
-        cut = [row[f"{column}_tokens"] for row in rows if prompted and row[f"{column}_cut"]]
-        lost = sum(bool(row[criterion.selected]) and not row[column] for row in rows if prompted)
-        kept_ends, picked_ends = (
-            share_interval(of, records, correlation=alike[name])
-            for of, name in ((hits, column), (picked, f"{column}_picked"))
-        )
-        # Semantic hits have no chance.
-        chance, picked_chance = (_mean(row.get(f"{column}_{of}") for row in rows) for of in CHANCES)
-        any_piece = criterion.any_piece
+    for entry, (criterion, reader), band in product(plan.arms, criteria_of(ask, plan), ALL_BANDS):
+        key, prompted = (entry.label, criterion, reader, band), criterion in PROMPTED
+        of, picked = kept.get(key, NO_HITS), own.get(key, NO_HITS)
+        drawn = intervals(of["correct"], of["n"], plan, "recall", *filter(None, key))
         table.append(
             {
                 **entry_columns(entry),
-                "criterion": criterion.name,
-                "reader": criterion.reader,
+                "criterion": criterion,
+                "reader": reader,
                 "band": band,
-                "n": n,
-                "hits": sum(hits),
+                "n": of["n"],
+                "hits": of["correct"],
                 "recall": drawn.pop("share"),
-                "patients": len(set(records)),
-                **ends("patient_", kept_ends),
+                "patients": of["patients"],
+                **ends("patient_", by_patient(of)),
                 **drawn,
-                "chance": chance,
-                "any_piece": _mean(row[any_piece] for row in rows) if any_piece else None,
-                "any_piece_chance": _mean(row[f"{any_piece}_chance"] for row in rows)
-                if any_piece
-                else None,
-                "evidence_share": _mean(
-                    row[criterion.share] for row in rows if row[criterion.share] is not None
-                ),
-                "picked_hits": sum(picked),
-                "picked_recall": sum(picked) / n if n else None,
-                **ends("picked_", picked_ends),
-                "picked_chance": picked_chance,
-                "unmatched": _mean(row["unmatched"] for row in rows),
-                "kept_but_cut": lost if prompted else None,
-                "prompts_cut": len(cut) if prompted else None,
-                "cut_at_least": min(cut, default=None),
-                "cut_at_most": max(cut, default=None),
+                "chance": of["chance"],
+                "any_piece": of["any_piece"],
+                "any_piece_chance": of["any_chance"],
+                "evidence_share": of["evidence_share"],
+                "picked_hits": picked["correct"],
+                "picked_recall": share_of(picked),
+                **ends("picked_", by_patient(picked)),
+                "picked_chance": of["picked_chance"],
+                "unmatched": of["unmatched"],
+                "kept_but_cut": of["lost"] if prompted else None,
+                "prompts_cut": of["cut"] if prompted else None,
+                "cut_at_least": of["at_least"],
+                "cut_at_most": of["at_most"],
             }
         )
     return table
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """The mean; None where there is no value or one is not known."""
-    listed = list(values)
-    known = [value for value in listed if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(listed) else None
+NO_HITS = {
+    **NOTHING,
+    **dict.fromkeys((*_MEANS, "evidence_share", "at_least", "at_most")),
+    **dict.fromkeys(("lost", "cut"), 0),
+}
 
 
-def differences(facts: Stage1Facts, plan: Plan) -> Table:
+def differences(ask: Ask, plan: Plan) -> Table:
     """How much more often one arm keeps all (or any) pieces of the evidence than another with the
     same budget, on the same questions: a row each pair of arm entries × criterion, over all bands.
 
     The interval is a bootstrap over patients widened to hold Newcombe's
     (:func:`midchart.core.stats.paired.paired_floor`), null for fewer than 5 patients.
     """
-    table: Table = []
     pairs = [(a, b) for a, b in combinations(plan.arms, 2) if a.budget == b.budget]
-    for criterion in (ALL_PIECES, ANY_PIECE):
-        known = [row for row in facts.rows if row[criterion.column] is not None]
-        if not known or not pairs:
+    table: Table = []
+    for criterion in (ALL_PIECES, ANY_PIECE) if pairs else ():
+        known = f"(FROM hits WHERE criterion = '{criterion}' AND hit IS NOT NULL)"
+        listed = ask(f"SELECT DISTINCT patient FROM {known} ORDER BY patient")
+        if not listed:
             continue
-        # Outcomes of each arm by question.
-        patients = {name: i for i, name in enumerate(sorted({row["record"] for row in known}))}
-        questions = {
-            name: i for i, name in enumerate(sorted({row["instruction"] for row in known}))
-        }
-        outcomes = {entry.label: np.full(len(questions), np.nan) for entry in plan.arms}
-        patient = np.zeros(len(questions), np.int64)
-        for row in known:
-            outcomes[row["label"]][questions[row["instruction"]]] = bool(row[criterion.column])
-            patient[questions[row["instruction"]]] = patients[row["record"]]
         # Of each patient and pair: questions that both, one or neither arm hit.
+        patients = {row["patient"]: i for i, row in enumerate(listed)}
+        number = {(first.label, second.label): i for i, (first, second) in enumerate(pairs)}
         cells = np.zeros((len(patients), len(pairs), 4))
-        for i, (first, second) in enumerate(pairs):
-            outcome = 3 - 2 * outcomes[first.label] - outcomes[second.label]
-            both = ~np.isnan(outcome)
-            np.add.at(cells[:, i], (patient[both], outcome[both].astype(np.int64)), 1.0)
-        rng = generator(plan, "differences", criterion.name)
+        for row in ask(
+            "SELECT a.label AS first, b.label AS second, a.patient, count(*) AS n, "
+            f"3 - 2 * a.hit::INT - b.hit::INT AS outcome FROM {known} a JOIN {known} b "
+            "USING (instruction) WHERE a.label <> b.label GROUP BY ALL"
+        ):
+            if (row["first"], row["second"]) in number:
+                pair = number[row["first"], row["second"]]
+                cells[patients[row["patient"]], pair, row["outcome"]] = row["n"]
+        rng = generator(plan, "differences", criterion)
         flat = cells.reshape(len(patients), -1)
         drawn = cluster_totals(flat, plan.protocol.resamples, rng).reshape(-1, len(pairs), 4)
         shares = ratio(drawn[:, :, 1] - drawn[:, :, 2], drawn.sum(axis=2))
@@ -225,11 +205,10 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
             n, clusters = int(cells[:, i].sum()), int((cells[:, i].sum(axis=1) > 0).sum())
             interval = None
             if n:
-                floor = paired_floor(cells[:, i])
-                interval = reported_interval(shares[:, i], clusters, floor)
+                interval = reported_interval(shares[:, i], clusters, paired_floor(cells[:, i]))
             table.append(
                 {
-                    "criterion": criterion.name,
+                    "criterion": criterion,
                     "budget": first.shown_budget,
                     "first": first.label,
                     "second": second.label,
@@ -244,35 +223,29 @@ def differences(facts: Stage1Facts, plan: Plan) -> Table:
     return table
 
 
-def overlap(facts: Stage1Facts, plan: Plan) -> Table:
+def overlap(ask: Ask, plan: Plan) -> Table:
     """How the lexical criterion and each other one agree on the questions for which both are known,
     a row each arm entry × criterion × band (overall, middle, edge)."""
-    others = [criterion for criterion in facts.criteria if criterion is not LEXICAL]
-    names = {(1, 1): "both", (1, 0): "criterion_only", (0, 1): "lexical_only", (0, 0): "neither"}
-    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = defaultdict(list)
-    for row in facts.rows:
-        for criterion in others:
-            hit, word = row[criterion.column], row[LEXICAL.column]
-            if hit is not None and word is not None:
-                for band in bands_of(row):
-                    group = groups[row["label"], criterion.name, band]
-                    group.append((names[int(hit), int(word)], row["record"]))
+    rows = (
+        "(SELECT h.label, h.criterion, h.patient, h.hit, l.hit AS word, unnest(h.bands) AS band "
+        "FROM hits h JOIN hits l USING (label, instruction) "
+        "WHERE l.criterion = 'lexical' AND h.hit IS NOT NULL AND l.hit IS NOT NULL)"
+    )
+    only = {"criterion_only": "hit AND NOT word", "lexical_only": "word AND NOT hit"}
+    names = {"both": "hit AND word", **only, "neither": "NOT hit AND NOT word"}
+    columns = ", ".join(f"count(*) FILTER ({sql}) AS {name}" for name, sql in names.items())
+    by = ("label", "criterion", "band")
+    counts = {name: counted(ask, by, of, "true", rows, columns, {}) for name, of in only.items()}
+    others = [c for c, _ in criteria_of(ask, plan) if c not in ("lexical", *PROMPTED)]
+    nothing = NOTHING | dict.fromkeys(names, 0)
     table: Table = []
     for entry, criterion, band in product(plan.arms, others, WIDE_BANDS):
-        group = groups[entry.label, criterion.name, band]
-        count, n = Counter(name for name, _ in group), len(group)
-        columns: dict[str, Any] = {
-            **entry_columns(entry),
-            "criterion": criterion.name,
-            "band": band,
-            "n": n,
-            **{name: count[name] for name in names.values()},
-        }
-        for name in ("criterion_only", "lexical_only"):
-            hits = [one == name for one, _ in group]
-            columns[f"{name}_share"] = count[name] / n if n else None
-            columns |= ends(f"{name}_", share_interval(hits, [record for _, record in group]))
-        table.append(columns)
+        of = {name: c.get((entry.label, criterion, band), nothing) for name, c in counts.items()}
+        row = {**entry_columns(entry), "criterion": criterion, "band": band}
+        row |= pick(of["lexical_only"], ("n", *names))
+        for name, count in of.items():
+            row |= {f"{name}_share": share_of(count), **ends(f"{name}_", by_patient(count))}
+        table.append(row)
     return table
 
 
@@ -345,34 +318,31 @@ def tokens(store: RowStore, plan: Plan) -> Table:
     ]
 
 
-def precision(facts: Stage1Facts, plan: Plan) -> Table:
+def precision(ask: Ask, plan: Plan) -> Table:
     """One row each arm entry × criterion × kept or picked × band (overall, middle, edge): the share
     of the ``n`` lines of ``questions`` selections that are hits; null where there is no line."""
-    criteria = [criterion for criterion in facts.criteria if criterion.by_line]
-    cells = list(product(plan.arms, criteria, OF))
-    index = {(entry.label, c.name, of): i for i, (entry, c, of) in enumerate(cells)}
+    criteria = [c for c, _ in criteria_of(ask, plan) if c not in (ALL_PIECES, *PROMPTED)]
+    cells = list(product(plan.arms, criteria, ("kept", "picked")))
+    index = {(entry.label, criterion, of): i for i, (entry, criterion, of) in enumerate(cells)}
+    found = ask("FROM hits ORDER BY instruction")
     rows_by_cell: list[Table] = [[] for _ in cells]
     for band in WIDE_BANDS:
-        rows = [row for row in facts.rows if band in bands_of(row)]
-        number = {name: i for i, name in enumerate(sorted({row["instruction"] for row in rows}))}
-        # Hits and lines of each question, by cell.
-        hits = np.zeros((len(number), len(cells)))
-        lines = np.zeros((len(number), len(cells)))
-        questions = [0] * len(cells)
-        for row, c, of in product(rows, criteria, OF):
-            hit = row[f"{c.column}_{of}"]
-            if hit is not None and row[of] is not None:
-                cell = index[row["label"], c.name, of]
-                at = number[row["instruction"]], cell
-                hits[at], lines[at] = hit, row[of]
-                questions[cell] += 1
+        rows = [row for row in found if band in row["bands"]]
+        number = {name: i for i, name in enumerate(dict.fromkeys(r["instruction"] for r in rows))}
+        # Hits and lines of each question, by cell; nan where they are not known.
+        hits, lines = np.full((2, len(number), len(cells)), np.nan)
+        for row, of in product(rows, ("kept", "picked")):
+            if row[f"{of}_hits"] is not None and row[of] is not None:
+                at = number[row["instruction"]], index[row["label"], row["criterion"], of]
+                hits[at], lines[at] = row[f"{of}_hits"], row[of]
+        questions = (~np.isnan(lines)).sum(axis=0)
+        hits, lines = np.nan_to_num(hits), np.nan_to_num(lines)
         # Intervals by question.
         shown: list[tuple[float, float] | None] = [None] * len(cells)
         if number:
             rng = generator(plan, "precision", band)
             drawn = cluster_totals(np.hstack([hits, lines]), plan.protocol.resamples, rng)
-            drawn_hits, drawn_lines = drawn[:, : len(cells)], drawn[:, len(cells) :]
-            shares = ratio(drawn_hits, drawn_lines)
+            shares = ratio(drawn[:, : len(cells)], drawn[:, len(cells) :])
             if plan.protocol.intervals == "percentile":
                 low, high = clustered_intervals(shares)
                 shown = list(zip(low.tolist(), high.tolist(), strict=True))
@@ -380,21 +350,19 @@ def precision(facts: Stage1Facts, plan: Plan) -> Table:
                 for i in np.flatnonzero(lines.sum(axis=0)):
                     floor = share_floor(hits[:, i], lines[:, i])
                     shown[i] = reported_interval(shares[:, i], int((lines[:, i] > 0).sum()), floor)
-        for i, (entry, c, of) in enumerate(cells):
+        for i, (entry, criterion, of) in enumerate(cells):
             n, all_hits = int(lines[:, i].sum()), int(hits[:, i].sum())
-            low, high = shown[i] or (np.nan, np.nan)
             rows_by_cell[i].append(
                 {
                     **entry_columns(entry),
-                    "criterion": c.name,
+                    "criterion": criterion,
                     "of": of,
                     "band": band,
-                    "questions": questions[i],
+                    "questions": int(questions[i]),
                     "n": n,
                     "hits": all_hits,
                     "precision": all_hits / n if n else None,
-                    "ci_low": finite(low),
-                    "ci_high": finite(high),
+                    **ends("ci_", shown[i]),
                 }
             )
     return list(chain.from_iterable(rows_by_cell))
@@ -407,16 +375,15 @@ def stages(options: Mapping[str, Any]) -> int:
 
 def stage1_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
     """The tables of Stage 1, by name (docs/methods.md, Stage 1)."""
-    facts = stage1_facts(store, plan)
-    recalled = recall(facts, plan)
-    precise = precision(facts, plan)
-    spent = tokens(store, plan)
+    with hits(store, plan) as ask:
+        tables = {"recall": recall(ask, plan), "precision": precision(ask, plan)}
+        more = {"overlap": overlap(ask, plan), "tokens": tokens(store, plan)}
+        compared = {} if "answers" in store.schemas else {"differences": differences(ask, plan)}
     return {
-        "recall": recalled,
-        "precision": precise,
-        "recall_sweep": recall_sweep(plan, recalled, precise, spent),
-        "overlap": overlap(facts, plan),
-        "tokens": spent,
+        **tables,
+        "recall_sweep": recall_sweep(plan, *tables.values(), more["tokens"]),
+        **more,
+        **compared,
         "location": run_locations(store, plan, EXPERIMENTS.build(plan.kind).main),
     }
 
@@ -485,7 +452,6 @@ class SelectionRun(Experiment):
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:
         return {
             **stage1_tables(store, plan),
-            "differences": differences(stage1_facts(store, plan), plan),
             "funnel": funnel(store, plan),
             "failures": failures(store, plan),
         }

@@ -12,10 +12,9 @@ import csv
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import product
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -39,13 +38,6 @@ from midchart.core.types import BANDS, UNLOCATED, Outcome
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")
-
-
-def bands_of(row: Mapping[str, Any]) -> list[str]:
-    """The bands in which a row with ``band`` and ``middle`` counts."""
-    if row["band"] == UNLOCATED:
-        return ["overall"]
-    return [row["band"], "middle" if row["middle"] else "edge", "overall"]
 
 
 def generator(plan: Plan, *name: object) -> np.random.Generator:
@@ -132,147 +124,133 @@ def read_published(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-# Selections in memory (Stage 1): one row per arm and instruction.
+# Hits of selections in memory (Stage 1).
 
 
 THRESHOLDS = (0.3, 0.4, 0.5, 0.6)
 """Probabilities above which a line is a semantic hit (docs/methods.md, Stage 1)."""
 MAIN = 0.5
 """The paper's own threshold; the criterion "semantic" alone means this one."""
-OF = ("kept", "picked")
-"""All lines of a context, or the arm's own picks."""
-CHANCES = ("chance", "picked_chance")
-"""Suffixes of chance columns: of the whole context, of the picks."""
-
-
-@dataclass(frozen=True, slots=True)
-class Criterion:
-    """A definition of a hit, by columns: ``column``, whether the selection is one; its suffixes
-    ``_kept`` and ``_picked``, how many lines are (``by_line``), ``_chance`` and ``_picked_chance``,
-    the probability for random sentences of as many tokens. ``any_piece``: column of any piece,
-    where the hit is all. ``reader``: in whose prompt, of which ``selected`` is the hit before any
-    limit."""
-
-    name: str
-    column: str
-    reader: str = ""
-    share: str = "evidence_share"
-    any_piece: str = ""
-    by_line: bool = True
-    selected: str = ""
-
-
-def semantic_name(threshold: float) -> str:
-    """The criterion of a threshold, "semantic@0.3"."""
-    return f"semantic@{threshold:g}"
-
-
-def _column(threshold: float) -> str:
-    return f"semantic_{round(100 * threshold)}"
-
-
-LEXICAL = Criterion("lexical", "lexical")
-ALL_PIECES = Criterion("all pieces", "evidence_all", any_piece="evidence", by_line=False)
-ANY_PIECE = Criterion("any piece", "evidence")
+ALL_PIECES, ANY_PIECE = "all pieces", "any piece"
 """Of the evidence, by the ids of its sentences: each was kept, or at least one was."""
 ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME = "all pieces in prompt", "any piece in prompt"
 """The same of the prompt after all cuts."""
-SEMANTIC_HITS = (
-    Criterion("semantic", _column(MAIN)),
-    *(Criterion(semantic_name(t), _column(t)) for t in THRESHOLDS),
+PROMPTED = (ALL_IN_PROMPT_NAME, ANY_IN_PROMPT_NAME)
+CRITERIA = {
+    ALL_IN_PROMPT_NAME: ("evidence_all_in_prompt", ALL_IN_PROMPT),
+    ANY_IN_PROMPT_NAME: ("evidence_in_prompt", "evidence_in_prompt"),
+    "lexical": ("lexical", "lexical"),
+    ALL_PIECES: ("evidence_all", ALL_KEPT),
+    ANY_PIECE: ("evidence", "evidence"),
+}
+"""Criterion of a hit → the column of rows that begins its columns, and SQL of the hit."""
+BANDS_OF_ROW = (
+    f"CASE WHEN band = '{UNLOCATED}' THEN ['overall'] "
+    "ELSE [band, CASE WHEN middle THEN 'middle' ELSE 'edge' END, 'overall'] END"
 )
+"""SQL: the bands in which a row counts."""
+_CHOSEN = "label|instruction|record|band|middle|kept|picked|unmatched|reader|prompt_tokens"
 
 
-@dataclass(frozen=True, slots=True)
-class Stage1Facts:
-    """Rows of selections with the columns of ``criteria`` (semantic ones have no chance) and of
-    ``prompts``, the pieces in each reader's prompt: ``COLUMN_picked``, ``COLUMN_cut`` and
-    ``COLUMN_tokens`` say what of the hit the arm chose, whether the prompt lost anything, its
-    tokens."""
+def _hits(criterion: str) -> str:
+    """SQL of the hits by a criterion, of prompts a row each reader."""
+    column, hit = CRITERIA[criterion]
+    prompt, every = criterion in PROMPTED, criterion in (ALL_PIECES, ALL_IN_PROMPT_NAME)
+    where = "_in_prompt" if prompt else ""
+    columns = {
+        "criterion": literal(criterion),
+        "hit": hit,
+        # All pieces that were kept are as many sentences as were kept of the evidence.
+        "own_hit": f"{hit} AND evidence{where}_picked = evidence_kept"
+        if every
+        else f"{column}_picked > 0",
+        "chance": f"{column}_chance",
+        "picked_chance": f"{column}_picked_chance",
+        "evidence_share": f"evidence_share{where}",
+    }
+    if every:
+        columns |= {"any_piece": f"evidence{where}", "any_chance": f"evidence{where}_chance"}
+    elif not prompt:
+        columns |= {"kept_hits": f"{column}_kept", "picked_hits": f"{column}_picked"}
+    if prompt:
+        before = ALL_KEPT if every else "evidence"
+        columns |= {"reader": "reader", "lost": f"{before} AND NOT {hit}"}
+        columns["cut_tokens"] = "CASE WHEN prompt_cut THEN prompt_tokens END"
+    return _select(columns, "chosen" if prompt else "once")
 
-    rows: Sequence[Mapping[str, Any]]
-    criteria: tuple[Criterion, ...]
-    prompts: tuple[Criterion, ...] = ()
+
+def _select(columns: Mapping[str, str], rows: str) -> str:
+    listed = ", ".join(f"{sql} AS {name}" for name, sql in columns.items())
+    return (
+        f"SELECT label, instruction, record, bands, kept, picked, unmatched, {listed} FROM {rows}"
+    )
 
 
-def stage1_facts(store: RowStore, plan: Plan) -> Stage1Facts:
-    """The selections of a run as it is now, those that failed left out."""
+def _semantic(name: str, threshold: float) -> str:
+    above = f"list_filter(entailment, lambda x: x.probability > {threshold})"
+    columns = {
+        "criterion": literal(name),
+        "hit": f"best > {threshold}",
+        "kept_hits": f"len({above})",
+        "picked_hits": f"len(list_filter({above}, lambda x: x.picked))",
+        "own_hit": f"len(list_filter({above}, lambda x: x.picked)) > 0",
+        "evidence_share": "evidence_share",
+    }
+    return _select(columns, "once JOIN entailed USING (label, instruction)")
+
+
+@contextmanager
+def hits(store: RowStore, plan: Plan) -> Generator[Ask]:
+    """Query the selections of a run in its present state, those that failed left out, by a
+    temporary table ``hits``: a row an arm, instruction, criterion and, of prompts, reader.
+
+    ``hit``: null where it is not known; ``own_hit``: whether the arm's own picks are one; of the
+    ``kept`` and ``picked`` lines ``kept_hits`` and ``picked_hits`` are hits, null for a criterion
+    that asks nothing of single lines; ``lost``: a prompt's limits lost the hit; ``cut_tokens``: the
+    tokens of a prompt that lost anything.
+    """
     main = "selections" if "selections" in store.schemas else "answers"
     scored = bool(plan.options.get("semantic"))
-    counts = [f"{c.column}_{of}" for c in (LEXICAL, ANY_PIECE) for of in OF]
-    chances = [f"{c.column}_{of}" for c in (LEXICAL, ANY_PIECE, ALL_PIECES) for of in CHANCES]
-    alike = [
-        "band",
-        "middle",
-        "kept",
-        "picked",
-        "unmatched",
-        "lexical",
-        "evidence",
-        "evidence_share",
-    ]
-    columns = ["record", *alike, *counts, *chances]
-    firsts = ", ".join(f"first({name}) AS {name}" for name in columns)
-    # All pieces that were kept are as many sentences as were kept of the evidence.
-    firsts += (
-        f", first({ALL_KEPT}) AS evidence_all"
-        f", first({ALL_KEPT} AND evidence_picked = evidence_kept) AS evidence_all_picked"
-    )
-    readers = [""] if main == "selections" else list(plan.readers)
-    prompts: list[Criterion] = []
-    for i, name in enumerate(readers):
-        whose = f" FILTER (reader = {literal(name)})" if name else ""
-        share, column = f"prompt_{i}_share", f"prompt_{i}"
-        every = Criterion(
-            ALL_IN_PROMPT_NAME, f"{column}_all", name, share, column, False, "evidence_all"
-        )
-        prompts += [every, Criterion(ANY_IN_PROMPT_NAME, column, name, share, selected="evidence")]
-        all_picked = f"{ALL_IN_PROMPT} AND evidence_in_prompt_picked = evidence_kept"
-        firsts += (
-            f", bool_or(evidence_in_prompt){whose} AS {column}"
-            f", bool_or({ALL_IN_PROMPT}){whose} AS {every.column}"
-            f", max(evidence_in_prompt_picked){whose} AS {column}_picked"
-            f", bool_or({all_picked}){whose} AS {every.column}_picked"
-            f", max(evidence_share_in_prompt){whose} AS {share}"
-        )
-        for one, columns_of in ((column, "evidence"), (every.column, "evidence_all")):
-            firsts += (
-                f", bool_or(prompt_cut){whose} AS {one}_cut"
-                f", max(prompt_tokens){whose} AS {one}_tokens"
-            )
-            for of in CHANCES:
-                firsts += f", max({columns_of}_in_prompt_{of}){whose} AS {one}_{of}"
-    above: list[str] = []
-    for t in THRESHOLDS if scored else ():
-        name = _column(t)
-        above += [
-            f"best > {t} AS {name}",
-            f"len(list_filter(entailment, lambda x: x.probability > {t})) AS {name}_kept",
-            f"len(list_filter(entailment, lambda x: x.picked AND x.probability > {t})) "
-            f"AS {name}_picked",
-        ]
+    named = f"COLUMNS('^({_CHOSEN}|prompt_cut|lexical.*|evidence.*)$')"
+    reader = ", '' AS reader" if main == "selections" else ""
+    of_hits = [_hits(criterion) for criterion in CRITERIA]
+    if scored:
+        of_hits += [_semantic(name, threshold) for name, threshold in semantic_names().items()]
 
     def statements() -> list[str]:
-        rows = store.source(main)
+        make = "CREATE OR REPLACE TEMP TABLE"
         tables = [
-            f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT label, instruction, {firsts} "
-            f"FROM {rows} WHERE selection IS NOT NULL AND ({store.counted}) "
-            "GROUP BY label, instruction"
+            f"{make} chosen AS SELECT {named}{reader}, {BANDS_OF_ROW} AS bands FROM "
+            f"{store.source(main)} WHERE selection IS NOT NULL AND ({store.counted})",
+            f"{make} once AS SELECT DISTINCT ON (label, instruction) * FROM chosen",
         ]
         if scored:
-            rows = store.source("semantic")
             tables.append(
-                f"CREATE OR REPLACE TEMP TABLE entailed AS SELECT label, instruction, "
-                f"{', '.join(above)} FROM {rows} WHERE best IS NOT NULL"
+                f"{make} entailed AS SELECT label, instruction, best, entailment "
+                f"FROM {store.source('semantic')} WHERE best IS NOT NULL"
             )
-        return tables
+        every = " UNION ALL BY NAME ".join(of_hits)
+        more = "coalesce(reader, '') AS reader, dense_rank() OVER (ORDER BY record) AS patient"
+        return [*tables, f"{make} hits AS SELECT * EXCLUDE reader, {more} FROM ({every})"]
 
-    joined = " LEFT JOIN entailed USING (label, instruction)" if scored else ""
     with snapshot(statements) as ask:
-        selected = ask(f"SELECT * FROM chosen{joined} ORDER BY label, instruction")
-    known = [p for p in prompts if any(row[p.column] is not None for row in selected)]
-    criteria = (LEXICAL, ALL_PIECES, ANY_PIECE, *(SEMANTIC_HITS if scored else ()))
-    return Stage1Facts(selected, criteria, tuple(known))
+        yield ask
+
+
+def semantic_names() -> dict[str, float]:
+    """Criteria of semantic hits → their threshold: "semantic", and "semantic@0.3" and so on."""
+    return {"semantic": MAIN} | {f"semantic@{t:g}": t for t in THRESHOLDS}
+
+
+def criteria_of(ask: Ask, plan: Plan) -> list[tuple[str, str]]:
+    """The criteria of a run's ``hits``, with the reader of a prompt: those of prompts where they
+    are known, then the others."""
+    rows = ask("SELECT DISTINCT criterion, reader FROM hits WHERE hit IS NOT NULL")
+    known = {(row["criterion"], row["reader"]) for row in rows}
+    prompts = [(c, reader) for reader in plan.readers or [""] for c in PROMPTED]
+    others = [name for name in CRITERIA if name not in PROMPTED]
+    others += semantic_names() if plan.options.get("semantic") else []
+    return [*(pair for pair in prompts if pair in known), *((name, "") for name in others)]
 
 
 # Answers and verdicts in memory (Stage 2).
@@ -413,115 +391,100 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
         yield ask
 
 
-# Verdicts counted by stratum.
+# Rows counted by columns.
 
 
 Counts = Mapping[str, Any]
-Cell = tuple[str, str, str, str]
-"""Label, reader, judge, stratum."""
-
-_OUTCOMES = """
-    count(*) FILTER (correct) AS correct, count(correct) AS n,
-    count(*) FILTER (refusal) AS refusals,
-    count(*) FILTER (outcome = 'unparsed') AS unparsed,
+Key = tuple[str, ...]
+CELL = ("label", "reader", "judge")
+OUTCOMES = ("refusals", "unparsed", "cut_off", "failed")
+OUTCOME_COUNTS = """
+    count(*) FILTER (refusal) AS refusals, count(*) FILTER (outcome = 'unparsed') AS unparsed,
     count(*) FILTER (ended IN ('length', 'empty')) AS cut_off,
     count(*) FILTER (outcome = 'failed') AS failed, count(*) FILTER (unjudgeable) AS unjudgeable
 """
-SUMS = ("patients", "squares", "cross", "sizes")
-SUMMED = ("n", "correct", "refusals", "unparsed", "cut_off", "failed", "unjudgeable")
-NOTHING: Counts = dict.fromkeys((*SUMMED, *SUMS, "correlation"), 0)
+SUMS = ("correct", "n", "patients", "squares", "cross", "sizes")
+NOTHING: Counts = dict.fromkeys((*SUMS, *OUTCOMES, "unjudgeable"), 0) | {"alike": None}
 
 
-def counted(ask: Ask, stratum: str, where: str = "true") -> dict[Cell, Counts]:
-    """Counts of ``judged`` by cell and the SQL expression ``stratum`` (null is left out), with what
-    a clustered interval needs: ``patients``, and ``squares``, ``cross``, ``sizes``, the sums over
-    them of c², c·n and n², of c right and n judged; ``correlation`` of a patient's answers, pooled
-    over the arms and strata of a reader and judge (:mod:`midchart.core.stats.intervals`)."""
-    return _clustered(ask, _OUTCOMES, SUMMED, where, stratum)
+def counted(
+    ask: Ask,
+    by: Sequence[str],
+    right: str = "correct",
+    where: str = "true",
+    rows: str = "judged",
+    columns: str = OUTCOME_COUNTS,
+    alike: Mapping[Key, float] | None = None,
+) -> dict[Key, Counts]:
+    """Counts of rows by the values of ``by`` (null is left out): ``n`` rows for which ``right`` is
+    known, how many are ``correct``, and what a clustered interval needs of their ``patients``.
 
-
-class CellShare(NamedTuple):
-    """``number`` of ``n`` judged answers, their share, and its interval by patient: null for fewer
-    than 5 patients, and all of no answer."""
-
-    number: int = 0
-    n: int = 0
-    share: float | None = None
-    ends: tuple[float, float] | None = None
-
-
-def shares(ask: Ask, of: str, where: str, stratum: str = "''") -> dict[Cell, CellShare]:
-    """By cell, the share of ``judged`` that is ``of``, among those ``where``; all three are SQL."""
-    counts = f"count(*) FILTER ({of}) AS correct, count(*) AS n"
-    return {
-        cell: CellShare(int(c["correct"]), int(c["n"]), c["correct"] / c["n"], by_patient(c))
-        for cell, c in _clustered(ask, counts, ("n", "correct"), where, stratum).items()
-    }
-
-
-def _clustered(
-    ask: Ask, counts: str, names: Sequence[str], where: str, stratum: str
-) -> dict[Cell, Counts]:
-    """Sums over patients of ``counts`` (SQL, of columns ``names``) by cell."""
-    cells = _by_cell(
-        ask(
-            f"""
-            WITH patient_cells AS (
-                SELECT label, reader, judge, {stratum} AS stratum, patient, {counts}
-                FROM judged WHERE {where} GROUP BY ALL
-            )
-            SELECT label, reader, judge, stratum, count(*) FILTER (n > 0) AS patients,
-                sum(correct * correct)::DOUBLE AS squares, sum(correct * n)::DOUBLE AS cross,
-                sum(n * n)::DOUBLE AS sizes,
-                {", ".join(f"sum({name})::BIGINT AS {name}" for name in names)}
-            FROM patient_cells GROUP BY ALL
-            """
-        )
+    ``by``, ``right``, ``where``, ``rows`` (a relation with a column ``patient``) and further
+    ``columns`` are SQL. ``squares``, ``cross``, ``sizes``: sums over patients of c², c·n and n², of
+    c right of n rows. ``alike``: the correlation of a patient's rows, by family (the second and
+    third of ``by``); pooled over the cells of a family unless given; null where it is not given.
+    """
+    names = [f"_{i}" for i in range(len(by))]
+    keys = ", ".join(names)
+    named = ", ".join(f"{sql} AS {name}" for sql, name in zip(by, names, strict=True))
+    found = ask(
+        f"""
+        WITH known AS (SELECT *, {named}, {right} AS _right FROM {rows} WHERE {where}),
+        each AS (SELECT {keys}, patient, count(*) FILTER (_right) AS c, count(_right) AS n
+            FROM known GROUP BY ALL),
+        sums AS (SELECT {keys}, count(*) FILTER (n > 0) AS patients, sum(c)::BIGINT AS correct,
+            sum(n)::BIGINT AS n, sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS "cross",
+            sum(n * n)::DOUBLE AS sizes FROM each GROUP BY ALL)
+        FROM sums JOIN (SELECT {keys}, {columns} FROM known GROUP BY ALL) USING ({keys})
+        """
     )
-    families: dict[tuple[str, str], list[ClusterSums]] = defaultdict(list)
-    for (_, reader, judge, _), count in cells.items():
+    cells = {tuple(row[name] for name in names): row for row in found}
+    if alike is None:
+        alike = correlations(cells)
+    return {key: {**count, "alike": alike.get(key[1:3])} for key, count in cells.items()}
+
+
+def correlations(cells: Mapping[Key, Counts]) -> dict[Key, float]:
+    """The correlation of a patient's rows by family, pooled over its cells
+    (:mod:`midchart.core.stats.intervals`)."""
+    families: dict[Key, list[ClusterSums]] = defaultdict(list)
+    for key, count in cells.items():
         if count["n"]:
             share = count["correct"] / count["n"]
-            families[reader, judge].append(ClusterSums(*_sums(count), variance=share * (1 - share)))
-    pooled = {family: pooled_correlation(samples) for family, samples in families.items()}
-    return {
-        cell: {**count, "correlation": pooled.get(cell[1:3], 1.0)} for cell, count in cells.items()
-    }
-
-
-def _sums(count: Counts) -> tuple[Any, ...]:
-    return tuple(count[name] for name in ("correct", "n", *SUMS))
+            sums = (count[name] for name in SUMS)
+            families[key[1:3]].append(ClusterSums(*sums, variance=share * (1 - share)))
+    return {family: pooled_correlation(samples) for family, samples in families.items()}
 
 
 def by_patient(count: Counts) -> tuple[float, float] | None:
     """The interval by patient of a share, null for fewer than 5 patients."""
-    interval = clustered_wilson(*_sums(count), correlation=count["correlation"])
+    if not count["n"]:
+        return None
+    interval = clustered_wilson(*(count[name] for name in SUMS), correlation=count["alike"])
     return reported_interval(None, count["patients"], interval)
 
 
-def _by_cell(rows: Iterable[Counts]) -> dict[Cell, Counts]:
-    return {
-        (row["label"], row["reader"], row["judge"], row["stratum"]): row
-        for row in rows
-        if row["stratum"] is not None
-    }
+def share_of(count: Counts) -> float | None:
+    """The share of a cell's rows that are right; null without a row."""
+    return count["correct"] / count["n"] if count["n"] else None
 
 
 def share(count: Counts) -> dict[str, Any]:
     """n, number right, accuracy, and two intervals (``wilson`` of questions, ``patient`` null for
     fewer than 5); ``bound_low`` and ``bound_high``: were all unparsed and failed ones wrong, or all
-    right."""
-    n, correct, patients = int(count["n"]), int(count["correct"]), int(count["patients"])
-    row: dict[str, Any] = {"n": n, "correct": correct, "patients": patients}
-    unscored = int(count["unparsed"]) + int(count["failed"]) - int(count["unjudgeable"])
+    right; and how many answers were refusals, unparsed, cut off and failed."""
+    n, correct = count["n"], count["correct"]
+    unscored = count["unparsed"] + count["failed"] - count["unjudgeable"]
     total = n + unscored
-    row["bound_low"] = correct / total if total else None
-    row["bound_high"] = (correct + unscored) / total if total else None
-    if n == 0:
-        return row | {"accuracy": None} | ends("wilson_", None) | ends("patient_", None)
-    plain = wilson_interval(correct, n)
-    intervals = ends("wilson_", plain) | ends("patient_", by_patient(count))
-    return row | {"accuracy": plain.estimate} | intervals
+    return {
+        **pick(count, ("n", "correct", "patients")),
+        "bound_low": correct / total if total else None,
+        "bound_high": (correct + unscored) / total if total else None,
+        "accuracy": share_of(count),
+        **ends("wilson_", wilson_interval(correct, n) if n else None),
+        **ends("patient_", by_patient(count)),
+        **pick(count, OUTCOMES),
+    }
 
 
 # Failures and their reasons; kinds of wrong answers with examples by key.
@@ -549,36 +512,27 @@ def failure_kinds(ask: Ask, plan: Plan) -> Table:
     """Answers judged wrong by kind (rules: :mod:`core.judges.rules`), of the ``n`` whose kind is
     known; kinds that do not occur have no row."""
     where = "correct = false AND failure_kind IS NOT NULL"
-    examples = {
-        (row["label"], row["reader"], row["judge"], row["failure_kind"]): row["examples"]
-        for row in ask(
-            "SELECT label, reader, judge, failure_kind, "
-            f"arg_min(answer_key, answer_key, {EXAMPLES}) AS examples "
-            f"FROM judged WHERE {where} GROUP BY ALL"
-        )
-    }
-    of_kind = {
-        kind: shares(ask, f"failure_kind = {literal(kind)}", where)
-        for kind in FAILURE_KINDS
-        if any(cell[3] == kind for cell in examples)
-    }
     rows: Table = []
-    for (columns, cell), kind in product(cells(plan), of_kind):
-        if (*cell, kind) in examples:
-            of = of_kind[kind][(*cell, "")]
-            rows.append(
-                {
-                    **columns,
-                    "kind": kind,
-                    "count": of.number,
-                    "n": of.n,
-                    "share": of.share,
-                    **ends("patient_", of.ends),
-                    **ends("wilson_", wilson_interval(of.number, of.n)),
-                    "examples": " ".join(examples[*cell, kind]),
-                }
-            )
-    return rows
+    for kind in FAILURE_KINDS:
+        is_kind = f"failure_kind = {literal(kind)}"
+        examples = f"arg_min(answer_key, answer_key, {EXAMPLES}) FILTER ({is_kind}) AS examples"
+        of_kind = counted(ask, CELL, is_kind, where, columns=examples)
+        rows += [
+            {
+                **columns,
+                "kind": kind,
+                "count": count["correct"],
+                "n": count["n"],
+                "share": share_of(count),
+                **ends("patient_", by_patient(count)),
+                **ends("wilson_", wilson_interval(count["correct"], count["n"])),
+                "examples": " ".join(count["examples"]),
+            }
+            for columns, cell in cells(plan)
+            if (count := of_kind.get(cell, NOTHING))["correct"]
+        ]
+    order = [cell for _, cell in cells(plan)]
+    return sorted(rows, key=lambda row: order.index((row["label"], row["reader"], row["judge"])))
 
 
 # How evidence was located, and how often locating it by its text is wrong.

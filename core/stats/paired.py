@@ -10,7 +10,7 @@ to hold the score interval of the same counts, as a bootstrap of equal rows has 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import comb, inf, sqrt
 from statistics import NormalDist
 
@@ -266,12 +266,6 @@ def share_interval(
         return None
     totals = cluster_counts(values, clusters)
     return reported_interval(None, len(totals[1]), share_floor(*totals, level, correlation), level)
-
-
-def correlation_of(samples: Iterable[tuple[ArrayLike, ArrayLike]]) -> float:
-    """:func:`midchart.core.stats.intervals.pooled_correlation` of samples, each as ``right`` and
-    ``clusters`` of :func:`share_interval`."""
-    return pooled_correlation(share_sums(*cluster_counts(*one)) for one in samples)
 
 
 def cluster_counts(right: ArrayLike, clusters: ArrayLike) -> tuple[Floats, Floats]:

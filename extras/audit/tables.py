@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from midchart.core.results.tables import ALL_BANDS, bands_of, ends, generator
+from midchart.core.results.tables import ALL_BANDS, ends, generator
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.plan import Plan
 from midchart.core.stats.intervals import clustered_intervals, wilson_interval
@@ -46,6 +46,13 @@ TOKENS = (
 MOST_WORST = 200
 
 Row = dict[str, Any]
+
+
+def _bands_of(row: Mapping[str, Any]) -> list[str]:
+    """The bands in which a row with ``band`` and ``middle`` counts."""
+    if row["band"] == UNLOCATED:
+        return ["overall"]
+    return [row["band"], "middle" if row["middle"] else "edge", "overall"]
 
 
 def tables(store: RowStore, plan: Plan) -> dict[str, Table]:
@@ -121,7 +128,7 @@ def ledger(rows: Iterable[Mapping[str, Any]], plan: Plan) -> Table:
                         "source": source, "role": role, "criterion": criterion, "step": step,
                         "after_step": STEP_TITLES[step], "band": band, "before": before or None,
                     }  # fmt: skip
-                    inside = [row for row in known if band in bands_of(row)]
+                    inside = [row for row in known if band in _bands_of(row)]
                     table.append(
                         {
                             **named,

@@ -13,7 +13,7 @@ import numpy as np
 
 from midchart.core.loaders.open import read_cohort
 from midchart.core.protocol import Protocol
-from midchart.core.results.tables import facts, tally
+from midchart.core.results.tables import CELL, counted, facts
 from midchart.core.runs.plan import ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
 from midchart.core.stats.intervals import clustered_bootstrap
@@ -129,14 +129,15 @@ def result_rows() -> dict[str, Any]:
         _write(folder)
         frame = plain.read(folder / "verdicts.parquet")
         with facts(RowStore(folder, {"answers": ANSWERS, "verdicts": VERDICTS}), plan) as ask:
-            counts = {cell: (c["n"], c["correct"]) for cell, c in tally(ask, "band").items()}
+            by = (*CELL, "band")
+            counts = {cell: (c["n"], c["correct"]) for cell, c in counted(ask, by).items()}
             if counts != plain.counts(frame):
                 raise AssertionError("the two counts differ")
             return compare(
                 "result_rows",
                 f"{len(frame):,} verdicts by arm × reader × judge × band",
                 lambda: plain.counts(frame),
-                lambda: tally(ask, "band"),
+                lambda: counted(ask, by),
                 within_ms=50,
             )
 

@@ -19,11 +19,14 @@ from midchart.core.results.tables import (
     ALL_PIECES,
     ANY_IN_PROMPT_NAME,
     ANY_PIECE,
+    CELL,
+    CRITERIA,
     NOTHING,
+    PROMPTED,
     WIDE_BANDS,
-    Cell,
-    CellShare,
     Counts,
+    Key,
+    by_patient,
     cells,
     counted,
     ends,
@@ -34,7 +37,7 @@ from midchart.core.results.tables import (
     intervals,
     pick,
     share,
-    shares,
+    share_of,
     swept_by_k,
 )
 from midchart.core.runs.experiment import Table
@@ -42,26 +45,21 @@ from midchart.core.runs.plan import Plan
 from midchart.core.storage.rows import Ask, RowStore
 from midchart.core.types import UNLOCATED
 
-LOCATED = f"band <> '{UNLOCATED}'"
 STRATA = {"task_type": ("R", "Rn", "S"), "domain": ()}
 """Columns of questions that have a table, and the order of their values (default: sorted)."""
 
 
-def _row(columns: Mapping[str, Any], count: Counts, **stratum: str) -> dict[str, Any]:
-    outcomes = {name: count[name] for name in ("refusals", "unparsed", "cut_off", "failed")}
-    return {**columns, **stratum, **share(count), **outcomes}
-
-
-def by_band(ask: Ask) -> dict[Cell, Counts]:
+def by_band(ask: Ask) -> dict[Key, Counts]:
     """Counts in every band, "middle", "edge" and "overall"; unlocated ones under their own name."""
+    located, zone = f"band <> '{UNLOCATED}'", "CASE WHEN middle THEN 'middle' ELSE 'edge' END"
     return {
-        **counted(ask, "band"),
-        **counted(ask, "CASE WHEN middle THEN 'middle' ELSE 'edge' END", LOCATED),
-        **counted(ask, "'overall'"),
+        **counted(ask, (*CELL, "band")),
+        **counted(ask, (*CELL, zone), where=located),
+        **counted(ask, (*CELL, "'overall'")),
     }
 
 
-def accuracy(plan: Plan, bands: dict[Cell, Counts], names: Sequence[str] = ALL_BANDS) -> Table:
+def accuracy(plan: Plan, bands: dict[Key, Counts], names: Sequence[str] = ALL_BANDS) -> Table:
     """One row each arm entry × reader × judge × band of ``names``; accuracy is null where n is 0.
 
     ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as
@@ -69,28 +67,18 @@ def accuracy(plan: Plan, bands: dict[Cell, Counts], names: Sequence[str] = ALL_B
     """
     rows: Table = []
     for (columns, cell), band in product(cells(plan), names):
-        row = _row(columns, bands.get((*cell, band), NOTHING), band=band)
+        row = {**columns, "band": band, **share(bands.get((*cell, band), NOTHING))}
         drawn = intervals(row["correct"], row["n"], plan, "accuracy", *cell, band)
         rows.append(row | pick(drawn, ("ci_low", "ci_high")))
     return rows
 
 
-def unlocated(plan: Plan, bands: dict[Cell, Counts]) -> Table:
-    """Accuracy where the evidence was not found in the record; such rows count in overall."""
+def by_value(plan: Plan, counts: dict[Key, Counts], column: str, order: Sequence[str]) -> Table:
+    """Accuracy by the values of a column of questions that occur, those of ``order`` first."""
+    values = sorted({key[3] for key in counts})
+    values.sort(key=lambda value: order.index(value) if value in order else len(order))
     return [
-        _row(columns, bands[*cell, UNLOCATED], band=UNLOCATED)
-        for columns, cell in cells(plan)
-        if (*cell, UNLOCATED) in bands
-    ]
-
-
-def by_stratum(ask: Ask, plan: Plan, column: str) -> Table:
-    """Accuracy by a column of the questions (:data:`STRATA`) where it is known."""
-    counts = counted(ask, column)
-    order = {value: i for i, value in enumerate(STRATA[column])}
-    values = sorted({cell[3] for cell in counts}, key=lambda v: (order.get(v, len(order)), v))
-    return [
-        _row(columns, counts[*cell, value], **{column: value})
+        {**columns, column: value, **share(counts[*cell, value])}
         for (columns, cell), value in product(cells(plan), values)
         if (*cell, value) in counts
     ]
@@ -115,44 +103,35 @@ def refusals(ask: Ask, plan: Plan) -> Table:
     """Answered and refused, of judged answers: how often each, how often right, and whether the
     evidence was in the prompt of what was refused, whatever the verdict; intervals by patient."""
     judged = "correct IS NOT NULL"
-    refused = shares(ask, "refusal", judged)
-    answered = shares(ask, "correct", f"{judged} AND NOT refusal")
-    by_evidence = counted(ask, IN_PROMPT, f"{judged} AND refusal")
-    unparsed = counted(ask, "''", "outcome = 'unparsed'")
+    refused = counted(ask, CELL, "refusal", judged)
+    answered = counted(ask, CELL, where=f"{judged} AND NOT refusal")
+    by_evidence = counted(ask, (*CELL, IN_PROMPT), where=f"{judged} AND refusal")
+    every = counted(ask, CELL)
     rows: Table = []
     for columns, cell in cells(plan):
-        every, right = (of.get((*cell, ""), CellShare()) for of in (refused, answered))
+        declined, right = (of.get(cell, NOTHING) for of in (refused, answered))
         of = {where: by_evidence.get((*cell, where), NOTHING) for where in PRESENCE}
         rows.append(
             {
                 **columns,
-                "n": every.n,
-                "refused": every.number,
-                "refused_share": every.share,
-                **ends("refused_", every.ends),
+                "n": declined["n"],
+                "refused": declined["correct"],
+                "refused_share": share_of(declined),
+                **ends("refused_", by_patient(declined)),
                 "refused_correct": sum(count["correct"] for count in of.values()),
                 "refused_with_evidence": of["present"]["n"],
                 "refused_with_part": of["part"]["n"],
                 "refused_without_evidence": of["absent"]["n"],
-                "answered": right.n,
-                "answered_correct": right.number,
-                "answered_accuracy": right.share,
-                **ends("answered_", right.ends),
-                "unparsed": unparsed.get((*cell, ""), NOTHING)["unparsed"],
+                "answered": right["n"],
+                "answered_correct": right["correct"],
+                "answered_accuracy": share_of(right),
+                **ends("answered_", by_patient(right)),
+                "unparsed": every.get(cell, NOTHING)["unparsed"],
             }
         )
     return rows
 
 
-CRITERIA = {
-    ALL_IN_PROMPT_NAME: "evidence_all_in_prompt",
-    ANY_IN_PROMPT_NAME: "evidence_in_prompt",
-    ALL_PIECES.name: "evidence_all",
-    ANY_PIECE.name: "evidence",
-    "lexical": "lexical",
-    "semantic": "semantic",
-}
-"""Criterion of a hit → the column of an answer that holds it."""
 EVIDENCE = {
     ALL_IN_PROMPT_NAME: ("all in prompt", "not all in prompt"),
     ANY_IN_PROMPT_NAME: ("any in prompt", "none in prompt"),
@@ -163,12 +142,12 @@ EVIDENCE = {
 def hit_miss(ask: Ask, plan: Plan) -> Table:
     """Accuracy given hit and given miss, a row each, by every criterion that the rows hold."""
     rows: Table = []
-    known = _columns(ask, "judged")
-    for criterion, column in CRITERIA.items():
-        if column not in known:
+    for criterion in (*PROMPTED, ALL_PIECES, ANY_PIECE, "lexical", "semantic"):
+        column, _ = CRITERIA.get(criterion, (criterion, ""))
+        if column not in _columns(ask, "judged"):
             continue
-        stratum = f"CASE WHEN {column} THEN 'hit' ELSE 'miss' END"
-        counts = counted(ask, stratum, f"{column} IS NOT NULL")
+        stratum = f"CASE WHEN {column} THEN 'hit' WHEN NOT {column} THEN 'miss' END"
+        counts = counted(ask, (*CELL, stratum))
         names = EVIDENCE.get(criterion, ("hit", "miss"))
         rows += [
             {
@@ -176,7 +155,7 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
                 "criterion": criterion,
                 "evidence": name,
                 "hit": key == "hit",
-                **_row({}, counts.get((*cell, key), NOTHING)),
+                **share(counts.get((*cell, key), NOTHING)),
             }
             for columns, cell in cells(plan)
             for name, key in zip(names, ("hit", "miss"), strict=True)
@@ -196,24 +175,24 @@ def faults(ask: Ask, plan: Plan) -> Table:
     """Accuracy where a published fault struck and where not, for each fault that struck at all;
     ``continuations`` are answers that carry the record on (:mod:`midchart.core.judges.rules`)."""
     rows: Table = []
-    continuation = "failure_kind = 'continuation'"
+    continuation = "coalesce(failure_kind = 'continuation', false)"
     for fault, (struck, spared) in FAULTS.items():
         stratum = f"CASE WHEN {struck} THEN 'struck' WHEN {spared} THEN 'spared' END"
-        counts = counted(ask, stratum)
-        if not any(cell[3] == "struck" for cell in counts):
+        counts = counted(ask, (*CELL, stratum))
+        if not any(key[3] == "struck" for key in counts):
             continue
-        continued = shares(ask, continuation, "correct IS NOT NULL", stratum)
+        continued = counted(ask, (*CELL, stratum), continuation, "correct IS NOT NULL")
         for (columns, cell), where in product(cells(plan), ("struck", "spared")):
-            of = continued.get((*cell, where), CellShare())
+            of = continued.get((*cell, where), NOTHING)
             rows.append(
                 {
                     **columns,
                     "fault": fault,
                     "struck": where == "struck",
-                    **_row({}, counts.get((*cell, where), NOTHING)),
-                    "continuations": of.number,
-                    "continuation_share": of.share,
-                    **ends("continuation_", of.ends),
+                    **share(counts.get((*cell, where), NOTHING)),
+                    "continuations": of["correct"],
+                    "continuation_share": share_of(of),
+                    **ends("continuation_", by_patient(of)),
                 }
             )
     return rows
@@ -296,11 +275,15 @@ def stage2(
     plan = judged or run
     with facts(store, plan, reviews) as ask:
         bands = by_band(ask)
+        unlocated = {key: count for key, count in bands.items() if key[3] == UNLOCATED}
         overall, by_arm = agreement(ask, run)
         tables: dict[str, Table] = {
             "accuracy": accuracy(plan, bands),
-            "unlocated": unlocated(plan, bands),
-            **{name: by_stratum(ask, plan, name) for name in STRATA},
+            "unlocated": by_value(plan, unlocated, "band", ()),
+            **{
+                name: by_value(plan, counted(ask, (*CELL, name)), name, order)
+                for name, order in STRATA.items()
+            },
             "refusals": refusals(ask, plan),
             "hit_miss": hit_miss(ask, plan),
             "paired": paired(ask, plan),

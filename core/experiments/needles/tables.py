@@ -7,9 +7,9 @@ resample patients, and ``contrast`` compares each needle with itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import groupby, product
 from typing import Any
 
 import numpy as np
@@ -25,19 +25,31 @@ from midchart.core.protocol import Protocol
 from midchart.core.results.comparison import ALPHA, POWER, adjust_holm
 from midchart.core.results.funnel import funnel
 from midchart.core.results.reviews import reviews_of, with_reviews
-from midchart.core.results.tables import SITE_COLUMNS, cells, ends, facts, failures, generator
+from midchart.core.results.tables import (
+    CELL,
+    OUTCOME_COUNTS,
+    SITE_COLUMNS,
+    Key,
+    cells,
+    correlations,
+    counted,
+    ends,
+    facts,
+    failures,
+    generator,
+    share,
+)
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import Row
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
-from midchart.core.stats.intervals import clustered_bootstrap, wilson_interval
-from midchart.core.stats.paired import FEWEST_CLUSTERS, correlation_of, share_interval
-from midchart.core.stats.positions import bins_of
+from midchart.core.stats.intervals import clustered_bootstrap
+from midchart.core.stats.paired import FEWEST_CLUSTERS
 from midchart.core.stats.within import WithinContrast, within_contrast
-from midchart.core.storage.rows import RowStore, Schema, literal
+from midchart.core.storage.rows import Ask, RowStore, Schema, literal
 from midchart.core.text.evidence import is_middle
-from midchart.core.types import CUT_OFF, Instruction
+from midchart.core.types import Instruction
 
 SITE: Schema = {
     **dict.fromkeys(("needle", "fact"), "VARCHAR"),
@@ -67,27 +79,22 @@ def needle_question(cohort: NeedleCohort, instruction: Instruction, protocol: Pr
     return replace(plain, chance=None, check=None, site=cohort.columns[instruction.id])
 
 
-def needle_rows(
-    store: RowStore,
-    plan: Plan,
-    reviews: Sequence[Mapping[str, Any]] = (),
-    where: str = "true",
-) -> list[Row]:
-    """A row a verdict that counts, with columns of its answer; no text.
+ITEMS = (
+    "(SELECT j.*, q.record, q.instruction, a.prompt_tokens FROM judged j "
+    "JOIN questions q USING (question) LEFT JOIN answered a USING (answer))"
+)
+"""SQL of the verdicts that count, with columns of their answers."""
 
-    ``reviews``: verdicts of people, whom ``plan`` names among its judges. ``correct`` is null where
-    nothing was judged (unparsed or failed).
-    """
-    texts = ", ".join(f"j.{name}::VARCHAR AS {name}" for name in ("label", "reader", "judge"))
-    columns = ", ".join(f"j.{name}" for name in (*SITE_COLUMNS, *OF_VERDICTS))
-    with facts(store, plan, reviews) as ask:
-        return ask(
-            f"SELECT * FROM (SELECT {texts}, j.outcome::VARCHAR AS outcome, q.record, "
-            f"q.instruction, {columns}, a.prompt_tokens FROM judged j "
-            "JOIN questions q USING (question) LEFT JOIN answered a USING (answer)) "
-            f"WHERE {where} ORDER BY label, reader, judge, record, needle::BIGINT, length, "
-            "distractors, depth"
-        )
+
+def needle_rows(ask: Ask, where: str = "true") -> list[Row]:
+    """A row a verdict that counts, with columns of its answer; no text. ``correct`` is null where
+    nothing was judged (unparsed or failed)."""
+    names = (*CELL, "outcome", "record", "instruction", *SITE_COLUMNS, *OF_VERDICTS)
+    return ask(
+        f"SELECT {', '.join(names)}, prompt_tokens FROM {ITEMS} WHERE {where} ORDER BY "
+        "label::VARCHAR, reader::VARCHAR, judge::VARCHAR, record, needle::BIGINT, length, "
+        "distractors, depth"
+    )
 
 
 @needs("viewer")
@@ -116,7 +123,8 @@ def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
             raise InputError(f"a cell has no {name} {value!r}. Valid: {valid} (whole numbers last)")
     reviews = reviews_of(folder)
     plan = with_reviews(plan, reviews)
-    return needle_rows(folder.store(plan), plan, reviews.rows(), " AND ".join(where))
+    with facts(folder.store(plan), plan, reviews.rows()) as ask:
+        return needle_rows(ask, " AND ".join(where))
 
 
 def needle_tables(
@@ -124,35 +132,127 @@ def needle_tables(
 ) -> dict[str, Table]:
     """All tables of a needle run, by name; ``plan`` names the people whose verdicts are
     ``reviews`` among its judges."""
-    rows = _with_correlation(needle_rows(store, plan, reviews))
-    pairs = contrasts(rows, plan)
-    contrast = [row for row, _ in pairs]
     of_notes = "moved" in plan.options
+    with facts(store, plan, reviews) as ask:
+        # How alike a patient's answers are is pooled over arms.
+        alike = correlations(counted(ask, CELL))
+        accuracies = {
+            name: _accuracy(ask, plan, alike, *declared)
+            for name, declared in TABLES.items()
+            if name != "domains" or not of_notes
+        }
+        for name in ("heatmap", "depths"):
+            accuracies[f"{name}_positions"] = [
+                {"position": kind, **row}
+                for kind in POSITIONS
+                for row in _accuracy(ask, plan, alike, *TABLES[name], position=f"{kind}_position")
+            ]
+        pairs = contrasts(needle_rows(ask), plan)
     names = ("arm", "k", "label", "budget", "reader", "judge")
-
-    def heatmap(rows: Sequence[Row]) -> Table:
-        return _accuracy(rows, plan, "length", "depth", "distractors")
-
-    def depths(rows: Sequence[Row]) -> Table:
-        return _marginal(rows, plan, "depth", "reached")
-
     return {
-        "heatmap": heatmap(rows),
-        "depths": depths(rows),
-        "heatmap_positions": _by_position(rows, heatmap),
-        "depths_positions": _by_position(rows, depths),
-        "lengths": _marginal(rows, plan, "length", "haystack_tokens", "prompt_tokens"),
-        "facts": _accuracy(rows, plan, "fact", "distractors"),
-        **({} if of_notes else {"domains": _by_domain(rows, plan)}),
-        "contrast": contrast,
+        **accuracies,
+        "contrast": [row for row, _ in pairs],
         "funnel": funnel(store, plan, "depth / 100.0"),
         "verdict": [
-            {n: row[n] for n in names} | {"text": in_words(row, of_notes)} for row in contrast
+            {n: row[n] for n in names} | {"text": in_words(row, of_notes)} for row, _ in pairs
         ],
         **({"detectable": _detectable(pairs, names)} if of_notes else {}),
         "cuts": [dict(cut) for cut in plan.raw["found"]["cuts"]],
         "failures": failures(store, plan),
     }
+
+
+_DOMAINS = " ".join(f"WHEN '{kind.kind}' THEN '{kind.domain}'" for kind in needle_kinds())
+BY = {
+    "domain": f"CASE fact {_DOMAINS} END",
+    "band": "unnest(['all', CASE WHEN depth BETWEEN 30 AND 70 THEN 'middle' ELSE 'edge' END])",
+}
+"""Columns of tables whose values are not those of the items → their SQL."""
+TABLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "heatmap": (("length", "depth", "distractors"), ()),
+    "depths": (("distractors", "depth"), ("reached",)),
+    "lengths": (("distractors", "length"), ("haystack_tokens", "prompt_tokens")),
+    "facts": (("fact", "distractors"), ()),
+    "domains": (("domain", "distractors", "band"), ()),
+}
+"""Tables of accuracy: the columns by which items are counted, and of a table along one axis (the
+last of them) the columns whose means it has. ``domains``: by the clinical domain of the fact, in
+the middle of the record (30 to 70 %), at its edges and at all depths."""
+IN_PROMPT = {
+    "in_prompt": "evidence_all_in_prompt",
+    "any_piece_in_prompt": "evidence_in_prompt",
+    "question_survived": "question_survived",
+}
+
+
+def _accuracy(
+    ask: Ask,
+    plan: Plan,
+    alike: Mapping[Key, float],
+    by: Sequence[str],
+    means: Sequence[str],
+    position: str = "",
+) -> Table:
+    """A table of :data:`TABLES`: accuracy and the shares of prompts with all pieces of the
+    evidence, any, and the question. With ``position``, a column of positions, ``depth`` is where
+    the tenth of the record begins that holds the needle, in per cent; a needle without one is left
+    out.
+
+    Along an axis ``ci`` resamples patients by ``protocol.intervals``, null for fewer than 5 if
+    widened.
+    """
+    tenth = f"10 * least(9, floor(10 * round({position}, 12)))::BIGINT"
+    replaced = [f"{BY[name]} AS {name}" for name in by if name in BY]
+    replaced += [f"{tenth} AS depth"] if position else []
+    columns = f"* REPLACE ({', '.join(replaced)})" if replaced else "*"
+    rows = f"(SELECT {columns} FROM {ITEMS})"
+    averages = {**IN_PROMPT, **{name: name for name in means}}
+    columns = ", ".join(f"avg({sql}::DOUBLE) AS {name}_mean" for name, sql in averages.items())
+    columns += f", {OUTCOME_COUNTS}, count(DISTINCT record) AS records"
+    counts = counted(ask, (*CELL, *by), rows=rows, columns=columns, alike=alike)
+    drawn = _resampled(ask, plan, rows, by) if means else {}
+    table: Table = []
+    for named, cell in cells(plan):
+        for key in sorted(key for key in counts if key[:3] == cell):
+            count = counts[key]
+            row = {**named, **dict(zip(by, key[3:], strict=True)), **share(count)}
+            del row["patients"]
+            row |= {name: count[f"{name}_mean"] for name in averages}
+            if means:
+                reported = drawn.get(key)
+                if plan.protocol.intervals == "widened":
+                    reported = row["patient_low"], row["patient_high"]
+                row |= {"patients": count["records"], **ends("ci_", reported)}
+            table.append(row)
+    return table
+
+
+def _resampled(
+    ask: Ask, plan: Plan, rows: str, by: Sequence[str]
+) -> dict[Key, tuple[float, float]]:
+    """Percentiles over resampled patients, by cell and the columns ``by``, of which the last is the
+    axis; none under another rule of intervals."""
+    if plan.protocol.intervals != "percentile":
+        return {}
+    *outer, axis = (*CELL, *by)
+    ends: dict[Key, tuple[float, float]] = {}
+    items = ask(f"FROM {rows} WHERE correct IS NOT NULL ORDER BY {', '.join((*outer, axis))}")
+    for cell, group in groupby(items, key=lambda row: tuple(row[name] for name in outer)):
+        judged = list(group)
+        values = list(dict.fromkeys(row[axis] for row in judged))
+        patients = [row["record"] for row in judged]
+        if len(set(patients)) > 1:
+            drawn = clustered_bootstrap(
+                [float(row["correct"]) for row in judged],
+                patients,
+                np.array([values.index(row[axis]) for row in judged]),
+                plan.protocol.resamples,
+                generator(plan, axis, *cell),
+                bin_count=len(values),
+            )
+            lows, highs = drawn.low.tolist(), drawn.high.tolist()
+            ends |= {(*cell, v): (lows[i], highs[i]) for i, v in enumerate(values)}
+    return ends
 
 
 def _grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row]]:
@@ -163,137 +263,10 @@ def _grouped(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], list[Row
     return dict(sorted(groups.items()))
 
 
-def _by_cell(rows: Sequence[Row], plan: Plan) -> Iterator[tuple[Row, list[Row]]]:
-    """Every arm entry × reader × judge of the spec: the columns that name it, and its rows."""
-    groups = _grouped(rows, "label", "reader", "judge")
-    for columns, cell in cells(plan):
-        yield columns, groups.get(cell, [])
-
-
 def _mean(rows: Sequence[Row], name: str) -> float | None:
     """Mean of the known values of a column; None without one."""
     values = [float(row[name]) for row in rows if row[name] is not None]
     return sum(values) / len(values) if values else None
-
-
-def _counted(rows: Sequence[Row]) -> Row:
-    """The columns of a cell, as docs/guide.md has them, and shares of its prompts with all pieces
-    of the evidence, any, and the question; bounds are those of
-    :func:`core.results.tables.share`."""
-    judged = [row for row in rows if row["correct"] is not None]
-    n, correct = len(judged), sum(row["correct"] for row in judged)
-    share = wilson_interval(correct, n) if n else None
-    alike = judged[0].get("alike") if judged else None
-    return {
-        "n": n,
-        "correct": correct,
-        "accuracy": share.estimate if share else None,
-        **ends("patient_", share_interval(*_by_patient(judged), correlation=alike)),
-        **ends("wilson_", share),
-        "bound_low": correct / len(rows) if rows else None,
-        "bound_high": (correct + len(rows) - n) / len(rows) if rows else None,
-        "refusals": sum(row["refusal"] for row in judged),
-        "unparsed": sum(row["outcome"] == "unparsed" for row in rows),
-        "cut_off": sum(row["ended"] in CUT_OFF for row in rows),
-        "failed": sum(row["outcome"] == "failed" for row in rows),
-        "in_prompt": _mean(rows, "evidence_all_in_prompt"),
-        "any_piece_in_prompt": _mean(rows, "evidence_in_prompt"),
-        "question_survived": _mean(rows, "question_survived"),
-    }
-
-
-def _by_patient(judged: Sequence[Row]) -> tuple[list[bool], list[str]]:
-    return [row["correct"] for row in judged], [row["record"] for row in judged]
-
-
-def _with_correlation(rows: Sequence[Row]) -> list[Row]:
-    """The rows with ``alike``: the correlation of a patient's answers, pooled over the arms of a
-    reader and judge."""
-    pooled: dict[tuple[Any, ...], float] = {}
-    judged = [row for row in rows if row["correct"] is not None]
-    for family, of_family in _grouped(judged, "reader", "judge").items():
-        arms = _grouped(of_family, "label").values()
-        pooled[family] = correlation_of(map(_by_patient, arms))
-    return [row | {"alike": pooled.get((row["reader"], row["judge"]))} for row in rows]
-
-
-def _accuracy(rows: Sequence[Row], plan: Plan, *names: str) -> Table:
-    return [
-        {**cell, **dict(zip(names, values, strict=True)), **_counted(group)}
-        for cell, cell_rows in _by_cell(rows, plan)
-        for values, group in _grouped(cell_rows, *names).items()
-    ]
-
-
-def _by_domain(rows: Sequence[Row], plan: Plan) -> Table:
-    """Accuracy by the clinical domain of the fact, in the middle of the record (30 to 70 %), at its
-    edges and at all depths (``band``)."""
-    domains = {kind.kind: kind.domain for kind in needle_kinds()}
-    placed = [
-        {**row, "domain": domains[row["fact"]], "band": band}
-        for row in rows
-        for band in ("all", "middle" if is_middle(row["depth"] / 100) else "edge")
-    ]
-    return _accuracy(placed, plan, "domain", "distractors", "band")
-
-
-def _by_position(rows: Sequence[Row], table: Callable[[Sequence[Row]], Table]) -> Table:
-    """A table for each kind of ``position``, in which ``depth`` is where the tenth of the record
-    begins that holds the needle, in per cent; a needle without a position is left out."""
-    return [
-        {"position": kind, **line}
-        for kind in POSITIONS
-        for line in table(
-            [
-                {**row, "depth": 10 * int(bins_of([row[f"{kind}_position"]], 10)[0])}
-                for row in rows
-                if row[f"{kind}_position"] is not None
-            ]
-        )
-    ]
-
-
-def _marginal(rows: Sequence[Row], plan: Plan, axis: str, *means: str) -> Table:
-    """Accuracy along one axis for each number of distractors, and the means of columns.
-
-    ``ci`` resamples patients by ``protocol.intervals``, null for fewer than 5 if widened.
-    """
-    table: Table = []
-    for cell, cell_rows in _by_cell(rows, plan):
-        for (distractors,), group in _grouped(cell_rows, "distractors").items():
-            by_value = _grouped(group, axis)
-            index = {value: i for i, (value,) in enumerate(by_value)}
-            judged = [row for row in group if row["correct"] is not None]
-            percentiles = plan.protocol.intervals == "percentile"
-            drawn = None
-            if percentiles and len({row["record"] for row in judged}) > 1:
-                name = (axis, cell["label"], cell["reader"], cell["judge"], distractors)
-                drawn = clustered_bootstrap(
-                    [float(row["correct"]) for row in judged],
-                    [row["record"] for row in judged],
-                    np.array([index[row[axis]] for row in judged]),
-                    plan.protocol.resamples,
-                    generator(plan, *name),
-                    bin_count=len(index),
-                )
-            for (value,), at_value in by_value.items():
-                counts, reported = _counted(at_value), None
-                if drawn:
-                    reported = float(drawn.low[index[value]]), float(drawn.high[index[value]])
-                elif not percentiles:
-                    reported = counts["patient_low"], counts["patient_high"]
-                table.append(
-                    {
-                        **cell,
-                        axis: value,
-                        "distractors": distractors,
-                        **counts,
-                        "patients": len({row["record"] for row in at_value}),
-                        **ends("ci_", reported),
-                        **{name: _mean(at_value, name) for name in means},
-                    }
-                )
-    return table
 
 
 def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast | None]]:
@@ -305,7 +278,9 @@ def contrasts(rows: Sequence[Row], plan: Plan) -> list[tuple[Row, WithinContrast
     ``p_bound`` as in :mod:`midchart.core.results.comparison`.
     """
     pairs: list[tuple[Row, WithinContrast | None]] = []
-    for cell, cell_rows in _by_cell(rows, plan):
+    groups = _grouped(rows, *CELL)
+    for cell, key in cells(plan):
+        cell_rows = groups.get(key, [])
         sides = {True: list[Row](), False: list[Row]()}
         for row in cell_rows:
             sides[is_middle(row["depth"] / 100)].append(row)

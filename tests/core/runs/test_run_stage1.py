@@ -13,16 +13,17 @@ import torch
 from scipy.special import softmax
 
 from midchart.core.embedding.pairs import NLI, shared
-from midchart.core.experiments.selection import recall
+from midchart.core.experiments.selection import precision, recall
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import LATER, Protocol
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
-from midchart.core.results.tables import ANY_PIECE, Stage1Facts
+from midchart.core.results.tables import hits
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.process import status
-from midchart.core.runs.spec import parse_spec
+from midchart.core.runs.schemas import SELECTIONS, blank
 from midchart.core.stats.intervals import wilson_of_share
+from midchart.core.storage.rows import RowStore
 from midchart.core.text import sentences
 from tests.reference import pairs as plain
 from tests.support import pair_models, run_members, stage2_rows
@@ -171,28 +172,32 @@ def test_recall_at_each_threshold_is_counted_from_the_rows(run):
     assert all(r["n"] == 11 for r in table(run, "recall", band="overall", criterion="semantic"))
 
 
-def test_precision_intervals_are_those_of_resampled_questions():
+def store_of(folder: Path, selections: list[dict[str, object]]) -> RowStore:
+    """A store of selections with these columns."""
+    folder.mkdir()
+    common = {**blank(SELECTIONS), "label": "bm25", "status": "ok", "selection": []}
+    rows = [{**common, "key": str(i), **row} for i, row in enumerate(selections)]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    (folder / "selections.jsonl").write_text(text, encoding="utf-8")
+    return RowStore(folder, {"selections": SELECTIONS})
+
+
+def test_precision_intervals_are_those_of_resampled_questions(tmp_path: Path):
     """Two questions, 3 of 4 and 0 of 1 lines: a resample is (6/8), (3/5) or (0/2), 1:2:1, so the
     2.5th percentile is 0 and the 97.5th .75."""
-    from midchart.core.experiments.selection import precision
-    from midchart.core.results.tables import LEXICAL, Stage1Facts
-
-    facts = [
-        {"label": "bm25", "instruction": i, "band": "0-10", "middle": False, "kept": n,
-         "picked": 0, "lexical": True, "lexical_kept": hits, "lexical_picked": 0}
-        for i, n, hits in (("a", 4, 3), ("b", 1, 0))
+    lines = [
+        {"instruction": i, "band": "0-10", "middle": False, "kept": n, "picked": 0,
+         "lexical": True, "lexical_kept": right, "lexical_picked": 0}
+        for i, n, right in (("a", 4, 3), ("b", 1, 0))
     ]  # fmt: skip
-    paper = {"preset": "corrected", "intervals": "percentile"}
-    spec = parse_spec({"kind": "selection", "data": "x", "arms": ["bm25"], "protocol": paper})
-
-    class Plan:
-        arms, protocol = spec.arms, spec.protocol
-
-    (row,) = [
-        r
-        for r in precision(Stage1Facts(facts, (LEXICAL,)), Plan())
-        if r["of"] == "kept" and r["band"] == "overall"
-    ]
+    protocol = Protocol(intervals="percentile")
+    run_plan = stage2_rows.plan(arms=stage2_rows.ARMS[:1], protocol=protocol)
+    with hits(store_of(tmp_path / "items", lines), run_plan) as ask:
+        (row,) = [
+            r
+            for r in precision(ask, run_plan)
+            if (r["criterion"], r["of"], r["band"]) == ("lexical", "kept", "overall")
+        ]
     assert (row["precision"], row["ci_low"], row["ci_high"]) == (0.6, 0.0, 0.75)
     assert (row["n"], row["hits"], row["questions"]) == (5, 3, 2)
 
@@ -347,23 +352,24 @@ def test_evidence_of_the_full_arm_is_limited_by_the_protocol(cohort):
     assert {r["criterion"] for r in table(free, "recall")} == {"lexical", "all pieces", "any piece"}
 
 
-def test_recall_has_an_interval_by_patient_from_five_patients_on():
+def test_recall_has_an_interval_by_patient_from_five_patients_on(tmp_path: Path):
     """Twelve patients of two questions each, hit alike: the interval is that of twelve, and wider
     than Wilson's of 24; four patients have none."""
     run_plan = stage2_rows.plan(arms=stage2_rows.ARMS[:1])
 
     def of(patients: int) -> dict[str, object]:
         rows = [
-            {"label": "bm25", "instruction": f"i{p}{q}", "record": f"p{p}", "band": "0-10",
+            {"instruction": f"i{p}{q}", "record": f"p{p}", "band": "0-10",
              "middle": False, "evidence": p % 3 > 0, "evidence_picked": int(p % 3 == 1),
              "evidence_share": 0.5, "unmatched": q}
             for p in range(patients) for q in range(2)
         ]  # fmt: skip
-        (row,) = [
-            row
-            for row in recall(Stage1Facts(rows, (ANY_PIECE,)), run_plan)
-            if row["band"] == "overall"
-        ]
+        with hits(store_of(tmp_path / str(patients), rows), run_plan) as ask:
+            (row,) = [
+                row
+                for row in recall(ask, run_plan)
+                if (row["criterion"], row["band"]) == ("any piece", "overall")
+            ]
         return row
 
     row = of(12)
