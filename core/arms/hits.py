@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.arms.base import Candidates, candidates, index_of
-from midchart.core.cohorts.gold import SourceCheck, check_with_source, location_columns
+from midchart.core.cohorts.gold import Check, check_with_source, location_columns
 from midchart.core.errors import reason_of
 from midchart.core.protocol import Protocol
 from midchart.core.text import content_words, sentences, words
@@ -141,7 +141,7 @@ class Question:
     position: float | None
     problem: str = ""
     chance: RandomSentences | None = None
-    check: SourceCheck | None = None
+    check: Check | None = None
     site: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def record(self) -> Record:
@@ -269,12 +269,12 @@ def question_of(cohort: Cohort, instruction: Instruction, protocol: Protocol) ->
     try:
         gold = cohort.gold.get(instruction.id)
         parts: Mapping[str, tuple[Span, ...]] = {}
-        check: SourceCheck | None = None
+        check: Check | None = None
         if gold is not None and gold.spans:
             record = cohort.records[instruction.record_id]
             parts = evidence_parts(sentences(record, protocol), gold.spans)
-            by = (protocol.position,)
-            [check] = check_with_source(cohort.gold, instruction.id, record, protocol, by)
+            checks = check_with_source(cohort.gold, instruction.id, record, protocol)
+            check = checks.get(protocol.position)
     except Exception as error:  # noqa: BLE001 - becomes the reason of its rows
         return Question(instruction, cohort, None, {}, None, reason_of(error))
     position = None if gold is None else getattr(gold, protocol.position)

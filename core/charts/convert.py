@@ -9,7 +9,7 @@ from pathlib import Path
 from midchart.core import config as settings
 from midchart.core.charts.analysis import analysis_folder, write_analysis
 from midchart.core.charts.store import ChartRecords, Progress, complete_folder, ignored
-from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.gold import sources_of
 from midchart.core.provenance import digest
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive
@@ -114,9 +114,8 @@ def _asked(
     cohort: Cohort, records: ChartRecords, progress: Progress
 ) -> Iterator[tuple[Record, Sequence[tuple[str, ...]]]]:
     """Each record with the evidence of its questions."""
-    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
     snippets: dict[str, list[tuple[str, ...]]] = {}
-    for source in sources.values():
+    for source in sources_of(cohort.gold).values():
         if source.snippets:
             snippets.setdefault(source.record_id, []).append(source.snippets)
     for number, id in enumerate(records):

@@ -17,7 +17,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -37,7 +36,6 @@ from midchart.core.types import (
     Account,
     Cohort,
     Event,
-    Gold,
     Instruction,
     Manifest,
     Record,
@@ -46,7 +44,6 @@ from midchart.core.types import (
     UnsettledColumn,
 )
 
-T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Called with the records done and in all."""
 
@@ -81,7 +78,6 @@ class _CohortParts:
     aliases: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     sources: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
-    stated: dict[str, Gold] = field(default_factory=dict[str, Gold])
     responses: list[Response] = field(default_factory=list[Response])
     skipped: list[Skip] = field(default_factory=list[Skip])
     warnings: list[str] = field(default_factory=list[str])
@@ -164,7 +160,7 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
     for warning in parts.warnings:
         log.warn(warning)
     manifest = tag(log)
-    gold = LazyGold(parts.sources, records, log, located=parts.stated)
+    gold = LazyGold(parts.sources, records, log)
     return Cohort(
         path,
         parts.format,
@@ -263,13 +259,11 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
         cohort.skipped.append(Skip(failed[id].file, failed[id].line, reason))
     instructions = [one for one in cohort.instructions if one.record_id not in failed]
     known = {one.id for one in instructions}
-    lazy = cohort.gold if isinstance(cohort.gold, LazyGold) else None
     return _CohortParts(
         cohort.format,
         aliases=_without(getattr(cohort.records, "aliases", {}), failed),
         instructions=instructions,
-        sources=_only(lazy.sources if lazy else {}, known),
-        stated=_only(lazy.stated if lazy else cohort.gold, known),
+        sources={id: one for id, one in _sources(cohort).items() if id in known},
         responses=[one for one in cohort.responses if one.instruction_id in known],
         skipped=cohort.skipped,
         warnings=cohort.warnings,
@@ -279,8 +273,17 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
     )
 
 
-def _only(values: Mapping[str, T], known: set[str]) -> dict[str, T]:
-    return {id: value for id, value in values.items() if id in known}
+def _sources(cohort: Cohort) -> Mapping[str, GoldSource]:
+    """What is stored of a cohort's gold, whether its loader has located it or not."""
+    if isinstance(cohort.gold, LazyGold):
+        return cohort.gold.sources
+    return {
+        i.id: GoldSource(
+            i.id, i.record_id, g.answer, g.snippets, cohort.path, None, g.spans, g.exact
+        )
+        for i in cohort.instructions
+        if (g := cohort.gold.get(i.id)) is not None
+    }
 
 
 def _without(

@@ -146,7 +146,6 @@ class RecordLoader(CohortLoader):
             raise log.nothing_read(place.name, f"holds no {self.unit}")
         if self.question_tables:
             return records, read_question_tables(tables_in(place), records, log)
-        questions.locate(records)
         return records, questions
 
     def load(self, path: str) -> Cohort:
@@ -172,7 +171,7 @@ class RecordLoader(CohortLoader):
             log,
             records=records,
             instructions=tuple(questions.instructions),
-            gold=LazyGold(questions.gold, records, log, located=questions.located),
+            gold=LazyGold(questions.gold, records, log),
             responses=questions.responses,
         )
 

@@ -11,16 +11,13 @@ the evidence of another patient.
 from __future__ import annotations
 
 import dataclasses
-import re
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from midchart.core.access import needs
 from midchart.core.cohorts.files import LoadLog
+from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.cohorts.records import GoldSource
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.protocol import Protocol
@@ -30,21 +27,20 @@ from midchart.core.text.evidence import (
     decile_of,
     is_middle,
     locate,
+    locate_rule,
     place_of,
     quotes,
 )
-from midchart.core.types import Cohort, Gold, Instruction, Record, Span
-
-_SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
+from midchart.core.types import Cohort, Gold, Instruction, Record
 
 
-class LazyGold(Mapping[str, Gold]):
+class LazyGold(LazyValues[Gold]):
     """Instruction id → Gold, located on access.
 
     A record that cannot be read leaves its gold unlocated (the cohort's ``skipped`` says why).
-    Where the source gives exact spans, the first one gives the position; otherwise the
-    best-matching snippet (:func:`midchart.core.text.evidence.locate`), by the score and threshold
-    of ``protocol`` (default: corrected). ``located``: gold whose place the format itself gives.
+    Where the source gives spans, the first one gives the position; otherwise the best-matching
+    snippet (:func:`midchart.core.text.evidence.locate`), by the score and threshold of ``protocol``
+    (default: corrected).
     """
 
     def __init__(
@@ -53,88 +49,75 @@ class LazyGold(Mapping[str, Gold]):
         records: Mapping[str, Record],
         log: LoadLog,
         protocol: Protocol | None = None,
-        located: Mapping[str, Gold] | None = None,
     ) -> None:
-        self._sources, self._records, self._log = sources, records, log
+        super().__init__(sources, self._gold, cached=None)
+        self.sources, self._records, self._log = sources, records, log
         self._protocol = protocol or Protocol()
-        self._given = located or {}
-        self._located: dict[str, Gold] = dict(self._given)
-        self._lock = threading.RLock()
-
-    def __getitem__(self, id: str) -> Gold:
-        with self._lock:
-            if id not in self._located:
-                self._located[id] = self._locate(self._sources[id])
-            return self._located[id]
-
-    def __contains__(self, id: object) -> bool:
-        return id in self._sources or id in self._given
-
-    def __iter__(self) -> Iterator[str]:
-        return chain(self._given, self._sources)
-
-    def __len__(self) -> int:
-        return len(self._given) + len(self._sources)
 
     def under(self, protocol: Protocol) -> LazyGold:
         """The same gold, located by a protocol's score and threshold."""
-        if _rule(protocol) == _rule(self._protocol):
+        if locate_rule(protocol) == locate_rule(self._protocol):
             return self
-        return LazyGold(self._sources, self._records, self._log, protocol, self._given)
+        return LazyGold(self.sources, self._records, self._log, protocol)
 
     def joined(self, sources: Mapping[str, GoldSource]) -> LazyGold:
         """The same gold with further sources."""
-        joined = LazyGold(
-            {**self._sources, **sources}, self._records, self._log, self._protocol, self._given
-        )
-        joined._located = {**self._located, **joined._located}
-        return joined
+        return LazyGold({**self.sources, **sources}, self._records, self._log, self._protocol)
 
-    @property
-    def sources(self) -> Mapping[str, GoldSource]:
-        """The answers in the cohort's files whose evidence is located here."""
-        return self._sources
-
-    @property
-    def stated(self) -> Mapping[str, Gold]:
-        """The gold whose place the format itself gives."""
-        return self._given
-
-    def _locate(self, source: GoldSource) -> Gold:
-        gold = Gold(source.instruction_id, source.answer, source.snippets)
+    def _gold(self, id: str) -> Gold:
+        source = self.sources[id]
         try:
             record = self._records[source.record_id]
         except DataError:
-            return gold
+            return Gold(id, source.answer, source.snippets)
+        texts = _texts_at(source, record)
         place = f"{source.file}:{source.line}"
-        if source.exact:
-            spans = _exact_spans(source.exact, record)
-            if spans and source.verbatim:
-                texts = (event_text(record.events[s.event])[s.start : s.end] for s in spans)
-                spans = spans if tuple(texts) == source.snippets else None
-            if spans:
-                ordered = tuple(sorted(spans, key=lambda s: (s.event, s.start, s.end)))
-                order, time, token = place_of(record, spans[0])
-                return dataclasses.replace(
-                    gold, spans=ordered, order=order, time=time, exact=True, token=token
-                )
+        if texts and not (source.verbatim and texts != source.snippets):
+            order, time, token = place_of(record, source.spans[0])
+            spans = tuple(sorted(source.spans, key=lambda s: (s.event, s.start, s.end)))
+            snippets = source.snippets or tuple(text.strip() for text in texts)
+            return Gold(id, source.answer, snippets, spans, order, time, source.exact, token)
+        if source.exact and source.spans == ():
+            return Gold(id, source.answer, exact=True)  # there is none, as the source says
+        if source.spans != ():
             self._log.warn(
                 f"{place}: evidence_spans do not lie within events, or the record changed since "
                 "they were marked — write order:start-end, joined by |||; the evidence was "
                 "located by its text"
             )
-        located = _located(record, source.snippets, self._protocol)
-        if located.unlocated:
+        gold = located_gold(id, source.answer, source.snippets, record, self._protocol)
+        if gold.unlocated:
             self._log.warn(
-                f"{place}: {located.unlocated} of {len(source.snippets)} pieces of evidence were "
+                f"{place}: {gold.unlocated} of {len(source.snippets)} pieces of evidence were "
                 "not found in the record — check that they are quoted from it"
             )
-        return dataclasses.replace(
-            located,
-            instruction_id=gold.instruction_id,
-            answer=gold.answer,
-            snippets=gold.snippets,
-        )
+        return gold
+
+
+def sources_of(gold: Mapping[str, Gold]) -> Mapping[str, GoldSource]:
+    """What the files of a cohort say of its gold, by instruction; none of gold made by a run."""
+    return gold.sources if isinstance(gold, LazyGold) else {}
+
+
+def located_gold(
+    id: str, answer: str, snippets: tuple[str, ...], record: Record, protocol: Protocol
+) -> Gold:
+    """The gold of an instruction whose evidence is located by its texts."""
+    located = locate(record, snippets, protocol)
+    order, time, token = located.place or (None, None, None)
+    best = located.best
+    return Gold(
+        id,
+        answer,
+        snippets,
+        located.spans,
+        order,
+        time,
+        token=token,
+        score=best and best.score,
+        candidates=best and best.candidates,
+        unlocated=located.unlocated,
+    )
 
 
 @needs("viewer")
@@ -148,43 +131,15 @@ def gold_under(cohort: Cohort, protocol: Protocol) -> Cohort:
     return cohort if under is gold else dataclasses.replace(cohort, gold=under)
 
 
-def _rule(protocol: Protocol) -> tuple[str, float]:
-    return protocol.locate, protocol.locate_threshold
-
-
-def _exact_spans(text: str, record: Record) -> tuple[Span, ...] | None:
-    """Spans written as ``order:start-end|||…``, as listed; None unless all are within events."""
-    spans: dict[Span, None] = {}
-    for part in text.split("|||"):
-        match = _SPAN.fullmatch(part)
-        if match is None:
+def _texts_at(source: GoldSource, record: Record) -> tuple[str, ...] | None:
+    """The texts of a source's spans; None unless all are within events."""
+    texts: list[str] = []
+    for span in source.spans or ():
+        text = event_text(record.events[span.event]) if span.event < len(record.events) else ""
+        if not span.start < span.end <= len(text):
             return None
-        span = Span(*map(int, match.groups()))
-        if span.event >= len(record.events) or span.start >= span.end:
-            return None
-        if span.end > len(event_text(record.events[span.event])):
-            return None
-        spans[span] = None
-    return tuple(spans)
-
-
-def _located(record: Record, snippets: tuple[str, ...], protocol: Protocol) -> Gold:
-    """Gold of :func:`core.text.evidence.locate`, without the instruction's id, answer and
-    snippets."""
-    located = locate(record, snippets, protocol)
-    order, time, token = located.place or (None, None, None)
-    return Gold(
-        "",
-        "",
-        (),
-        located.spans,
-        order,
-        time,
-        token=token,
-        score=None if located.best is None else located.best.score,
-        candidates=None if located.best is None else located.best.candidates,
-        unlocated=located.unlocated,
-    )
+        texts.append(text[span.start : span.end])
+    return tuple(texts)
 
 
 COUNTS = (
@@ -209,12 +164,10 @@ def locator_errors(
     ``position`` ("order", "time" or "token"), as counts of the located. ``progress`` is called
     with the records done and planned.
     """
-    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
     asked: dict[str, list[GoldSource]] = {}
-    for instruction in cohort.instructions:
-        source = sources.get(instruction.id)
-        if source is not None and source.snippets:
-            asked.setdefault(instruction.record_id, []).append(source)
+    for source in sources_of(cohort.gold).values():
+        if source.snippets:
+            asked.setdefault(source.record_id, []).append(source)
     if not asked:
         return None
     counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
@@ -227,7 +180,9 @@ def locator_errors(
         except DataError:
             continue  # it is among cohort.skipped now
         for source in asked[id]:
-            counts.update(_errors(record, source, protocol, position))
+            counts.update(
+                _errors(record, source, locate(record, source.snippets, protocol), position)
+            )
         for source in asked[ids[(number + len(ids) // 2) % len(ids)]] if len(ids) > 1 else ():
             located = locate(record, source.snippets, protocol)
             counts["foreign"] += len(located.matches)
@@ -236,10 +191,7 @@ def locator_errors(
     return {**counts, **rule, "position": position}
 
 
-def _errors(
-    record: Record, source: GoldSource, protocol: Protocol, position: str
-) -> dict[str, int]:
-    located = locate(record, source.snippets, protocol)
+def _errors(record: Record, source: GoldSource, located: Located, position: str) -> dict[str, int]:
     matched = [
         (match, bool(quotes(event_text(record.events[match.event]), snippet)))
         for snippet, match in zip(source.snippets, located.matches, strict=True)
@@ -251,68 +203,66 @@ def _errors(
         "several": sum(match.candidates > 1 for match, _ in matched),
         "containing": sum(verbatim for _, verbatim in matched),
     }
-    check = _check(record, source.exact, located, position) if source.exact else None
+    check = _checks(source, record, located).get(position)
     if check is not None:
-        counts |= {"known": 1, "unlocated": not check.located}
+        counts |= {"known": 1, "unlocated": not check["located"]}
         for part in ("event", "decile", "zone"):
-            counts[f"wrong_{part}"] = check.located and not getattr(check, part)
+            counts[f"wrong_{part}"] = check["located"] and not check[part]
     return counts
 
 
-@dataclass(frozen=True, slots=True)
-class SourceCheck:
-    """Evidence located by its text, compared with the spans that its source gives.
-
-    Whether it was ``located``, in the right ``event``, ``decile`` and ``zone`` (middle or edge);
-    all are False where it was not located.
-    """
-
-    located: bool
-    event: bool = False
-    decile: bool = False
-    zone: bool = False
+_PARTS = ("located", "event", "decile", "zone")
+Check = Mapping[str, bool]
+"""How evidence located by its text compares with the spans that its source gives: whether it was
+``located``, in the right ``event``, ``decile`` and ``zone`` (middle or edge); all are False where
+it was not located."""
 
 
 def check_with_source(
-    gold: Mapping[str, Gold], id: str, record: Record, protocol: Protocol, positions: Sequence[str]
-) -> list[SourceCheck | None]:
-    """The check of one question's evidence by each of ``positions`` ("order", "time" or "token");
-    None where the source gives no exact spans, or no text to locate."""
-    source = gold.sources.get(id) if isinstance(gold, LazyGold) else None
-    if source is None or not source.exact or not source.snippets:
-        return [None] * len(positions)
-    located = locate(record, source.snippets, protocol)
-    return [_check(record, source.exact, located, position) for position in positions]
+    gold: Mapping[str, Gold], id: str, record: Record, protocol: Protocol
+) -> Mapping[str, Check]:
+    """The check of one question's evidence by position ("order", "time", "token"); none where the
+    source gives no exact spans, or no text to locate."""
+    source = sources_of(gold).get(id)
+    if source is None or not source.snippets or not source.spans:
+        return {}
+    return _checks(source, record, locate(record, source.snippets, protocol))
 
 
-def _check(record: Record, exact: str, location: Located, position: str) -> SourceCheck | None:
-    spans = _exact_spans(exact, record)
-    if not spans:
-        return None
-    if location.best is None or location.place is None:
-        return SourceCheck(False)
-    located, true = getattr(location.place, position), getattr(place_of(record, spans[0]), position)
-    event = location.best.event == spans[0].event
-    if located is None or true is None:
-        return SourceCheck(True, event, located is true, located is true)
-    decile = decile_of(located) == decile_of(true)
-    return SourceCheck(True, event, decile, is_middle(located) == is_middle(true))
+def _checks(source: GoldSource, record: Record, located: Located) -> dict[str, Check]:
+    if not source.spans or not _texts_at(source, record):
+        return {}
+    true = place_of(record, source.spans[0])
+    checks: dict[str, Check] = {}
+    for position in true._fields:
+        at = getattr(true, position)
+        if located.best is None or located.place is None:
+            checks[position] = dict.fromkeys(_PARTS, False)
+            continue
+        found = getattr(located.place, position)
+        known = found is not None and at is not None
+        checks[position] = {
+            "located": True,
+            "event": located.best.event == source.spans[0].event,
+            "decile": decile_of(found) == decile_of(at) if known else found is at,
+            "zone": is_middle(found) == is_middle(at) if known else found is at,
+        }
+    return checks
 
 
-def location_columns(gold: Gold | None, check: SourceCheck | None) -> dict[str, Any]:
+def location_columns(gold: Gold | None, check: Check | None) -> dict[str, Any]:
     """What is known of the location of a question's evidence, as columns of a row.
 
     ``location_score`` and ``location_candidates`` of the best piece; ``evidence_pieces`` and how
     many of them are not in the record; ``text_located``, ``text_event``, ``text_decile`` and
-    ``text_zone`` of :class:`SourceCheck`. Unknown values are None.
+    ``text_zone`` of a :data:`Check`. Unknown values are None.
     """
-    names = ("located", "event", "decile", "zone")
     return {
         "location_score": gold.score if gold else None,
         "location_candidates": gold.candidates if gold else None,
         "evidence_pieces": len(gold.snippets) if gold else None,
         "evidence_unlocated": gold.unlocated if gold else None,
-        **{f"text_{name}": getattr(check, name) if check else None for name in names},
+        **{f"text_{name}": check[name] if check else None for name in _PARTS},
     }
 
 
@@ -335,7 +285,7 @@ def evidence_locations(
             record = cohort.records[instruction.record_id]
         except (DataError, UnknownName):
             continue
-        checks = check_with_source(cohort.gold, instruction.id, record, protocol, positions)
-        for position, check in zip(positions, checks, strict=True):
-            rows[position].append(location_columns(gold, check))
+        checks = check_with_source(cohort.gold, instruction.id, record, protocol)
+        for position in positions:
+            rows[position].append(location_columns(gold, checks.get(position)))
     return rows

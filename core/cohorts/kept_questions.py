@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.gold import LazyGold, sources_of
 from midchart.core.cohorts.records import GoldSource, opaque_id, task_type_of
 from midchart.core.cohorts.tables import accept_long_cells
 from midchart.core.errors import DataError, InputError
@@ -70,7 +70,7 @@ class KeptQuestion:
         """Gold of the question: the first answer, the evidence of all annotators united."""
         annotations = list(self.annotations.values())
         if any(not annotation.documented for annotation in annotations[:1]):
-            return GoldSource(self.id, self.record, NOT_DOCUMENTED, (), "", QUESTIONS_FILE, line)
+            return GoldSource(self.id, self.record, NOT_DOCUMENTED, (), QUESTIONS_FILE, line)
         answer = next((annotation.answer for annotation in annotations if annotation.answer), "")
         marked = {
             span: text
@@ -79,9 +79,9 @@ class KeptQuestion:
         }
         if not answer and not marked:
             return None
-        exact = "|||".join(f"{s.event}:{s.start}-{s.end}" for s in marked)
-        texts = tuple(marked.values())
-        return GoldSource(self.id, self.record, answer, texts, exact, QUESTIONS_FILE, line, True)
+        texts, spans = tuple(marked.values()), tuple(marked)
+        place = (QUESTIONS_FILE, line)
+        return GoldSource(self.id, self.record, answer, texts, *place, spans, bool(spans), True)
 
 
 def kept_questions(folder: Path) -> dict[str, KeptQuestion]:
@@ -298,7 +298,7 @@ def asked_of_all(cohort: Cohort, questions: Sequence[str]) -> Cohort:
         for question in questions
     ]
     ids = {(one.record_id, one.question): one.id for one in instructions}
-    sources = cohort.gold.sources if isinstance(cohort.gold, LazyGold) else {}
+    sources = sources_of(cohort.gold)
     gold = {
         id: dataclasses.replace(sources[one.id], instruction_id=id)
         for one in cohort.instructions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -10,16 +10,21 @@ T = TypeVar("T")
 
 
 class LazyValues(Mapping[str, T]):
-    """Values by id, computed on access; the last four are cached."""
+    """Values by id, computed on access; the last ``cached`` are kept (None: all)."""
 
-    def __init__(self, ids: Sequence[str], compute: Callable[[str], T]) -> None:
+    def __init__(
+        self, ids: Iterable[str], compute: Callable[[str], T], cached: int | None = 4
+    ) -> None:
         self._ids = dict.fromkeys(ids)
-        self._compute = lru_cache(maxsize=4)(compute)
+        self._compute = lru_cache(maxsize=cached)(compute)
 
     def __getitem__(self, id: str) -> T:
         if id not in self._ids:
             raise KeyError(id)
         return self._compute(id)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._ids
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._ids)

@@ -32,10 +32,8 @@ from midchart.core.cohorts.tables import (
     table_kind,
 )
 from midchart.core.errors import DataError, UnknownName
-from midchart.core.text import event_text
-from midchart.core.text.evidence import place_of
 from midchart.core.text.prompt import MOST
-from midchart.core.types import Event, Gold, Instruction, Record, Response, Span
+from midchart.core.types import Event, Instruction, Record, Response, Span
 
 ReadRecord = Callable[[], tuple[Record, list[str]]]
 """Reads a record and its warnings; raises DataError."""
@@ -97,7 +95,7 @@ class ReadRecords(NamedRecords):
     """The records that a loader reads from files; ``readers``: id → function that reads it.
 
     A record is read each time that it is asked for; a chart store asks once. One that cannot be
-    read raises its DataError every time and enters ``log.skipped`` once.
+    read raises its DataError and enters ``log.skipped``.
     """
 
     def __init__(
@@ -108,15 +106,12 @@ class ReadRecords(NamedRecords):
     ) -> None:
         super().__init__(readers, aliases)
         self._readers, self._log = readers, log
-        self._failed = set[str]()
 
     def _record(self, id: str) -> Record:
         try:
             record, warnings = self._readers[id]()
         except DataError as error:
-            if id not in self._failed:
-                self._failed.add(id)
-                self._log.skip_error(error)
+            self._log.skip_error(error)
             raise
         for warning in warnings:
             self._log.warn(warning)
@@ -291,6 +286,7 @@ _QUESTION_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Column of a table of questions → the other names that it may have."""
 _RESPONSE_TEXT = ("model_response", "response", "model_output", "generated_response", "output")
+_SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
 MOST_PIECES = 500
 """Pieces of evidence of a question; those of published sets have at most some tens."""
 _TRUE, _FALSE = frozenset({"true", "yes", "1", "1.0"}), frozenset({"false", "no", "0", "0.0"})
@@ -304,37 +300,36 @@ _S_OPENING = re.compile(rf"(?:please\s+)?{_S_VERB}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class GoldSource:
-    """An answer in the source file. ``exact`` is its evidence_spans column, as written;
-    ``verbatim``: each of its spans holds the snippet of the same number."""
+    """A reference answer and what its source says of its evidence.
+
+    ``snippets``: its texts. ``spans``: where the source says that it is (none: it is located by its
+    text; None: what the source says cannot be read). ``exact``: the source itself states the spans,
+    or that there are none. ``verbatim``: each span holds the snippet of the same number, or the
+    record has changed since.
+    """
 
     instruction_id: str
     record_id: str
     answer: str
     snippets: tuple[str, ...]
-    exact: str
     file: str
-    line: int
+    line: int | None
+    spans: tuple[Span, ...] | None = ()
+    exact: bool = False
     verbatim: bool = False
 
 
 @dataclass(slots=True)
 class Questions:
-    """What a cohort's question tables hold, by instruction id.
-
-    ``gold``: sources to locate; ``located``: gold whose place the format itself gives.
-    """
+    """What a cohort's question tables hold; ``gold``: sources to locate, by instruction id."""
 
     instructions: list[Instruction] = field(default_factory=list[Instruction])
     gold: dict[str, GoldSource] = field(default_factory=dict[str, GoldSource])
-    located: dict[str, Gold] = field(default_factory=dict[str, Gold])
     responses: tuple[Response, ...] = ()
     _ids: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     """Record and question (spaces and case normalised) → instruction id."""
     records: dict[str, str] = field(default_factory=dict[str, str])
     """Instruction id → record id."""
-    _stated: dict[str, tuple[str, Sequence[Span], bool]] = field(
-        default_factory=dict[str, tuple[str, Sequence[Span], bool]]
-    )
 
     def enter(self, row: TableRow, record: str, question: str, log: LoadLog) -> str:
         """The id of the instruction of a row; a new question becomes an instruction.
@@ -367,37 +362,6 @@ class Questions:
                 )
             )
         return self._ids[key]
-
-    def ask(
-        self,
-        id: str,
-        record: str,
-        question: str,
-        gold: tuple[str, Sequence[Span], bool] | None,
-        **more: Any,
-    ) -> None:
-        """Enter a question of a format that gives the places of its evidence.
-
-        ``gold``: reference answer, spans in the record (none or several), and whether the format
-        itself states them; ``more``: further fields of the instruction. :meth:`locate` makes the
-        gold once the records are there.
-        """
-        question = question.strip()
-        one = Instruction(id, record, question, task_type=task_type_of(question), **more)
-        self.instructions.append(one)
-        self.records[id] = record
-        if gold is not None:
-            self._stated[id] = gold
-
-    def locate(self, records: ReadRecords) -> None:
-        """Make the gold of all questions that were entered by :meth:`ask`."""
-        for id, (answer, spans, exact) in self._stated.items():
-            record = records[self.records[id]]
-            texts = [event_text(record.events[s.event])[s.start : s.end].strip() for s in spans]
-            order, time, token = place_of(record, spans[0]) if spans else (None, None, None)
-            self.located[id] = Gold(
-                id, answer, tuple(texts), tuple(spans), order, time, exact, token
-            )
 
 
 def task_type_of(question: str) -> str:
@@ -534,8 +498,17 @@ def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource |
     with_evidence = [row for row in rows if split_evidence(row.get("evidence"))]
     spans = [row.get("evidence_spans") for row in rows if row.get("evidence_spans")]
     complete = all(row.get("evidence_spans") for row in with_evidence)
-    exact = "|||".join(spans) if complete else ""
-    return GoldSource(id, record, answer, tuple(snippets), exact, rows[0].file, rows[0].line)
+    given = _stated_spans("|||".join(spans)) if spans and complete else ()
+    return GoldSource(
+        id, record, answer, tuple(snippets), rows[0].file, rows[0].line, given, bool(given)
+    )
+
+
+def _stated_spans(text: str) -> tuple[Span, ...] | None:
+    """Spans written as ``order:start-end|||…``; None unless all are."""
+    matches = [_SPAN.fullmatch(part) for part in text.split("|||")]
+    spans = [Span(*map(int, match.groups())) for match in matches if match is not None]
+    return tuple(dict.fromkeys(spans)) if len(spans) == len(matches) else None
 
 
 def read_responses(

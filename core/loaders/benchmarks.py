@@ -35,10 +35,12 @@ from midchart.core.cohorts.files import (
 from midchart.core.cohorts.records import (
     MOST_PIECES,
     Entry,
+    GoldSource,
     PatientEntries,
     Questions,
     entry,
     opaque_id,
+    task_type_of,
 )
 from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened, read_table
 from midchart.core.errors import DataError
@@ -48,7 +50,7 @@ from midchart.core.text import content_words
 from midchart.core.text.choices import correct_option
 from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.text.splitting import split
-from midchart.core.types import Span
+from midchart.core.types import Instruction, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +124,19 @@ class BenchmarkLoader(RecordLoader):
                     patients.log.skip(name, line, where)
                     continue
                 of = patients.unused(asked.id.format(record=id), questions.records)
-                gold = None if asked.answer is None else (asked.answer, [*asked.spans], asked.exact)
-                more: dict[str, Any] = {"domain": asked.domain, "options": asked.options}
-                questions.ask(of, id, asked.question, gold, **more)
+                question = asked.question.strip()
+                instruction = Instruction(
+                    *(of, id, question),
+                    domain=asked.domain,
+                    task_type=task_type_of(question),
+                    options=asked.options,
+                )
+                questions.instructions.append(instruction)
+                questions.records[of] = id
+                if asked.answer is not None:
+                    questions.gold[of] = GoldSource(
+                        of, id, asked.answer, (), name, line, tuple(asked.spans), asked.exact
+                    )
 
 
 def objects(content: object, *path: str) -> list[Any]:

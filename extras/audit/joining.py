@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from midchart.core.cohorts.columns import WHOLE
-from midchart.core.cohorts.gold import gold_under
+from midchart.core.cohorts.gold import gold_under, located_gold
 from midchart.core.cohorts.kept_questions import kept_questions
 from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
@@ -27,7 +27,6 @@ from midchart.core.protocol import Protocol
 from midchart.core.regular_files import read_named
 from midchart.core.storage.lru import LRU
 from midchart.core.text import words
-from midchart.core.text.evidence import locate
 from midchart.core.types import Cohort, Gold, Instruction
 from midchart.extras.audit.alignment import Shingles
 from midchart.extras.audit.samples.open import read_samples
@@ -189,15 +188,9 @@ def _join(
         own_id = own_questions.get(id, "")
         reference = cohort.gold[own_id].answer if own_id in cohort.gold else ""
         answer = reference or next(iter(sample.reference), "")
-        evidence = sample.evidence
-        located = locate(cohort.records[question.record_id], evidence, protocol)
-        order, time, token = located.place or (None, None, None)
-        best = located.best
-        return Gold(
-            id, answer, evidence, located.spans, order, time, token=token,
-            score=best and best.score, candidates=best and best.candidates,
-            unlocated=located.unlocated,
-        )  # fmt: skip
+        return located_gold(
+            id, answer, sample.evidence, cohort.records[question.record_id], protocol
+        )
 
     values = {one.name: getattr(cohort, one.name) for one in fields(Cohort)}
     questions = tuple(replace(question, id=id) for id, question in asked.items())
