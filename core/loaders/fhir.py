@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,10 +38,11 @@ from midchart.core.fhir.events import READ, ResourceReader
 from midchart.core.fhir.files import (
     SUFFIXES,
     Member,
+    Place,
     Reasons,
-    ResourceFile,
     ending,
     names_type,
+    read_members,
     stem,
 )
 from midchart.core.fhir.index import (
@@ -49,7 +50,6 @@ from midchart.core.fhir.index import (
     DRAWN_ON,
     EXPORT,
     NOT_CLINICAL,
-    Owner,
     PatientResources,
     ResourceIndex,
     Scope,
@@ -59,8 +59,6 @@ from midchart.core.fhir.values import Resource, clean, concept, moment, objects
 from midchart.core.loaders import LOADERS
 from midchart.core.types import Cohort, Record, Skip
 
-_DOCUMENT, _HEAD = 1 << 30, 1 << 20
-"""Bytes of an NDJSON file in which a resourceType is looked for to recognise the format."""
 _NO_PART = frozenset((FILE, QUESTIONS_FILE, SETS_FILE))
 """Files of a cohort's folder that Midchart writes."""
 _TYPE_NAMES = frozenset(kind.lower() for kind in (*READ, *NOT_CLINICAL, "Patient", "Medication"))
@@ -87,83 +85,37 @@ def _death(resource: Resource) -> list[Entry]:
 
 def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Record, list[str]]:
     """The record of one patient; the warnings name what of its resources was not read."""
-    # The patient's resource, then the others, each by its own references.
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
-    source = ""
-    readers: dict[Owner | str, ResourceReader] = {}
     if held.patient is not None:
-        facts, source = _facts(held.patient.resource), held.patient.file.name
-        raw += _death(held.patient.resource)
+        facts, raw = _facts(held.patient.resource), _death(held.patient.resource)
     for one in held.resources:
-        file, resource = one.file, one.resource
-        reader = readers.get(one.owner)
-        if reader is None:
-            context = one.owner[:2]
-            reader = readers[one.owner] = ResourceReader(
-                partial(index.display, *context), partial(index.target, *context), payload_text
-            )
+        scope, base, _ = one.owner
+        display, target = partial(index.display, scope, base), partial(index.target, scope, base)
+        reader = ResourceReader(display, target, payload_text)
         try:
-            entries = reader.entries(resource, one.line if file.by_line else None)
+            entries = reader.entries(one.resource, one.place.line)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
-            reason = f"{resource['resourceType']} does not follow FHIR R4 — export it again"
-            reasons.add(file.name, one.line, reason)
-            reader.problems.clear()
+            reasons.add(*one.place[:2], f"{one.kind} does not follow FHIR R4 — export it again")
             continue
-        if reader.problems:
-            for problem in reader.problems:
-                problems.add(file.name, one.line, f"{resource['resourceType']} {problem}")
-            reader.problems.clear()
+        for problem in reader.problems:
+            problems.add(*one.place[:2], f"{one.kind} {problem}")
         if not entries:
-            reason = f"{resource['resourceType']} states nothing that is read"
-            reasons.add(file.name, one.line, reason)
+            reasons.add(*one.place[:2], f"{one.kind} states nothing that is read")
         raw += entries
-        source = source or file.name
-    # The balance of the record.
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
         left_out[reason.partition(" — ")[0]] += count
     total = len(held.resources) + (held.patient is not None)
-    index.log.account(
-        f"record {name}",
-        "resources",
-        total=total,
-        shown=total - left_out.total(),
-        reasons=left_out,
-    )
+    read = total - left_out.total()
+    index.log.account(f"record {name}", "resources", total=total, shown=read, reasons=left_out)
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
-    skips = (*reasons.skips(), *problems.skips())
     entries, notes = in_one_zone(name, raw)
-    return build_record(name, entries, facts, source), notes + [
-        f"{skip.file}:{skip.line}: {skip.reason}" for skip in skips
-    ]
-
-
-def _indexed(
-    index: ResourceIndex, named: Sequence[tuple[str, Path]], place: Path
-) -> dict[str, PatientResources]:
-    """The resources of each record by its name; every file is read."""
-    log = index.log
-    for name, path in named:
-        with log.skipping(name):
-            file, folder = ResourceFile.at(path, name), _folder(index, path, place)
-            for member, line in file.resources(index.skipped):
-                scope = _scope(index, member, file, line, folder) if member.bundle else folder
-                index.enter(member, scope, file, line)
-    patients = index.finish()
-    for skip in index.skipped.skips():
-        log.skip(skip.file, skip.line, skip.reason)
-    for skip in index.left_out.skips():
-        log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
-    unread = Counter[str]()
-    for (_, kind), count in index.unread.items():
-        unread[kind] += count
-    for kind, count in sorted(unread.items()):
-        if kind not in DRAWN_ON:
-            why = why_unread(kind)
-            log.warn(f"{count:,} {kind} resources are not part of a record — {why}")
-    return patients
+    skips = (*reasons.skips(), *problems.skips())
+    notes += [f"{skip.file}:{skip.line}: {skip.reason}" for skip in skips]
+    source = (held.patient or held.resources[0]).place.file
+    return build_record(name, entries, facts, source), notes
 
 
 @LOADERS.register("fhir")
@@ -176,35 +128,42 @@ class Fhir(RecordLoader):
 
     def accepts(self, path: str) -> bool:
         """Whether a file names a resourceType, or is FHIR in XML."""
-        inside = _files(Path(path))
-        return any(_may_be_fhir(file) for file in inside) or any(map(_is_xml, inside))
+        return any(_is_fhir(file, unread=False) for file in _files(Path(path)))
 
     def files(self, place: Path) -> list[Path]:
         """The files that name a resourceType or are FHIR in XML, also those in sub-folders."""
-        return [
-            path
-            for path in _files(place)
-            if (ending(path) in SUFFIXES and names_type(path)) or _is_xml(path)
-        ]
+        return [path for path in _files(place) if _is_fhir(path)]
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All resources indexed by patient."""
-        index, tables = ResourceIndex(log), tables_in(place)
-        inside = _files(place)
-        resources = self.files(place)
-        log.opened.update(resources)
-        taken = set(resources)
-        for path in (path for path in inside if path not in taken):
-            if ending(path) in SUFFIXES:
+        index, resources = ResourceIndex(log), set(self.files(place))
+        for path in _files(place):
+            name = shown(path, root)
+            if path in resources:
                 log.opened.add(path)
-                log.warn(f"{shown(path, root)}: names no resourceType — the file is not read")
-        named = [(shown(path, root), path) for path in resources]
-        patients = _indexed(index, named, place)
+                with log.skipping(name):
+                    folder = _folder(index, path, place)
+                    for member, at in read_members(path, name, index.skipped):
+                        index.enter(member, _scope(index, member, at, folder), at)
+            elif ending(path) in SUFFIXES:
+                log.opened.add(path)
+                log.warn(f"{name}: names no resourceType — the file is not read")
+        patients = index.finish()
+        for skip in index.skipped.skips():
+            log.skip(skip.file, skip.line, skip.reason)
+        for skip in index.left_out.skips():
+            log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
+        unread = Counter[str]()
+        for (_, kind), count in index.unread.counts.items():
+            unread[kind] += count
+        for kind in sorted(unread.keys() - DRAWN_ON.keys()):
+            why = why_unread(kind)
+            log.warn(f"{unread[kind]:,} {kind} resources are not part of a record — {why}")
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
         readers = {name: partial(_record, index, name, held) for name, held in patients.items()}
         records = ReadRecords(readers, log, _aliases(patients))
-        return records, read_question_tables(tables, records, log)
+        return records, read_question_tables(tables_in(place), records, log)
 
 
 def _files(place: Path) -> list[Path]:
@@ -219,14 +178,11 @@ def _files(place: Path) -> list[Path]:
     ]
 
 
-def _may_be_fhir(path: Path) -> bool:
-    suffix = ending(path)
-    limit = _DOCUMENT if suffix == ".json" else _HEAD
-    return suffix in SUFFIXES and names_type(path, limit, unread=False)
-
-
-def _is_xml(path: Path) -> bool:
-    return path.suffix.lower() == ".xml" and xml_kind(path) == "fhir"
+def _is_fhir(path: Path, unread: bool = True) -> bool:
+    """Whether a file holds FHIR; ``unread`` of one of its endings that may not be opened."""
+    if path.suffix.lower() == ".xml":
+        return xml_kind(path) == "fhir"
+    return ending(path) in SUFFIXES and names_type(path, unread)
 
 
 def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
@@ -241,15 +197,14 @@ def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
     return scope
 
 
-def _scope(
-    index: ResourceIndex, member: Member, file: ResourceFile, line: int, folder: Scope
-) -> Scope:
+def _scope(index: ResourceIndex, member: Member, at: Place, folder: Scope) -> Scope:
     """The scope of a resource: the innermost bundle that holds it, or its folder."""
     scope = folder
     for depth in range(len(member.bundle)):
-        numbers = (*((line,) if file.by_line else ()), *member.bundle[1 : depth + 1])
+        numbers = [at.number] * at.by_line + [*member.bundle[1 : depth + 1]]
         number = "#" + ".".join(map(str, numbers)) if numbers else ""
-        scope = index.scope(f"{BUNDLE}{file.name}{number}", scope, member.in_array)
+        is_array = depth == 0 and member.bundle[0] == 1
+        scope = index.scope(f"{BUNDLE}{at.file}{number}", scope, is_array)
     return scope
 
 
@@ -257,15 +212,14 @@ def _aliases(patients: Mapping[str, PatientResources]) -> dict[str, str | None]:
     """Name of a file with one patient, with and without its ending → record."""
     by_file: dict[str, set[str]] = {}
     for name, held in patients.items():
-        for file in {one.file.name for one in (held.patient, *held.resources) if one}:
+        for file in {one.place.file for one in (held.patient, *held.resources) if one}:
             by_file.setdefault(file, set()).add(name)
     aliases: dict[str, str | None] = {}
-    for file, names in by_file.items():
+    for file, (record, *others) in by_file.items():
         path = Path(file)
-        if len(names) > 1 or stem(path) in patients:
-            continue
-        (record,) = names
-        for alias in {file, path.name, stem(path)}:
+        for alias in (
+            {file, path.name, stem(path)} if not others and stem(path) not in patients else ()
+        ):
             if aliases.setdefault(alias, record) != record:
                 aliases[alias] = None
     return aliases
@@ -322,8 +276,8 @@ def invalid_resources(cohort: Cohort) -> list[Skip]:
     root = Fhir().root(place)
     for path in Fhir().files(place):
         with log.skipping(shown(path, root)):
-            for member, line in ResourceFile.at(path, shown(path, root)).resources(reasons):
+            for member, at in read_members(path, shown(path, root), reasons):
                 if member.resource is not None or not member.deleted:
                     for reason in sorted({*_invalid(member.resource)}):
-                        reasons.add(shown(path, root), line, reason)
+                        reasons.add(*at[:2], reason)
     return [skip for skip in reasons.skips() if skip not in cohort.skipped]
