@@ -55,7 +55,7 @@ _POSITIVE = {
 }
 
 
-def _questions(
+def questions_of(
     cohort: Cohort,
     record_ids: Iterable[str],
     protocol: Protocol,
@@ -82,7 +82,10 @@ def _questions(
         before, texts = units[id, cutoff]
         ids = gold_sentence_ids(before, gold.spans)
         evidence = tuple(i for i, unit in enumerate(before) if unit.id in ids)
-        questions.append(QuestionSentences(id, instruction.question, gold.answer, texts, evidence))
+        position = getattr(gold, protocol.position, None)
+        questions.append(
+            QuestionSentences(id, instruction.question, gold.answer, texts, evidence, position)
+        )
     return questions
 
 
@@ -147,7 +150,7 @@ def split_pairs(cohort: Cohort, protocol: Protocol, split: Split | None = None) 
     split, digests = split or split_of(cohort, protocol), dict[str, str]()
     drawn = [
         pairs(
-            _questions(cohort, ids, protocol, digests),
+            questions_of(cohort, ids, protocol, digests),
             protocol,
             np.random.default_rng([protocol.seed, i]),
         )

@@ -27,13 +27,15 @@ _PUBLISHED_WORD = 5
 @dataclass(frozen=True, slots=True)
 class QuestionSentences:
     """A question with its reference answer and the texts of all sentences of its record;
-    ``evidence`` are the places of those that hold its located evidence."""
+    ``evidence`` are the places of those that hold its located evidence, ``position`` that of the
+    evidence in the record, by the protocol's rule."""
 
     record_id: str
     question: str
     answer: str
     sentences: Sequence[str]
     evidence: Sequence[int] = ()
+    position: float | None = None
 
 
 @dataclass(frozen=True, eq=False, slots=True)

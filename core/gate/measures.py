@@ -1,8 +1,6 @@
-"""Discrimination and calibration of a gate: score gap, temperature, reliability curve."""
+"""Discrimination and calibration of a gate: score gap, temperature."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,37 +36,3 @@ def fit_temperature(logits: Floats, labels: Floats) -> float:
 
     result = minimize_scalar(loss, bounds=(-4.0, 4.0), method="bounded")
     return float(np.exp(result.x))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class _Bin:
-    """A bin of predicted probability: n, mean prediction, share of positives, and its rows (int64
-    [n])."""
-
-    low: float
-    high: float
-    n: int
-    predicted: float
-    observed: float
-    rows: NDArray[np.int64]
-
-
-def reliability(logits: Floats, labels: Floats, temperature: float = 1.0) -> list[_Bin]:
-    """The reliability curve over ten equal bins of probability; empty bins are left out."""
-    from scipy.special import expit
-
-    p = expit(np.asarray(logits, dtype=np.float64) / temperature)
-    y = np.asarray(labels, dtype=np.float64)
-    bins = np.minimum((p * 10).astype(int), 9)
-    rows = [np.flatnonzero(bins == b) for b in range(10)]
-    return [
-        _Bin(b / 10, (b + 1) / 10, len(r), float(p[r].mean()), float(y[r].mean()), r)
-        for b, r in enumerate(rows)
-        if len(r)
-    ]
-
-
-def expected_calibration_error(bins: list[_Bin]) -> float:
-    """Mean distance of prediction and observation over bins, weighted by n (Guo et al. 2017, 3)."""
-    n = sum(b.n for b in bins)
-    return sum(b.n * abs(b.predicted - b.observed) for b in bins) / n if n else float("nan")

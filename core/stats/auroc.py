@@ -19,13 +19,11 @@ from midchart.core.stats.intervals import (
     BLOCK,
     Interval,
     cluster_members,
-    clustered_intervals,
     draw_clusters,
     square_and_add,
     t_shrinkage,
     wilson_of_share,
 )
-from midchart.core.stats.paired import reported_interval
 
 Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
@@ -179,43 +177,6 @@ def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.
     if half < 1e-12:
         return Interval(area, float("nan"), float("nan"), level)
     return Interval(area, max(0.0, area - half), min(1.0, area + half), level)
-
-
-def clustered_auroc(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    clusters: ArrayLike,
-    resamples: int,
-    rng: np.random.Generator,
-    level: float = 0.95,
-    widened: bool = True,
-) -> Interval:
-    """AUROC of pooled rows, ties counted half, with its interval over clusters.
-
-    The interval is :mod:`midchart.core.stats.paired`'s, of resampled clusters with the floor of
-    :func:`auroc_floor`, NaN for fewer than 5 clusters; without ``widened`` plain percentiles.
-
-    ``scores`` float [n], finite; ``labels`` [n], positive above one half; ``clusters`` [n], any
-    labels that sort (patients). A resample draws as many clusters as there are and takes all
-    their rows; one without both classes is left out. NaN where one class is missing, NaN bounds
-    for one cluster. Raises ValueError for wrong shapes or values.
-    Source: Davison and Hinkley, Bootstrap Methods and their Application (1997), section 3.8;
-    Bamber, J Math Psychol 12 (1975) 387–415 (the area is a share of pairs won).
-    """
-    data, positive = _checked(scores, labels)
-    count, member = cluster_members(clusters)
-    if positive.all() or not positive.any():
-        return Interval(float("nan"), float("nan"), float("nan"), level)
-    ranking = clustered_ranking(data, positive, member, resamples, rng)
-    estimate, drawn = ranking.auroc, ranking.auroc_draws
-    if count == 1:
-        return Interval(estimate, float("nan"), float("nan"), level)
-    if not widened:
-        low, high = clustered_intervals(drawn[:, None], level)
-        return Interval(estimate, float(low[0]), float(high[0]), level)
-    floor = auroc_floor(placements(data, positive), member, level)
-    ends = reported_interval(drawn, count, floor, level) or (float("nan"), float("nan"))
-    return Interval(estimate, *ends, level)
 
 
 def auroc_floor(placed: Placements, clusters: ArrayLike, level: float = 0.95) -> Interval:

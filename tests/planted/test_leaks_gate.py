@@ -140,8 +140,8 @@ def test_a_gate_is_trained_and_tested_on_the_stated_patients(
 @pytest.mark.parametrize(
     ("plant", "problem"),
     [
-        (with_ids("_questions", TEST), "train: patients of another part"),
-        (with_ids("_questions", {4}), "train: patients of another part"),
+        (with_ids("questions_of", TEST), "train: patients of another part"),
+        (with_ids("questions_of", {4}), "train: patients of another part"),
         (labels_swapped, "train: a wrong label"),
         (questions_swapped, "train: a sentence of another patient than the question's"),
         (future_events, "train: an event after the cutoff"),

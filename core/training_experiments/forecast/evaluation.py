@@ -14,35 +14,21 @@ from numpy.typing import ArrayLike, NDArray
 
 from midchart.core.cohorts.labelled import labelled
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.format import finite
 from midchart.core.protocol import Protocol
 from midchart.core.regular_files import open_regular
 from midchart.core.results.tables import ends
 from midchart.core.runs.directory import RESTORE, RunDirectory
 from midchart.core.runs.plan import Plan
 from midchart.core.sequences.store import UNDATED, Sequences, last_events
-from midchart.core.stats.auroc import (
-    Placements,
-    Ranking,
-    auprc_floor,
-    auroc_floor,
-    clustered_ranking,
-    hanley_mcneil,
-    placements,
-)
-from midchart.core.stats.intervals import Interval, clustered_intervals
-from midchart.core.stats.paired import reported_interval, share_interval
+from midchart.core.stats.auroc import Ranking, hanley_mcneil
 from midchart.core.storage.files import FileState, file_state, replacing
 from midchart.core.training_experiments.forecast.examples import UNKNOWN, SplitExamples
+from midchart.core.training_experiments.measures import Floats, Rows, area_columns
 from midchart.core.types import Cohort
 
-Floats = NDArray[np.float64]
-Rows = list[dict[str, Any]]
-Ends = tuple[float | None, float | None]
 Maps = Callable[[NDArray[np.int32]], NDArray[np.float32]]
 POINTS = 101
 """Most points of a curve."""
-BINS = 10
 SAMPLED = 64
 """Sequences whose attention maps are inspected."""
 BATCH = 8
@@ -56,18 +42,10 @@ def evaluation_row(
 
     The same patients are drawn for every model of a task.
     """
-    rng = np.random.default_rng(protocol.seed)
-    ranking = clustered_ranking(scores, part.label, part.patient, protocol.resamples, rng)
-    draws = np.stack([ranking.auroc_draws, ranking.auprc_draws], axis=1)
-    placed = placements(scores, part.label)
-    roc_ends, pr_ends = area_intervals(draws, placed, ranking.auprc, part.patient, protocol)
+    columns, ranking = area_columns(scores, part.label, part.patient, protocol)
     paper = hanley_mcneil(ranking.auroc, part.positive, len(part) - part.positive)
-    return {
-        "auroc": ranking.auroc,
-        "auprc": ranking.auprc,
+    return columns | {
         **ends("hm_", paper),
-        **ends("ci_", roc_ends),
-        **ends("auprc_", pr_ends),
         "n": len(part),
         "positive": part.positive,
         "prevalence": part.positive / len(part),
@@ -75,33 +53,6 @@ def evaluation_row(
         "roc": roc_points(scores, part.label),
         "pr": pr_points(scores, part.label),
     }, ranking
-
-
-def area_intervals(
-    draws: Floats, placed: Placements, auprc: float, patients: NDArray[Any], protocol: Protocol
-) -> tuple[Ends, Ends]:
-    """Intervals of AUROC and AUPRC from their resamples [resamples, 2].
-
-    ``placed``: the placements that give the AUROC; ``patients`` [labels]: whose the labels are.
-    """
-    floors = auroc_floor(placed, patients), auprc_floor(auprc, placed, patients)
-    return (
-        interval_ends(draws[:, 0], floors[0], patients, protocol),
-        interval_ends(draws[:, 1], floors[1], patients, protocol),
-    )
-
-
-def interval_ends(
-    draws: Floats, floor: Interval, patients: NDArray[Any], protocol: Protocol
-) -> Ends:
-    """The interval of a statistic from its resamples [resamples], as ``protocol.intervals`` says.
-
-    Widened: :func:`midchart.core.stats.paired.reported_interval`; else plain percentiles.
-    """
-    if protocol.intervals == "widened":
-        return reported_interval(draws, len(np.unique(patients)), floor) or (None, None)
-    low, high = clustered_intervals(draws[:, None])
-    return finite(float(low[0])), finite(float(high[0]))
 
 
 def roc_points(scores: ArrayLike, labels: ArrayLike) -> Rows:
@@ -123,30 +74,6 @@ def pr_points(scores: ArrayLike, labels: ArrayLike) -> Rows:
 def _thinned(x: Floats, y: Floats, score: Floats) -> Rows:
     rows = np.unique(np.linspace(0, len(x) - 1, min(len(x), POINTS)).round().astype(int))
     return [{"x": float(x[i]), "y": float(y[i]), "score": float(score[i])} for i in rows]
-
-
-def calibration_rows(probabilities: Mapping[str, Floats], part: SplitExamples) -> Rows:
-    """Ten bins of equal number by predicted probability [n], for each stage.
-
-    Intervals are by patient; a bin of fewer than 5 patients has none.
-    """
-    rows: Rows = []
-    positive = part.label > 0.5
-    for stage, values in probabilities.items():
-        probability = np.asarray(values, np.float64)
-        order = np.argsort(probability, kind="stable")
-        for i, inside in enumerate(np.array_split(order, min(BINS, len(order)))):
-            rows.append(
-                {
-                    "stage": stage,
-                    "bin": i,
-                    "n": len(inside),
-                    "mean_score": float(probability[inside].mean()),
-                    "positive_rate": float(positive[inside].mean()),
-                    **ends("", share_interval(positive[inside], part.patient[inside])),
-                }
-            )
-    return rows
 
 
 def stages(logits: NDArray[np.float32], weight: float) -> dict[str, Floats]:

@@ -31,7 +31,6 @@ from midchart.core.training_experiments.forecast import tables as forecast_table
 from midchart.core.training_experiments.forecast import views
 from midchart.core.training_experiments.forecast.evaluation import (
     PREDICTIONS,
-    calibration_rows,
     evaluation_row,
     sparsity,
     stages,
@@ -46,6 +45,7 @@ from midchart.core.training_experiments.forecast.spec import (
     most_of,
 )
 from midchart.core.training_experiments.forecast.tables import MODELS
+from midchart.core.training_experiments.measures import calibration_rows
 from midchart.core.types import Cohort, Instruction
 
 PERMITTED = "EHRSHOT's agreement permits it on your own machine: "
@@ -160,7 +160,9 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
             "best_epoch": fitted.best + 1,
             "seconds": seconds,
             "device": "cpu",
-            "calibration": calibration_rows({"raw": fitted.held_out}, data.held_out),
+            "calibration": calibration_rows(
+                {"raw": fitted.held_out}, data.held_out.label, data.held_out.patient
+            ),
         }
 
     def _evaluate(self, item: ForecastItem, data: Examples, scores: NDArray[np.float64]) -> Row:
@@ -234,7 +236,9 @@ class ForecastJobs(TrainingJobs[ForecastItem]):
             "device": str(trainer.device),
             "parameters": sum(p.numel() for p in trainer.network.parameters()),
             "epochs": history_rows(trainer.history),
-            "calibration": calibration_rows(stages(logits, trainer.weight), data.held_out),
+            "calibration": calibration_rows(
+                stages(logits, trainer.weight), data.held_out.label, data.held_out.patient
+            ),
             "gate": None if math.isnan(mean) else gate,
             "sparsity": sparsity(data.held_out.tokens, trainer.last_maps),
         }

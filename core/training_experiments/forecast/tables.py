@@ -35,13 +35,9 @@ from midchart.core.stats.auroc import (
 from midchart.core.stats.intervals import Interval
 from midchart.core.stats.paired import holm_adjust
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.training_experiments.forecast.evaluation import (
-    area_intervals,
-    interval_ends,
-    prediction_files,
-    read_columns,
-)
+from midchart.core.training_experiments.forecast.evaluation import prediction_files, read_columns
 from midchart.core.training_experiments.forecast.spec import REFERENCE, collapsed
+from midchart.core.training_experiments.measures import area_intervals, interval_ends
 
 _POINTS = "STRUCT(x DOUBLE, y DOUBLE, score DOUBLE)[]"
 _AREAS = (

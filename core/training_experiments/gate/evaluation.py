@@ -19,23 +19,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.arms.base import top_k
-from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import InputError
 from midchart.core.format import finite
 from midchart.core.gate.checkpoint import GateConfig, GateRecipe, Head, Split
+from midchart.core.gate.cohort_training import questions_of
 from midchart.core.gate.examples import QuestionSentences, hashing_of, pairs, positives
-from midchart.core.gate.measures import Floats, expected_calibration_error, reliability, score_gap
+from midchart.core.gate.measures import score_gap
 from midchart.core.gate.scoring import Parts, Scorer
 from midchart.core.loaders.check import resolve_position
 from midchart.core.protocol import Protocol
 from midchart.core.results.tables import ends, nested, pick, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.runs.job import TRAINED
-from midchart.core.stats.auroc import clustered_auroc
 from midchart.core.stats.paired import share_interval
 from midchart.core.storage.rows import RowStore, Schema
-from midchart.core.text import allowed, content_words, sentences
-from midchart.core.text.evidence import chance_of_all, chance_of_hit, gold_sentence_ids, is_middle
+from midchart.core.text import content_words
+from midchart.core.text.evidence import chance_of_all, chance_of_hit, is_middle
+from midchart.core.training_experiments.measures import (
+    area_columns,
+    calibration_error,
+    calibration_rows,
+)
 from midchart.core.types import Cohort
 
 GROUPS = ("ablation", "query", "loss", "faults")
@@ -138,19 +142,16 @@ gate's card."""
 class GateQuestion:
     """A question of a test patient.
 
-    ``rows`` [m]: indices of the labelled sentences, ``label`` [m] their labels. ``allowed`` [n]:
-    the sentences before its cutoff; ``lexical``, ``evidence`` [sentences]: those with a content
-    word of the reference, and with gold evidence; None where there is none.
+    ``rows`` [m]: indices of the labelled sentences, ``label`` [m] their labels. ``lexical``,
+    ``evidence`` [sentences]: the sentences with a content word of the reference, and with gold
+    evidence; None where there is none.
     """
 
-    record_id: str
-    text: str
+    asked: QuestionSentences
     rows: NDArray[np.int64]
     label: NDArray[np.float32]
-    allowed: NDArray[np.int64]
     lexical: NDArray[np.bool_] | None
     evidence: NDArray[np.bool_] | None
-    middle: bool
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -186,43 +187,18 @@ class Evaluation:
     """
 
     def __init__(self, cohort: Cohort, split: Split, protocol: Protocol) -> None:
-        # Sentences of the test patients, drawn as in training.
-        cohort = gold_under(cohort, protocol)
         protocol, _ = resolve_position(protocol, cohort)
         self.k = protocol.k
-        self.texts: dict[str, list[str]] = {}
-        self.questions: list[GateQuestion] = []
         rules = dataclasses.replace(protocol, **CORRECTED)
         rng = np.random.default_rng([protocol.seed, TEST_DRAW])
-        wanted = set(split.test)
-        for instruction in cohort.instructions:
-            gold, id = cohort.gold.get(instruction.id), instruction.record_id
-            if id not in wanted or gold is None or not gold.answer:
-                continue
-            units = sentences(cohort.records[id], protocol)
-            texts = self.texts.setdefault(id, [s.text for s in units])
-            asked = QuestionSentences(id, instruction.question, gold.answer, texts)
+        self.questions: list[GateQuestion] = []
+        for asked in questions_of(cohort, split.test, protocol, {}):
             drawn = pairs([asked], rules, rng)
-            # Of each question: drawn pairs, sentences before its cutoff, evidence of both kinds.
-            first = {text: i for i, text in reversed(list(enumerate(texts)))}
-            before = {s.id for s in allowed(units, instruction.cutoff)}
-            lexical = np.zeros(len(texts), dtype=bool)
-            lexical[positives(asked, "all")] = True
-            gold_ids = gold_sentence_ids(units, gold.spans)
-            evidence = np.array([s.id in gold_ids for s in units], dtype=bool)
-            position = getattr(gold, protocol.position)
-            self.questions.append(
-                GateQuestion(
-                    id,
-                    instruction.question,
-                    np.array([first[drawn.sentences[i]] for i in drawn.sentence], dtype=np.int64),
-                    drawn.label,
-                    np.flatnonzero([s.id in before for s in units]),
-                    lexical if content_words(gold.answer) else None,
-                    evidence if gold_ids else None,
-                    position is not None and is_middle(position),
-                )
-            )
+            first = {text: i for i, text in reversed(list(enumerate(asked.sentences)))}
+            rows = np.array([first[drawn.sentences[i]] for i in drawn.sentence], dtype=np.int64)
+            lexical = _mask(asked, positives(asked, "all")) if content_words(asked.answer) else None
+            evidence = _mask(asked, asked.evidence) if asked.evidence else None
+            self.questions.append(GateQuestion(asked, rows, drawn.label, lexical, evidence))
         if not any(len(question.rows) for question in self.questions):
             raise InputError(
                 f"{cohort.path}: no sentence of a test patient shares a content word with a "
@@ -231,42 +207,43 @@ class Evaluation:
 
     def evaluate(self, scorer: Scorer) -> GateScores:
         """Score every question with a gate; k sentences are selected, without a recency buffer."""
-        parts: dict[str, Parts] = {}
+        parts: dict[Sequence[str], Parts] = {}
         logits: list[NDArray[np.float64]] = []
         names = ("", "evidence_", "evidence_all_", "middle_")
         recalled = {name: Recalled([], [], []) for name in names}
         for question in self.questions:
-            id = question.record_id
-            if id not in parts:
-                parts[id] = scorer.parts(self.texts[id])
-            scores = scorer.scores(parts[id], question.text)
+            asked = question.asked
+            if asked.sentences not in parts:
+                parts[asked.sentences] = scorer.parts(asked.sentences)
+            scores = scorer.scores(parts[asked.sentences], asked.question)
             logits.append(scores[question.rows])
-            top = question.allowed[top_k(scores[question.allowed], self.k)]
-            n = len(question.allowed)
-            middle = question.lexical if question.middle else None
+            top, n = top_k(scores, self.k), len(scores)
+            in_middle = asked.position is not None and is_middle(asked.position)
+            middle = question.lexical if in_middle else None
             masks = (question.lexical, question.evidence, question.evidence, middle)
             for name, relevant in zip(names, masks, strict=True):
                 if relevant is None:
                     continue
-                hits, selected = int(relevant[question.allowed].sum()), int(relevant[top].sum())
-                if name == "evidence_all_":
-                    needed = int(relevant.sum())
-                    hit = selected == needed
-                    chance = chance_of_all(n, hits, self.k) if hits == needed else 0.0
-                else:
-                    hit, chance = selected > 0, chance_of_hit(n, hits, self.k)
-                recalled[name].hit.append(hit)
-                recalled[name].patient.append(id)
+                hits, selected = int(relevant.sum()), int(relevant[top].sum())
+                every = name == "evidence_all_"
+                chance = (chance_of_all if every else chance_of_hit)(n, hits, self.k)
+                recalled[name].hit.append(selected == hits if every else selected > 0)
+                recalled[name].patient.append(asked.record_id)
                 recalled[name].chance.append(chance)
         return GateScores(
-            np.concatenate([np.zeros(0), *logits]),
-            np.concatenate([np.zeros(0, np.float32), *(q.label for q in self.questions)]),
+            np.concatenate(logits),
+            np.concatenate([q.label for q in self.questions]),
             np.repeat(
-                np.array([q.record_id for q in self.questions], dtype=np.object_),
+                np.array([q.asked.record_id for q in self.questions], dtype=np.object_),
                 [len(q.rows) for q in self.questions],
             ),
             recalled,
         )
+
+
+def _mask(asked: QuestionSentences, places: Sequence[int]) -> NDArray[np.bool_]:
+    """Which sentences [n] are at these places."""
+    return np.isin(np.arange(len(asked.sentences)), np.asarray(places, dtype=np.int64))
 
 
 # Rows and report tables. Shares are shares, not per cent. Intervals are by patient
@@ -310,21 +287,14 @@ VARIANTS: Schema = {
 levels and all pieces of the evidence of each, null in runs of earlier versions."""
 
 
-def evaluation_row(
-    salt: int, answers: GateScores, resamples: int, rng: np.random.Generator, widened: bool
-) -> dict[str, Any]:
-    """One evaluation: AUROC, score gap and recall, with intervals over patients.
-
-    ``widened``: the interval of the AUROC contains its score interval (``protocol.intervals``).
-    """
-    area = clustered_auroc(
-        answers.logits, answers.labels, answers.patients, resamples, rng, widened=widened
-    )
+def evaluation_row(salt: int, answers: GateScores, protocol: Protocol) -> dict[str, Any]:
+    """One evaluation: AUROC, score gap and recall, with intervals over patients."""
+    columns: dict[str, Any] = {}
+    if len(np.unique(answers.labels)) > 1:
+        columns, _ = area_columns(answers.logits, answers.labels, answers.patients, protocol)
     row = {
         "salt": salt,
-        "auroc": finite(area.estimate),
-        "ci_low": finite(area.low),
-        "ci_high": finite(area.high),
+        **{name: columns.get(name) for name in AREA},
         "gap": finite(score_gap(answers.logits, answers.labels)),
     }
     for name, recalled in answers.recalled.items():
@@ -349,38 +319,23 @@ def _evaluations(row: Mapping[str, Any]) -> Table:
     return [one | more for one, more in zip(row["sittings"], pieces, strict=True)]
 
 
-def calibration_rows(
-    logits: Floats, labels: Floats, patients: NDArray[np.object_], temperature: float
-) -> Table:
-    """Reliability as trained (raw) and with the temperature (scaled).
+def reliability_rows(scores: GateScores, temperature: float) -> Table:
+    """Reliability as trained (raw) and with the temperature (scaled), with its error ``ece``."""
+    from scipy.special import expit
 
-    ``low`` and ``high`` are the interval of a bin's ``positive_rate`` by patient.
-    """
-    rows: Table = []
+    table: Table = []
     for stage, divisor in (("raw", 1.0), ("scaled", temperature)):
-        bins = reliability(logits, labels, divisor)
-        error = expected_calibration_error(bins)
-        for one in bins:
-            inside = one.rows
-            rows.append(
-                {
-                    "stage": stage,
-                    "bin": round(one.low * 10),
-                    "n": one.n,
-                    "mean_score": one.predicted,
-                    "positive_rate": one.observed,
-                    **ends("", share_interval(labels[inside] > 0.5, patients[inside])),
-                    "ece": error,
-                }
-            )
-    return rows
+        probability = {stage: expit(scores.logits / divisor)}
+        rows = calibration_rows(probability, scores.labels, scores.patients, equal_width=True)
+        table += [row | {"ece": calibration_error(rows)} for row in rows]
+    return table
 
 
-def score_rows(logits: Floats, labels: Floats) -> Table:
+def score_rows(scores: GateScores) -> Table:
     """Histogram of the probabilities of positives and of negatives, in twenty equal bins."""
     from scipy.special import expit
 
-    probability = expit(np.asarray(logits, dtype=np.float64))
+    probability, labels = expit(scores.logits), scores.labels
     edges = np.linspace(0.0, 1.0, SCORE_BINS + 1)
     return [
         {

@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-import numpy as np
-
 from midchart.core.gate.checkpoint import Gate, GateEpoch
 from midchart.core.gate.cohort_training import SplitPairs, split_of, split_pairs
 from midchart.core.gate.examples import hashing_of
@@ -34,10 +32,10 @@ from midchart.core.training_experiments.gate.evaluation import (
     VARIANTS,
     Evaluation,
     Variant,
-    calibration_rows,
     evaluation_columns,
     evaluation_row,
     gate_tables,
+    reliability_rows,
     score_rows,
     variants,
 )
@@ -98,21 +96,16 @@ class GateJobs(TrainingJobs[Variant]):
             )
             for salt in one.salts(base)
         }
-        first, widened = next(iter(answers.values())), base.intervals == "widened"
+        first = next(iter(answers.values()))
         parts = {"train": data.train, "validation": data.validation, "test": data.test}
         row |= {
             "seconds": seconds,
             "temperature": temperature,
             "curve": history_rows(trainer.history),
             # The same draws of patients for every variant.
-            **evaluation_columns(
-                evaluation_row(salt, one, base.resamples, np.random.default_rng(base.seed), widened)
-                for salt, one in answers.items()
-            ),
-            "calibration": calibration_rows(
-                first.logits, first.labels, first.patients, temperature
-            ),
-            "scores": score_rows(first.logits, first.labels),
+            **evaluation_columns(evaluation_row(salt, one, base) for salt, one in answers.items()),
+            "calibration": reliability_rows(first, temperature),
+            "scores": score_rows(first),
             "split": [
                 {
                     "part": name,

@@ -10,14 +10,12 @@ from scipy.special import expit
 from midchart.core.gate.checkpoint import GateConfig, GateRecipe
 from midchart.core.gate.examples import Pairs
 from midchart.core.gate.measures import (
-    expected_calibration_error,
     fit_temperature,
-    reliability,
     score_gap,
 )
 from midchart.core.gate.training import GateTrainer
-from midchart.core.stats.auroc import clustered_auroc
 from midchart.core.training import Aborted
+from midchart.core.training_experiments.measures import calibration_error, calibration_rows
 
 WORDS = [
     "metformin",
@@ -111,15 +109,6 @@ def test_an_interrupted_training_resumes_to_identical_bits(tmp_path):
         assert array.tobytes() == ended.weights()[name].tobytes()
 
 
-def test_auroc_over_patients_where_it_cannot_be_reported():
-    rng = np.random.default_rng(0)
-    alone = clustered_auroc([1.0, 0.0], [1, 0], ["p", "p"], 100, rng)
-    assert alone.estimate == 1.0 and np.isnan([alone.low, alone.high]).all()
-    assert np.isnan(clustered_auroc([1.0, 0.0], [1, 1], ["p", "q"], 100, rng).estimate)
-    with pytest.raises(ValueError, match="finite"):
-        clustered_auroc([np.nan, 0.0], [1, 0], ["p", "q"], 100, rng)
-
-
 def test_the_score_gap_is_of_mean_probabilities():
     # Positives .5 and .8 (logit ln 4), negatives .2 and .5: .65 − .35.
     logits = np.log([1.0, 4.0, 0.25, 1.0])
@@ -139,11 +128,12 @@ def test_the_fitted_temperature_is_the_true_one(truth: float):
 
 def test_calibration_computed_by_hand():
     # Probabilities .05 (twice), .95 and 1: bins 0 and 9; observed 1/2 and 1/2.
-    probability = np.array([0.05, 0.05, 0.95, 1 - 1e-12])
-    bins = reliability(np.log(probability / (1 - probability)), np.array([0.0, 1, 1, 0]))
-    assert [(b.low, b.high, b.n, b.observed) for b in bins] == [(0, 0.1, 2, 0.5), (0.9, 1, 2, 0.5)]
-    assert [b.predicted for b in bins] == pytest.approx([0.05, 0.975])
+    probability = {"raw": np.array([0.05, 0.05, 0.95, 1 - 1e-12])}
+    labels, patients = np.array([0.0, 1, 1, 0]), np.arange(4)
+    rows = calibration_rows(probability, labels, patients, equal_width=True)
+    assert [(row["bin"], row["n"], row["positive_rate"]) for row in rows] == [
+        (0, 2, 0.5), (9, 2, 0.5)
+    ]  # fmt: skip
+    assert [row["mean_score"] for row in rows] == pytest.approx([0.05, 0.975])
     # (2 · |.05 − .5| + 2 · |.975 − .5|) / 4
-    assert expected_calibration_error(bins) == pytest.approx(0.4625)
-    hot = reliability(np.array([3.0]), np.array([1.0]), temperature=1e9)
-    assert hot[0].predicted == pytest.approx(0.5)
+    assert calibration_error(rows) == pytest.approx(0.4625)

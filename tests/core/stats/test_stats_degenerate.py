@@ -9,14 +9,15 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
-from math import isnan
-from typing import Any
+from math import isnan, nan
+from typing import Any, Literal
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from midchart.core.protocol import Protocol
 from midchart.core.stats import (
     auroc,
     intervals,
@@ -25,6 +26,7 @@ from midchart.core.stats import (
     prediction_powered,
     within,
 )
+from midchart.core.training_experiments.measures import area_columns
 
 RESAMPLES = 20
 SCORES = {
@@ -139,6 +141,13 @@ def wilson_sums(data: Data) -> tuple[float, float, int, float, float, float]:
     return float(c.sum()), float(n.sum()), len(n), float(c @ c), float(c @ n), float(n @ n)
 
 
+def area_of(data: Data, by: Literal["widened", "percentile"]) -> intervals.Interval:
+    protocol = Protocol(resamples=100, intervals=by)
+    columns, _ = area_columns(*(np.asarray(of) for of in data.rows()), protocol)
+    ends = (columns[name] for name in ("ci_low", "ci_high"))
+    return intervals.Interval(columns["auroc"], *(nan if end is None else end for end in ends), 0.95)
+
+
 P = "p"
 """The result is a p value or several."""
 ENDS = "ends"
@@ -154,11 +163,8 @@ CALLS: dict[str, tuple[Callable[[Data], Any], str]] = {
     "delong_test": (lambda d: auroc.delong_test(*d.placed()), ANY),
     "clustered_test": (lambda d: auroc.clustered_test(*d.placed(), d.clusters), ANY),
     "hanley_mcneil": (lambda d: auroc.hanley_mcneil(*d.area()), ANY),
-    "clustered_auroc": (lambda d: auroc.clustered_auroc(*d.rows(), RESAMPLES, d.rng), ANY),
-    "clustered_auroc, percentiles": (
-        lambda d: auroc.clustered_auroc(*d.rows(), RESAMPLES, d.rng, widened=False),
-        PLAIN,
-    ),
+    "auroc": (lambda d: area_of(d, "widened"), ANY),
+    "auroc, percentiles": (lambda d: area_of(d, "percentile"), PLAIN),
     "auroc_floor": (lambda d: auroc.auroc_floor(d.placed()[0], d.clusters), ANY),
     "auprc_floor": (lambda d: auroc.auprc_floor(0.5, d.placed()[0], d.clusters), ANY),
     "auroc_difference": (lambda d: auroc.auroc_difference_floor(*d.placed(), d.clusters), ANY),

@@ -17,7 +17,7 @@ from statsmodels.stats.inter_rater import cohens_kappa
 from statsmodels.stats.proportion import confint_proportions_2indep
 
 from midchart.core.experiments.answers.tables import stage2
-from midchart.core.protocol import parse
+from midchart.core.protocol import Protocol, parse
 from midchart.core.stats.agreement import (
     ac1_of,
     kappa_of,
@@ -29,7 +29,6 @@ from midchart.core.stats.auroc import (
     auprc_floor,
     auroc_difference_floor,
     auroc_floor,
-    clustered_auroc,
     hanley_mcneil,
     placements,
 )
@@ -53,6 +52,7 @@ from midchart.core.stats.paired import (
     share_sums,
     smallest_difference,
 )
+from midchart.core.training_experiments.measures import area_columns
 from tests.support.stage2_rows import made_rows, plan, store_of
 
 CELLS = st.tuples(*[st.integers(0, 60)] * 4).filter(lambda cells: sum(cells) > 0)
@@ -358,12 +358,13 @@ def test_an_auroc_is_covered_where_percentiles_do_not_cover_it(patients: int):
 
     truth = placements(*data(20_000, rng(2))).area
     held = np.zeros(2)
-    for _ in range(150):
+    for number in range(150):
         scores, labels = data(patients, draw)
         patient = np.repeat(np.arange(patients), 4)
-        for i, widened in enumerate((True, False)):
-            auroc = clustered_auroc(scores, labels, patient, 200, draw, widened=widened)
-            held[i] += auroc.low <= truth <= auroc.high
+        for i, intervals in enumerate(("widened", "percentile")):
+            protocol = Protocol(resamples=200, seed=number, intervals=intervals)
+            area, _ = area_columns(scores, labels, patient, protocol)
+            held[i] += area["ci_low"] <= truth <= area["ci_high"]
     assert held[0] >= 0.92 * 150 and held[0] > held[1]
-    few = clustered_auroc(*data(4, draw), np.repeat(np.arange(4), 4), 200, draw)
-    assert np.isnan([few.low, few.high]).all()
+    few, _ = area_columns(*data(4, draw), np.repeat(np.arange(4), 4), Protocol(resamples=200))
+    assert few["ci_low"] is few["ci_high"] is None

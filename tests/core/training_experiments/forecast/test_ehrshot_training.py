@@ -15,7 +15,6 @@ from midchart.core.errors import DataError
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training import Aborted
 from midchart.core.training_experiments.forecast.evaluation import (
-    calibration_rows,
     pr_points,
     roc_points,
     sparsity,
@@ -24,7 +23,6 @@ from midchart.core.training_experiments.forecast.examples import (
     BASELINES,
     UNKNOWN,
     Examples,
-    SplitExamples,
     counts,
     fit,
     learn_vocabulary,
@@ -36,6 +34,7 @@ from midchart.core.training_experiments.forecast.training import (
     load_model,
     save_model,
 )
+from midchart.core.training_experiments.measures import calibration_rows
 from tests.support.forecasts import LENGTH, make_examples
 
 SMALL = {"positions": LENGTH, "dim": 16, "heads": 2, "feedforward": 32, "head": 8}
@@ -198,8 +197,7 @@ def test_curves_and_calibration_computed_by_hand() -> None:
 def calibration(label: np.ndarray, patient: np.ndarray) -> list[dict[str, object]]:
     """Calibration of evenly spaced probabilities."""
     n = len(label)
-    part = SplitExamples(np.zeros((n, 1), np.int32), label.astype(np.uint8), patient, np.arange(n))
-    return calibration_rows({"raw": np.linspace(0, 1, n)}, part)
+    return calibration_rows({"raw": np.linspace(0, 1, n)}, label, patient)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,8 @@ from midchart.core.training_experiments.gate.evaluation import (
     Evaluation,
     GateScores,
     Recalled,
-    calibration_rows,
     evaluation_row,
+    reliability_rows,
     variants,
 )
 from midchart.core.types import Budget, Cohort
@@ -193,15 +194,16 @@ def test_intervals_of_an_evaluation_are_by_patient_and_have_a_width():
         "": all_kept, "evidence_": some, "evidence_all_": some, "middle_": Recalled([], [], []),
     }  # fmt: skip
     perfect = GateScores(labels - 0.5, labels, patients, recalled)
-    row = evaluation_row(0, perfect, 200, np.random.default_rng(1), True)
+    protocol = Protocol(resamples=200, seed=1)
+    row = evaluation_row(0, perfect, protocol)
     assert row["ci_low"] < row["auroc"] == row["ci_high"] == 1
     assert (row["hits"], row["n"], row["high"]) == (16, 16, 1) and row["low"] < 1
     assert (row["evidence_low"], row["evidence_high"]) == share_interval(some.hit, asked)
     assert (row["chance"], row["evidence_all_chance"]) == (0.5, 0.25)
     assert row["middle_n"] == 0 and row["middle_low"] is row["middle_chance"] is None
-    paper = evaluation_row(0, perfect, 200, np.random.default_rng(1), False)
+    paper = evaluation_row(0, perfect, replace(protocol, intervals="percentile"))
     assert (paper["ci_low"], paper["ci_high"]) == (1, 1), "percentiles"
-    bins = calibration_rows(8 * (labels - 0.5), labels, patients, 1.0)
+    bins = reliability_rows(replace(perfect, logits=8 * (labels - 0.5)), 1.0)
     assert [b["low"] < b["positive_rate"] or b["positive_rate"] < b["high"] for b in bins] == [
         True
     ] * 4
@@ -263,9 +265,9 @@ def test_a_failed_variant_has_a_reason_and_is_repeated_on_resume(full_run: RunDi
 def test_the_evaluation_uses_only_test_patients(cohort: Cohort):
     split = split_pairs(cohort, Protocol()).split
     evaluation = Evaluation(cohort, split, Protocol())
-    assert {question.record_id for question in evaluation.questions} == set(split.test)
+    assert {question.asked.record_id for question in evaluation.questions} == set(split.test)
     labels = [question.label for question in evaluation.questions]
     drawn = split_pairs(cohort, Protocol()).test
     assert np.concatenate(labels).tolist() == drawn.label.tolist()
-    texts = [evaluation.texts[q.record_id][row] for q in evaluation.questions for row in q.rows]
+    texts = [q.asked.sentences[row] for q in evaluation.questions for row in q.rows]
     assert texts == [drawn.sentences[i] for i in drawn.sentence]
