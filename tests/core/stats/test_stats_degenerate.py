@@ -145,7 +145,9 @@ def area_of(data: Data, by: Literal["widened", "percentile"]) -> intervals.Inter
     protocol = Protocol(resamples=100, intervals=by)
     columns, _ = area_columns(*(np.asarray(of) for of in data.rows()), protocol)
     ends = (columns[name] for name in ("ci_low", "ci_high"))
-    return intervals.Interval(columns["auroc"], *(nan if end is None else end for end in ends), 0.95)
+    return intervals.Interval(
+        columns["auroc"], *(nan if end is None else end for end in ends), 0.95
+    )
 
 
 P = "p"
