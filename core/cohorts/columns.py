@@ -8,9 +8,11 @@ those of its dates that may be either are undated until ``midchart.toml`` says w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import NamedTuple
 
 from midchart.core.cohorts.files import LoadLog
 
@@ -70,9 +72,8 @@ def known_names(header: Sequence[str], names: Mapping[str, Sequence[str]]) -> di
 # Ids.
 
 WHOLE = r"-?\d+\.0*"
-"""A whole number that was written as a decimal, as a regular expression for Python and DuckDB."""
-WHOLE_OR_NUMBER = r"-?\d+(?:\.0*)?"
-_WHOLE, _WHOLE_OR_NUMBER = re.compile(WHOLE), re.compile(WHOLE_OR_NUMBER)
+"""A whole number that was written as a decimal, as a regular expression."""
+_WHOLE, _WHOLE_OR_NUMBER = re.compile(WHOLE), re.compile(r"-?\d+(?:\.0*)?")
 
 
 def are_decimal_ids(values: Iterable[str]) -> bool:
@@ -102,71 +103,68 @@ _CLOCK = (
     r"(?:[.,](?P<fraction>\d+))?)?\s*(?:(?P<half>[AaPp])\.?[Mm]\.?)?"
     r"\s*(?:[A-Z]{1,5}|(?:UTC|GMT)?[+-]\d{1,2}(?::?\d{2})?)?)?"
 )
-_YEAR_FIRST = re.compile(
-    rf"(?P<y>\d{{4}})(?P<mark>[-/.])(?P<m>\d{{1,2}})(?P=mark)(?P<d>\d{{1,2}}){_CLOCK}"
-)
-_COMPACT = re.compile(
-    r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
-    r"(?:[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2})(?::?(?P<second>\d{2}))?Z?)?"
-)
 _NUMERIC = re.compile(
     rf"(?P<a>\d{{1,2}})(?P<mark>[-/.])(?P<b>\d{{1,2}})(?P=mark)(?P<y>\d{{4}}){_CLOCK}"
 )
-_NAMED = (
-    re.compile(
-        rf"(?P<d>\d{{1,2}})[-\s./]*(?P<month>[A-Za-z]{{3,9}})[-\s.,/]*(?P<y>\d{{4}}){_CLOCK}"
-    ),
-    re.compile(
+"""A date of day and month, or of month and day."""
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        rf"(?P<y>\d{{4}})(?P<mark>[-/.])(?P<m>\d{{1,2}})(?P=mark)(?P<d>\d{{1,2}}){_CLOCK}",
+        r"(?P<y>\d{4})(?P<m>\d{2})(?P<d>\d{2})"
+        r"(?:[T ]?(?P<hour>\d{2}):?(?P<minute>\d{2})(?::?(?P<second>\d{2}))?Z?)?",
+        rf"(?P<d>\d{{1,2}})[-\s./]*(?P<month>[A-Za-z]{{3,9}})[-\s.,/]*(?P<y>\d{{4}}){_CLOCK}",
         r"(?P<month>[A-Za-z]{3,9})\.?\s+(?P<d>\d{1,2})(?:st|nd|rd|th)?,?\s+"
-        rf"(?P<y>\d{{4}}){_CLOCK}"
-    ),
+        rf"(?P<y>\d{{4}}){_CLOCK}",
+    )
 )
+"""The other ways to write a date."""
 _NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_NAMES_OF_MONTHS = re.compile(
-    "jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|"
-    "sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
-)
+_NAMES = ("january", "february", "march", "april", "may", "june", "july", "august", "september",
+          "october", "november", "december")  # fmt: skip
+_MONTHS = {form: n for n, name in enumerate(_NAMES, 1) for form in (name, name[:3])} | {"sept": 9}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
 _EXCEL_EPOCH = datetime(1899, 12, 30, tzinfo=UTC).replace(tzinfo=None)
 EXCEL = "days of Excel's calendar"
-UNITS: Mapping[str, tuple[float, float, float]] = {
-    EXCEL: (2e4, 6e4, 86_400),
-    "seconds since 1970": (1e8, 1e10, 1),
-    "milliseconds since 1970": (1e11, 1e13, 1e-3),
-    "microseconds since 1970": (1e14, 1e16, 1e-6),
-    "nanoseconds since 1970": (1e17, 1e19, 1e-9),
+UNITS: Mapping[str, tuple[float, float, Decimal]] = {
+    EXCEL: (2e4, 6e4, Decimal(86_400_000_000)),
+    "seconds since 1970": (1e8, 1e10, Decimal(1_000_000)),
+    "milliseconds since 1970": (1e11, 1e13, Decimal(1_000)),
+    "microseconds since 1970": (1e14, 1e16, Decimal(1)),
+    "nanoseconds since 1970": (1e17, 1e19, Decimal("1e-3")),
 }
 """Unit of times written as numbers → lowest and highest number (1954 to 2064 of Excel's days, 1973
-to 2286 of the others) and seconds of a unit."""
+to 2286 of the others) and microseconds of a unit."""
+_EITHER, _SAME, _POINTS, _NO_UNIT = "", "same", "points", "no unit"
 
 
-def _numeric(text: str) -> re.Match[str] | None:
-    """A date of day, month and year in numbers, or of month, day and year."""
+def _numeric(text: str) -> tuple[str, str]:
+    """The order that a date of day and month in numbers proves, :data:`_EITHER` or, where both are
+    equal, :data:`_SAME`; and the date, "" of a text that is none."""
     match = _NUMERIC.fullmatch(text)
-    if match is None or not 1 <= int(match["a"]) <= 31 or not 1 <= int(match["b"]) <= 31:
-        return None
-    return match if min(int(match["a"]), int(match["b"])) <= 12 else None
+    first, second = (int(match["a"]), int(match["b"])) if match else (0, 0)
+    if match is None or not 1 <= min(first, second) <= 12 or max(first, second) > 31:
+        return _EITHER, ""
+    order = DAY_FIRST if first > 12 else MONTH_FIRST if second > 12 else _EITHER
+    return _SAME if first == second else order, text[: match.end("y")]
 
 
-def _order(match: re.Match[str]) -> str:
-    """The order of day and month that a date proves; "" where it may be either."""
-    first, second = int(match["a"]), int(match["b"])
-    return DAY_FIRST if first > 12 else MONTH_FIRST if second > 12 else ""
-
-
-def _moment(year: int, month: int, day: int, match: re.Match[str]) -> datetime | None:
-    """The naive time of a date and the clock of ``match``; None where there is no such time."""
-    clock = match.groupdict()
-    hour, minute = int(clock["hour"] or 0), int(clock["minute"] or 0)
-    second, half = int(clock["second"] or 0), (clock.get("half") or "").lower()
-    fraction = ((clock.get("fraction") or "") + "000000")[:6]
+def _moment(match: re.Match[str], order: str = "") -> datetime | None:
+    """The naive time of a match; None where there is no such time."""
+    part = {name: text for name, text in match.groupdict().items() if text}
+    hour, half = int(part.get("hour", 0)), part.get("half", "").lower()
     if half == "p" and hour < 12:
         hour += 12
     elif half == "a" and hour >= 12:
         hour = 0 if hour == 12 else 24
+    if order:
+        day, month = (part["b"], part["a"]) if order == MONTH_FIRST else (part["a"], part["b"])
+    else:
+        day, month = part["d"], part.get("m") or _MONTHS.get(part["month"].lower(), 0)
+    clock = (int(part.get(name, 0)) for name in ("minute", "second"))
+    micros = int(f"{part.get('fraction', '')}000000"[:6])
     try:
-        return datetime(year, month, day, hour, minute, second, int(fraction))
+        return datetime(int(part["y"]), int(month), int(day), hour, *clock, micros)
     except ValueError:
         return None
 
@@ -193,27 +191,13 @@ class Times:
             except ValueError:
                 pass  # another way to write it
         text = text.strip()
-        numeric = _numeric(text)
-        if numeric is not None:
-            first, second = int(numeric["a"]), int(numeric["b"])
-            order = self.order or _order(numeric) or (DAY_FIRST if first == second else "")
-            if not order:
-                return None
-            day, month = (first, second) if order == DAY_FIRST else (second, first)
-            return _moment(int(numeric["y"]), month, day, numeric)
-        plain = _YEAR_FIRST.fullmatch(text) or _COMPACT.fullmatch(text)
-        if plain is not None:
-            time = _moment(int(plain["y"]), int(plain["m"]), int(plain["d"]), plain)
-            if time is not None or plain.re is _YEAR_FIRST:
+        if match := _NUMERIC.fullmatch(text):
+            order = self.order or _numeric(text)[0]
+            return _moment(match, order) if order else None
+        for form in _FORMS:
+            if (match := form.fullmatch(text)) and (time := _moment(match)):
                 return time
-        if self.unit and _NUMBER.fullmatch(text):
-            return _counted(text, self.unit)
-        for form in _NAMED:
-            named = form.fullmatch(text)
-            if named is not None and _NAMES_OF_MONTHS.fullmatch(named["month"].lower()):
-                month = _MONTHS.index(named["month"][:3].lower()) + 1
-                return _moment(int(named["y"]), month, int(named["d"]), named)
-        return None
+        return _counted(text, self.unit) if self.unit and _NUMBER.fullmatch(text) else None
 
 
 def with_offset(text: str, time: datetime | None) -> datetime | None:
@@ -228,16 +212,12 @@ def with_offset(text: str, time: datetime | None) -> datetime | None:
 
 
 def _counted(text: str, unit: str) -> datetime | None:
-    low, high, seconds = UNITS[unit]
-    if not low <= float(text) < high:
+    (low, high, micros), number = UNITS[unit], Decimal(text)
+    if not low <= number < high:
         return None
     if unit == EXCEL:  # to the second, as a day's share is no exact number
-        return _EXCEL_EPOCH + timedelta(seconds=round(float(text) * seconds))
-    units, _, share = text.partition(".")
-    micros = int(units) * 1_000_000 if seconds == 1 else int(int(units) * (seconds * 1e6))
-    if seconds == 1:
-        micros += int((share + "000000")[:6])
-    return _EPOCH + timedelta(microseconds=micros)
+        return _EXCEL_EPOCH + timedelta(seconds=round(number * micros / 1_000_000))
+    return _EPOCH + timedelta(microseconds=int(number * micros))
 
 
 ISO = Times()
@@ -253,52 +233,35 @@ def parse_time(text: str | None) -> datetime | None:
     return None if text is None else US.read(text)
 
 
-def _unit_of(numbers: Sequence[str]) -> str:
-    """The unit of times written as numbers; "" where none fits all of them."""
-    for unit, (low, high, _) in UNITS.items():
-        if all(low <= float(number) < high for number in numbers):
-            return unit
-    return ""
+class _Shown(NamedTuple):
+    """The first row of a column that shows something, what is in it, and how many rows show it."""
+
+    row: int
+    text: str
+    rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """What the values of one column prove: rows and an example for each order, and the unit."""
+def _shown(values: Values, kinds: Callable[[str], Iterable[tuple[str, str]]]) -> dict[str, _Shown]:
+    """What the values of a column show by kind. ``kinds``: of a value, each with its part of it."""
+    shown: dict[str, _Shown] = {}
+    for value, (rows, row) in values.items():
+        for kind, text in kinds(value.strip()):
+            before = shown.get(kind, _Shown(row, text, 0))
+            first = min(before[:2], (row, text))
+            shown[kind] = _Shown(*first, before.rows + rows)
+    return shown
 
-    proofs: Mapping[str, tuple[int, str]]
-    points: tuple[int, str] | None
-    either: tuple[int, int, str] | None
-    """Dates that may be day or month first: their number, the first one's row and the date."""
-    numbers: Sequence[str]
 
-
-def _evidence(values: Values) -> _Evidence:
-    proofs: dict[str, tuple[int, str]] = {}
-    points: tuple[int, str] | None = None
-    either: tuple[int, int, str] | None = None
-    numbers: list[str] = []
-    for value, (count, row) in values.items():
-        text = value.strip()
-        if _NUMBER.fullmatch(text) and ISO.read(text) is None:
-            numbers.append(text)
-        numeric = _numeric(text)
-        if numeric is None:
-            continue
-        date, order = (
-            f"{numeric['a']}{numeric['mark']}{numeric['b']}{numeric['mark']}{numeric['y']}",
-            _order(numeric),
-        )
-        if order and (order not in proofs or row < proofs[order][0]):
-            proofs[order] = row, date
-        if numeric["mark"] == "." and (points is None or row < points[0]):
-            points = row, date
-        if not order and numeric["a"].zfill(2) != numeric["b"].zfill(2):
-            before = either or (0, row, date)
-            first = min((before[1], before[2]), (row, date))
-            either = before[0] + count, *first
-    if points and DAY_FIRST not in proofs and "/" in proofs.get(MONTH_FIRST, (0, ""))[1]:
-        proofs[DAY_FIRST] = points  # by convention, so that neither order is certain
-    return _Evidence(proofs, points, either, numbers)
+def _kinds_of_time(text: str) -> Iterator[tuple[str, str]]:
+    """The unit of a number; the order of day and month, and whether points separate them."""
+    order, date = _numeric(text)
+    if date:
+        yield order, date
+    if "." in date:
+        yield _POINTS, date
+    if _NUMBER.fullmatch(text) and ISO.read(text) is None:
+        fits = (unit for unit, (low, high, _) in UNITS.items() if low <= float(text) < high)
+        yield next(fits, _NO_UNIT), text
 
 
 def decide_times(
@@ -310,61 +273,51 @@ def decide_times(
     else those of its dates that may be either are undated. ``settings``: "table.column" → its
     setting in ``midchart.toml``.
     """
-    # Columns whose order is stated, proved by a date, or written with points.
-    evidence = {column: _evidence(values) for column, values in columns.items()}
+    shown = {column: _shown(values, _kinds_of_time) for column, values in columns.items()}
     orders: dict[str, str] = {}
-    for column, one in evidence.items():
-        stated = settings.get(f"{table}.{column}", "")
+    proofs: dict[str, dict[str, _Shown]] = {}
+    for column, kinds in shown.items():
+        # Columns whose order is stated, proved by a date, or written with points.
+        proved = {order: kinds[order] for order in (DAY_FIRST, MONTH_FIRST) if order in kinds}
+        stated, how = settings.get(f"{table}.{column}", ""), ""
+        if _POINTS in kinds and all("/" in proof.text for proof in proved.values()):
+            proved.setdefault(DAY_FIRST, kinds[_POINTS])
+            how = "" if DAY_FIRST in kinds else ", as dates with points are"
         if stated in (DAY_FIRST, MONTH_FIRST):
-            orders[column] = stated
-            log.warn(f"{file}: {column} read as {stated}, as midchart.toml says")
-        elif len(one.proofs) == 1:
-            ((orders[column], (row, date)),) = one.proofs.items()
-            log.warn(f"{file}: {column} read as {orders[column]} ({date} in row {row:,})")
-        elif not one.proofs and one.points is not None:
-            row, date = one.points
-            orders[column] = DAY_FIRST
-            log.warn(
-                f"{file}: {column} read as day first, as dates with points are ({date} in row "
-                f"{row:,})"
-            )
+            orders[column], how = stated, ", as midchart.toml says"
+        elif len(proved) == 1:
+            ((orders[column], proof),) = proved.items()
+            how += f" ({proof.text} in row {proof.row:,})"
+        if column in orders:
+            log.warn(f"{file}: {column} read as {orders[column]}{how}")
+        proofs[column] = proved
     # The others: the order of the table's other dates, or a question to the user.
     decided = set(orders.values())
     readings: dict[str, Times] = {}
-    for column, values in columns.items():
-        one = evidence[column]
-        if column not in orders and one.either is not None:
-            if len(decided) == 1 and not one.proofs:
+    for column, kinds in shown.items():
+        if column not in orders and (either := kinds.get(_EITHER)):
+            if len(decided) == 1 and not proofs[column]:
                 (orders[column],) = decided
-                log.warn(
-                    f"{file}: {column} read as {orders[column]}, as the other dates of the table"
-                )
+                as_others = f"{orders[column]}, as the other dates of the table"
+                log.warn(f"{file}: {column} read as {as_others}")
             else:
+                rows = [
+                    f"{order} in row {one.row:,}" for order, one in sorted(proofs[column].items())
+                ]
+                both = f" (the column has dates of both orders: {', '.join(rows)})" if rows else ""
                 log.unsettle(
-                    f"{table}.{column}", (DAY_FIRST, MONTH_FIRST), _undecided(file, column, one)
+                    f"{table}.{column}",
+                    (DAY_FIRST, MONTH_FIRST),
+                    f"{file}: {column}: {either.rows:,} dates may be day first or month first "
+                    f"({either.text} in row {either.row:,}){both} — they are undated",
                 )
-        unit = _unit_of(one.numbers) if one.numbers else ""
+        units = [unit for unit in kinds if unit in UNITS or unit == _NO_UNIT]
+        unit = units[0] if len(units) == 1 and units[0] != _NO_UNIT else ""
         if unit:
-            rows = [values[value][1] for value in values if value.strip() in one.numbers]
-            log.warn(f"{file}: {column} read as {unit} (a number in row {min(rows):,})")
+            log.warn(f"{file}: {column} read as {unit} (a number in row {kinds[unit].row:,})")
         readings[column] = Times(orders.get(column, ""), unit)
-        _warn_of_unread(file, column, values, readings[column], log)
+        _warn_of_unread(file, column, columns[column], readings[column], log)
     return readings
-
-
-def _undecided(file: str, column: str, one: _Evidence) -> str:
-    count, row, date = one.either or (0, 0, "")
-    both = (
-        " (the column has dates of both orders: "
-        + ", ".join(f"{order} in row {row:,}" for order, (row, _) in sorted(one.proofs.items()))
-        + ")"
-        if one.proofs
-        else ""
-    )
-    return (
-        f"{file}: {column}: {count:,} dates may be day first or month first ({date} in row "
-        f"{row:,}){both} — they are undated"
-    )
 
 
 def _warn_of_unread(file: str, column: str, values: Values, times: Times, log: LoadLog) -> None:
@@ -372,9 +325,9 @@ def _warn_of_unread(file: str, column: str, values: Values, times: Times, log: L
     unread = [
         counted
         for value, counted in values.items()
-        if value.strip() not in MISSING_TYPED
-        and times.read(value) is None
-        and (times.order or _numeric(value.strip()) is None or _order_or_equal(value))
+        if (text := value.strip()) not in MISSING_TYPED
+        and times.read(text) is None
+        and (times.order or _numeric(text)[0] != _EITHER or not _numeric(text)[1])
     ]
     if unread:
         log.warn(
@@ -383,70 +336,63 @@ def _warn_of_unread(file: str, column: str, values: Values, times: Times, log: L
         )
 
 
-def _order_or_equal(value: str) -> bool:
-    match = _numeric(value.strip())
-    return match is not None and (bool(_order(match)) or int(match["a"]) == int(match["b"]))
-
-
 # Numbers.
 
 _DECIMAL = re.compile(r"([<>=≤≥~]*\s*[+-]?)(\d[\d.,'\s]*|[.,]\d+)((?:[eE][+-]?\d+)?)")
 _GROUPED = re.compile(r"[1-9]\d{0,2}([.,])\d{3}(?:\1\d{3})*")
+_DECIMALS, _THOUSANDS = "decimal", "thousands"
+
+
+def _digits(text: str) -> str:
+    """The digits and marks of a number without white space and apostrophes; "" of no number."""
+    match = _DECIMAL.fullmatch(text)
+    return re.sub(r"[\s']", "", match[2]) if match else ""
+
+
+def _marks(digits: str) -> dict[str, str]:
+    """The marks of a number → what they are: of decimals, thousands, or "" for either."""
+    comma, point = digits.rfind(","), digits.rfind(".")
+    if comma >= 0 and point >= 0:  # the last of two marks is the decimal one
+        first, last = (",", ".") if comma < point else (".", ",")
+        return {first: _THOUSANDS, last: _DECIMALS}
+    if comma < 0 and point < 0:
+        return {}
+    mark = "," if comma >= 0 else "."
+    if digits.count(mark) > 1:
+        return {mark: _THOUSANDS}
+    return {mark: "" if _GROUPED.fullmatch(digits) else _DECIMALS}
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
     """How the numbers of a column are written; every digit of them is kept.
 
-    What a single mark before three digits is (1,234 and 1.234): ``comma`` "," or "." for the mark
-    of decimals or thousands, "" for undecided, which stays as written; ``point`` likewise.
-    ``integers``: whole numbers were written as decimals (30.0).
+    ``comma`` and ``point``: what a single mark before three digits is (1,234 and 1.234), of
+    decimals, of thousands, or "" for undecided, which stays as written.
     """
 
     comma: str = ""
-    point: str = "."
-    integers: bool = False
+    point: str = _DECIMALS
 
     def read(self, text: str) -> str:
         """The number with a decimal point and without marks of thousands; "" where missing."""
         text = text.strip()
         if text in MISSING_TYPED:
             return ""
-        match = _DECIMAL.fullmatch(text)
+        match, digits = _DECIMAL.fullmatch(text), _digits(text)
         if match is None:
             return text
-        digits = re.sub(r"[\s']", "", match[2])
-        if self.integers and _WHOLE.fullmatch(digits):
-            digits = digits.partition(".")[0]
-        return match[1] + self._with_point(digits) + match[3]
-
-    def _with_point(self, digits: str) -> str:
-        comma, point = digits.rfind(","), digits.rfind(".")
-        if comma >= 0 and point >= 0:  # the last of two marks is the decimal one
-            return digits.replace("," if point > comma else ".", "").replace(",", ".")
-        mark, meaning = (",", self.comma) if comma >= 0 else (".", self.point)
-        if digits.count(mark) > 1:
-            return digits.replace(mark, "")
-        if _GROUPED.fullmatch(digits):
-            decimal = meaning == mark
-            return digits.replace(mark, "." if decimal else "") if meaning else digits
-        return digits.replace(",", ".")
+        for mark, stated in _marks(digits).items():  # thousands come first
+            meaning = stated or (self.comma if mark == "," else self.point)
+            if meaning:
+                digits = digits.replace(mark, "." if meaning == _DECIMALS else "")
+        return match[1] + digits + match[3]
 
 
-AS_WRITTEN = Numbers()
-
-
-def _mark_kind(digits: str) -> str:
-    """What the marks of a number prove, as "comma decimal", or that they may be either."""
-    commas, points = digits.count(","), digits.count(".")
-    if commas and points:
-        return "comma decimal" if digits.rfind(",") > digits.rfind(".") else "comma thousands"
-    name = "comma" if commas else "point"
-    if commas + points > 1:
-        return f"{name} thousands"
-    if not commas + points:
-        return ""
-    return f"{name} either" if _GROUPED.fullmatch(digits) else f"{name} decimal"
+def _kinds_of_number(text: str) -> Iterator[tuple[str, str]]:
+    digits = _digits(text)
+    for mark, meaning in _marks(digits).items():
+        yield f"{mark} {meaning}", digits
 
 
 def decide_numbers(
@@ -456,57 +402,41 @@ def decide_numbers(
 
     ``settings`` as for :func:`decide_times`.
     """
-    # What each value shows about the marks, with the first row that shows it.
-    proofs: dict[str, tuple[int, str]] = {}
-    counts: dict[str, int] = {}
-    for value, (count, row) in values.items():
-        match = _DECIMAL.fullmatch(value.strip())
-        digits = re.sub(r"[\s']", "", match[2]) if match else ""
-        if kind := _mark_kind(digits):
-            counts[kind] = counts.get(kind, 0) + count
-            proofs[kind] = min(proofs.get(kind, (row, digits)), (row, digits))
-            if "," in digits and "." in digits:
-                proofs.setdefault("point thousands" if kind == "comma decimal" else "point decimal",
-                                  (row, digits))  # fmt: skip
-    if not any(kind.startswith("comma") or kind == "point thousands" for kind in proofs):
-        return AS_WRITTEN
-    # A stated mark decides; otherwise the proofs do.
+    shown = _shown(values, _kinds_of_number)
+    if not any(kind[0] == "," or kind == ". thousands" for kind in shown):
+        return Numbers()
+    # A stated mark decides; otherwise the values that can be read in one way only do.
     stated = settings.get(f"{table}.{column}", "")
     if stated in (DECIMAL_COMMA, DECIMAL_POINT):
         log.warn(f"{file}: {column} read with a {stated}, as midchart.toml says")
-        comma = stated == DECIMAL_COMMA
-        return Numbers("," if comma else ".", "," if comma else ".")
-    comma = _meaning("comma", proofs)
-    if not comma and "point decimal" in proofs and "comma decimal" not in proofs:
-        comma = "."
-    point = _meaning("point", proofs) or ("" if "comma decimal" in proofs else ".")
+        meanings = (_DECIMALS, _THOUSANDS)
+        return Numbers(*(meanings if stated == DECIMAL_COMMA else meanings[::-1]))
+    comma, point = (
+        next(iter(proved)) if len(proved) == 1 else ""
+        for proved in (
+            {meaning for meaning in (_DECIMALS, _THOUSANDS) if f"{mark} {meaning}" in shown}
+            for mark in ",."
+        )
+    )
+    if not comma and ". decimal" in shown and ", decimal" not in shown:
+        comma = _THOUSANDS
+    point = point or ("" if ", decimal" in shown else _DECIMALS)
+    if comma == _THOUSANDS and ", " in shown:
+        shown.setdefault(", thousands", shown[", "])
     # Report what was decided, then what the values leave open.
     for kind, words in (
-        ("comma decimal", "a decimal comma"),
-        ("comma thousands", "commas between thousands"),
-        ("point thousands", "points between thousands"),
+        (", decimal", "a decimal comma"),
+        (", thousands", "commas between thousands"),
+        (". thousands", "points between thousands"),
     ):
-        if kind in proofs:
-            row, digits = proofs[kind]
-            log.warn(f"{file}: {column} read with {words} ({digits} in row {row:,})")
-    if comma == "." and "comma thousands" not in proofs and "comma either" in proofs:
-        row, digits = proofs["comma either"]
-        log.warn(f"{file}: {column} read with commas between thousands ({digits} in row {row:,})")
-    for name, meaning in (("comma", comma), ("point", point)):
-        if not meaning and f"{name} either" in proofs:
-            row, digits = proofs[f"{name} either"]
+        if one := shown.get(kind):
+            log.warn(f"{file}: {column} read with {words} ({one.text} in row {one.row:,})")
+    for mark, name, meaning in ((", ", "comma", comma), (". ", "point", point)):
+        if not meaning and (one := shown.get(mark)):
             log.unsettle(
                 f"{table}.{column}",
                 (DECIMAL_COMMA, DECIMAL_POINT),
-                f"{file}: {column}: {counts[f'{name} either']:,} numbers may have a {name} before "
-                f"decimals or between thousands ({digits} in row {row:,}) — they stay as written",
+                f"{file}: {column}: {one.rows:,} numbers may have a {name} before decimals or "
+                f"between thousands ({one.text} in row {one.row:,}) — they stay as written",
             )
     return Numbers(comma, point)
-
-
-def _meaning(name: str, proofs: Mapping[str, tuple[int, str]]) -> str:
-    """What a single ``name`` before three digits is by the proofs of a column; "" if undecided."""
-    decimal, thousands = f"{name} decimal" in proofs, f"{name} thousands" in proofs
-    if decimal == thousands:
-        return ""
-    return ("," if name == "comma" else ".") if decimal else ("." if name == "comma" else ",")

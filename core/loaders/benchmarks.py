@@ -12,11 +12,10 @@ import re
 import zlib
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
-from itertools import zip_longest
+from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Annotated, Any
 from xml.etree.ElementTree import Element
@@ -42,7 +41,13 @@ from midchart.core.cohorts.records import (
     opaque_id,
     task_type_of,
 )
-from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened, read_table
+from midchart.core.cohorts.tables import (
+    TableRow,
+    accept_long_cells,
+    check_columns,
+    opened,
+    read_table,
+)
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_document, read_json
@@ -57,85 +62,92 @@ from midchart.core.types import Instruction, Span
 class Asked:
     """A question of a benchmark with its reference ``answer`` (None: it has none) and evidence.
 
-    ``id``: "" for one derived from the question. ``exact``: the benchmark states the ``spans``.
+    ``id``: with ``{record}`` for the record's. ``exact``: the benchmark states the ``spans``.
+    ``warnings``: what of it is not read.
     """
 
     id: str
     question: str
     answer: str | None
-    spans: Iterable[Span] = ()
+    spans: Sequence[Span] = ()
     exact: bool = False
     domain: str = ""
     options: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class BenchmarkRecord:
-    """A record of a benchmark: its notes, and for each question what reads it.
-
-    ``same``: a record with the same id and this text is the same one. A ``problem`` leaves the
-    record out. A question's function raises ValueError, with the reason, where it cannot be used.
-    ``lines``: of the questions in the file, where it has lines.
-    """
+    """A record of a benchmark: its notes, and its questions as the file has them, each with its
+    line where the file has lines. A record with the same id and texts is the same one."""
 
     id: str
-    notes: list[Entry] = field(default_factory=list[Entry])
-    questions: Iterable[Callable[[], Asked]] = ()
+    notes: Sequence[Entry]
+    questions: Iterable[tuple[int | None, Any]]
     facts: Mapping[str, str] = field(default_factory=dict[str, str])
-    same: str = ""
-    problem: str = ""
-    lines: Sequence[int] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of the notes."""
+        return [note[4] for note in self.notes]
 
 
 class BenchmarkLoader(RecordLoader):
-    """A benchmark's format. Subclasses write ``records``; ``shape`` says what a file must hold."""
+    """A benchmark's format. Subclasses write ``records`` and ``asked``; ``shape`` says what a file
+    must hold."""
 
     by_time = False
     shape: str
 
     @abstractmethod
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """The records of a file; raises DataError where nothing of it can be read."""
+
+    @abstractmethod
+    def asked(self, record: BenchmarkRecord, stated: Any) -> Asked:
+        """A question as it is read; raises ValueError with the reason where it cannot be used."""
+
+    def skip(self, log: LoadLog, name: str, line: int | None, id: str, reason: str) -> None:
+        """Enter a record that is left out."""
+        log.skip(name, line, f"{self.unit} {id} {reason} — {self.shape}")
 
     def read_file(
         self, file: Path, name: str, patients: PatientEntries, questions: Questions
     ) -> None:
         """Enter all records and questions; what cannot be used is skipped with its reason."""
-        for record in self.records(file, name, patients):
-            what = f"{self.unit} {record.id}"
-            if record.problem:
-                line = record.lines[0] if record.lines else None
-                patients.log.skip(name, line, f"{what} {record.problem} — {self.shape}")
-                continue
-            id = patients.ids.get((record.id, record.same)) if record.same else None
-            if id is None:
-                id = patients.unused(record.id, patients.entries)
-                patients.ids[record.id, record.same] = id
+        log = patients.log
+        for record in self.records(file, name, log):
+            key = record.id, "\n".join(record.texts)
+            if key not in patients.ids:
+                patients.ids[key] = id = patients.unused(record.id, patients.entries)
                 # A note's id begins with that of its record.
                 named = ((*n[:6], n[6].replace(record.id, id, 1), *n[7:]) for n in record.notes)
                 patients.add(id, name, *named)
                 patients.facts[id] = dict(record.facts)
-            for number, (read, line) in enumerate(zip_longest(record.questions, record.lines), 1):
+            id = patients.ids[key]
+            for number, (line, stated) in enumerate(record.questions, 1):
                 try:
-                    asked = read()
+                    one = self.asked(record, stated)
                 except ValueError as error:
-                    reason = "lacks a field" if isinstance(error, ValidationError) else str(error)
-                    where = f"question {number} of {what} {reason} — {self.shape}"
-                    patients.log.skip(name, line, where)
+                    reason = "lacks a field" if isinstance(error, ValidationError) else error
+                    where = f"question {number} of {self.unit} {record.id} {reason}"
+                    log.skip(name, line, f"{where} — {self.shape}")
                     continue
-                of = patients.unused(asked.id.format(record=id), questions.records)
-                question = asked.question.strip()
+                for warning in one.warnings:
+                    log.warn(f"{name}: {warning}")
+                of = patients.unused(one.id.format(record=id), questions.records)
+                question = one.question.strip()
                 instruction = Instruction(
                     *(of, id, question),
-                    domain=asked.domain,
+                    domain=one.domain,
                     task_type=task_type_of(question),
-                    options=asked.options,
+                    options=one.options,
                 )
                 questions.instructions.append(instruction)
                 questions.records[of] = id
-                if asked.answer is not None:
+                if one.answer is not None:
                     questions.gold[of] = GoldSource(
-                        of, id, asked.answer, (), name, line, tuple(asked.spans), asked.exact
+                        of, id, one.answer, (), name, line, tuple(one.spans), one.exact
                     )
 
 
@@ -180,16 +192,6 @@ class _SquadQuestion(BaseModel):
     is_impossible: Any = False
 
 
-def _squad_question(record: str, order: int, context: str, stated: Any) -> Asked:
-    read = _SquadQuestion.model_validate(stated)
-    spans = list(dict.fromkeys(one.span(order, context) for one in read.answers or ()))
-    if not spans and read.is_impossible is not True:
-        raise ValueError("has no answer")
-    id = str(read.id or opaque_id(f"{record}-{order}", read.question.strip()))
-    answer = context[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
-    return Asked(id, read.question, answer, spans, exact=True)
-
-
 @LOADERS.register("squad")
 class Squad(BenchmarkLoader):
     """SQuAD-shaped question answering over articles or notes."""
@@ -203,7 +205,7 @@ class Squad(BenchmarkLoader):
         "it needs data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
     )
 
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """A record an article."""
         content = read_json(read_text(file, name), name, remedy="download it again")
         articles = objects(content, "data")
@@ -216,20 +218,27 @@ class Squad(BenchmarkLoader):
                 if isinstance(one, dict) and isinstance(one.get("context"), str)
             ]
             if not paragraphs:
-                yield BenchmarkRecord(str(number), problem="has no paragraph with a context")
+                self.skip(log, name, None, str(number), "has no paragraph with a context")
                 continue
             stated = article.get("title") or paragraphs[0].get("document_id")
             id = str(stated or f"{file.stem}-{number}").replace("/", "-")[:120]
-            texts = [str(one["context"]) for one in paragraphs]
-            yield BenchmarkRecord(
-                id,
-                [entry(None, "note", text=t, note_id=f"{id}-{n}") for n, t in enumerate(texts, 1)],
-                [
-                    partial(_squad_question, id, order, texts[order], stated)
-                    for order, one in enumerate(paragraphs)
-                    for stated in objects(one, "qas")
-                ],
-            )
+            notes = [
+                entry(None, "note", text=one["context"], note_id=f"{id}-{order}")
+                for order, one in enumerate(paragraphs, 1)
+            ]
+            asked = [(n, qa) for n, one in enumerate(paragraphs) for qa in objects(one, "qas")]
+            yield BenchmarkRecord(id, notes, [(None, one) for one in asked])
+
+    def asked(self, record: BenchmarkRecord, stated: tuple[int, Any]) -> Asked:
+        """A question of the paragraph of a number."""
+        order, read = stated[0], _SquadQuestion.model_validate(stated[1])
+        text = record.texts[order]
+        spans = list(dict.fromkeys(one.span(order, text) for one in read.answers or ()))
+        if not spans and read.is_impossible is not True:
+            raise ValueError("has no answer")
+        id = str(read.id or opaque_id(f"{record.id}-{order}", read.question.strip()))
+        answer = text[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
+        return Asked(id, read.question, answer, spans, exact=True)
 
 
 # MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): a note is a record, asked about a calculation. Evidence
@@ -273,20 +282,27 @@ class MedCalc(BenchmarkLoader):
     suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
     unit, shape = "note", "add it"
 
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """A record a row, of which those with the same note are one."""
-        for row in read_table(file, name, MEDCALC, patients.log, ","):
+        for row in read_table(file, name, MEDCALC, log, ","):
             text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
-            number = row.get("Row Number") or str(row.line)
-            id = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
-            question, answer = row.get("Question"), row.get("Ground Truth Answer")
-            complete = text and question and answer
-            spans = evidence(text, row.get("Relevant Entities"))
-            asked = Asked(f"mc{number}", question, answer, spans, domain=row.get("Category"))
-            note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
-            problem = "" if complete else "lacks its note, question or answer"
-            questions = [lambda asked=asked: asked]
-            yield BenchmarkRecord(id, [note], questions, {}, text, problem, [row.line])
+            id = _ID.sub("_", row.get("Note ID") or f"n{_number_of(row)}")[:120]
+            if text and row.get("Question") and row.get("Ground Truth Answer"):
+                note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
+                yield BenchmarkRecord(id, [note], [(row.line, row)])
+            else:
+                self.skip(log, name, row.line, id, "lacks its note, question or answer")
+
+    def asked(self, record: BenchmarkRecord, stated: TableRow) -> Asked:
+        """The question of a row."""
+        spans = evidence(record.texts[0], stated.get("Relevant Entities"))
+        question, answer = stated.get("Question"), stated.get("Ground Truth Answer")
+        id = f"mc{_number_of(stated)}"
+        return Asked(id, question, answer, spans, domain=stated.get("Category"))
+
+
+def _number_of(row: TableRow) -> str:
+    return row.get("Row Number") or str(row.line)
 
 
 # ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): a case of ``archehr-qa.xml`` is a record of
@@ -327,21 +343,12 @@ class LabelledCase:
 
     def evidence(self) -> list[Span]:
         """The essential sentences, or else the supplementary ones."""
-        for label in LABELS[:2]:
-            named = [one for one, of in self.labels.items() if of == label and one in self.places]
-            if named:
-                return [Span(0, *self.places[one]) for one in named]
-        return []
-
-    def asked(self) -> Asked:
-        """The question; raises ValueError where it has no text."""
-        if not self.question:
-            raise ValueError("has no text")
-        if self.answer is None:
-            return Asked("case-{record}", self.question, None)
-        spans = self.evidence()
-        quoted = " ".join(self.note[span.start : span.end] for span in spans)
-        return Asked("case-{record}", self.question, self.answer or quoted, spans, exact=True)
+        named = (
+            [Span(0, *self.places[one]) for one, of in self.labels.items()
+             if of == label and one in self.places]
+            for label in LABELS[:2]
+        )  # fmt: skip
+        return next(filter(None, named), [])
 
 
 def _text(element: Element) -> str:
@@ -361,9 +368,8 @@ def _case(case: Element, key: _Key | None) -> LabelledCase:
     if key is None:
         return LabelledCase(places, {}, text, question)
     labels = {one.sentence_id: one.relevance for one in key.answers}
-    answer = key.clinician_answer_without_citations or key.clinician_answer
-    answer = " ".join(_CITATION.sub("", answer).split())
-    return LabelledCase(places, labels, text, question, answer)
+    answer = _CITATION.sub("", key.clinician_answer_without_citations or key.clinician_answer)
+    return LabelledCase(places, labels, text, question, " ".join(answer.split()))
 
 
 def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
@@ -407,18 +413,29 @@ class ArchEhrQa(BenchmarkLoader):
         """The key of a file of cases."""
         return [_key_file(place)] if place.is_file() else []
 
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """A record a case."""
-        for id, case in _cases(file, name, patients.log):
-            known = case.places.keys()
-            wrong = [one for one, of in case.labels.items() if one not in known or of not in LABELS]
-            if wrong and case.note:
-                patients.log.warn(
-                    f"{name}: {len(wrong)} labels of case {id} name no sentence or label"
-                )
+        for id, case in _cases(file, name, log):
+            if not case.note:
+                self.skip(log, name, None, id, "has no sentence")
+                continue
             note = entry(None, "note", name="note excerpt", text=case.note, note_id=id)
-            problem = "" if case.note else "has no sentence"
-            yield BenchmarkRecord(id, [note], [case.asked], problem=problem)
+            yield BenchmarkRecord(id, [note], [(None, case)])
+
+    def asked(self, record: BenchmarkRecord, stated: LabelledCase) -> Asked:
+        """The question of a case."""
+        if not stated.question:
+            raise ValueError("has no text")
+        spans, labels = stated.evidence(), stated.labels.items()
+        wrong = sum(one not in stated.places or label not in LABELS for one, label in labels)
+        warnings = (
+            (f"{wrong} labels of case {record.id} name no sentence or label",) if wrong else ()
+        )
+        answer = stated.answer
+        if answer == "":
+            answer = " ".join(stated.note[span.start : span.end] for span in spans)
+        id = "case-{record}"
+        return Asked(id, stated.question, answer, spans, exact=True, warnings=warnings)
 
 
 # LongHealth: a patient is a record, each text a note in the order of their numbers. A note's time
@@ -496,8 +513,6 @@ _LOCATIONS = TypeAdapter(dict[str, _Location])
 
 
 class _LonghealthQuestion(BaseModel):
-    """A question as LongHealth has it."""
-
     No: int | str
     question: str
     correct: str
@@ -507,34 +522,6 @@ class _LonghealthQuestion(BaseModel):
     answer_c: str = ""
     answer_d: str = ""
     answer_e: str = ""
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        """All options, those that are not there empty."""
-        return self.answer_a, self.answer_b, self.answer_c, self.answer_d, self.answer_e
-
-    def evidence(self, texts: dict[str, str]) -> list[Span]:
-        """The evidence at the answer's locations (:func:`narrowed`), overlaps merged; raises
-        ValueError. A correct option that names others ("B and C") is their texts."""
-        answer = self.correct.strip()
-        if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
-            letters = re.findall(r"[A-E]", answer)
-            answer = "; ".join(self.options[ord(letter) - ord("A")] for letter in letters)
-        locations = _LOCATIONS.validate_python(self.answer_location or {})
-        merged: list[Span] = []
-        for order, (name, text) in enumerate(texts.items()):
-            location = locations.get(name, _Location())
-            windows = [
-                narrowed(text, location_window(text, start, end), self.question.strip(), answer)
-                for start, end in zip(location.start, location.end, strict=True)
-            ]
-            if any(a > b for a, b in zip(location.start, location.end, strict=True)):
-                raise ValueError("a location that ends before it starts")
-            for start, end in sorted(windows):
-                if merged and merged[-1].event == order and start <= merged[-1].end:
-                    start, end = merged[-1].start, max(end, merged.pop().end)
-                merged.append(Span(order, start, end))
-        return merged
 
 
 class _LonghealthPatient(BaseModel):
@@ -559,43 +546,51 @@ class LongHealth(BenchmarkLoader):
         opening = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
         return super().has_marks(path) and bool(re.match(opening, read_start(path, 400)))
 
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """A record a patient."""
         text = read_text(file, name)
         content = read_json(text, name, remedy="download it again", unique=True)
-        if not isinstance(content, dict):
-            raise DataError(name, 1, "holds no patients by name", self.shape)
         for key, stated in content.items():
             try:
                 patient = _LonghealthPatient.model_validate(stated)
             except ValueError:
-                yield BenchmarkRecord(key, problem="has no texts, or questions that are no list")
+                self.skip(log, name, None, key, "has no texts, or questions that are no list")
                 continue
-            if key in patients.entries:
-                yield BenchmarkRecord(key, problem="is there twice")
-                continue
-            texts = dict(sorted(patient.texts.items(), key=_number))
             notes = [
                 entry(opening_date(text), "note", name=title, text=text, note_id=title)
-                for title, text in texts.items()
+                for title, text in sorted(patient.texts.items(), key=_number)
             ]
             if not notes:
-                patients.log.warn(f"{name}: {key} has no text — the record stays, empty")
+                log.warn(f"{name}: {key} has no text — the record stays, empty")
             if undated := sum(one[0] is None for one in notes):
-                patients.log.warn(
+                log.warn(
                     f"{name}: {undated} of {len(notes)} texts of {key} open with no date — they "
                     "keep their order and have no time position"
                 )
             facts = (patient.model_extra or {}).items()
-            yield BenchmarkRecord(
-                key,
-                notes,
-                [
-                    partial(_longhealth_question, texts, one, f"{name}: {key}", patients)
-                    for one in patient.questions
-                ],
-                {k.replace("canaray", "canary"): str(v) for k, v in facts if v},
+            named = {k.replace("canaray", "canary"): str(v) for k, v in facts if v}
+            yield BenchmarkRecord(key, notes, [(None, one) for one in patient.questions], named)
+
+    def asked(self, record: BenchmarkRecord, stated: Any) -> Asked:
+        """A question with its options, or without them where the correct one is not there."""
+        read = _LonghealthQuestion.model_validate(stated)
+        options = tuple(getattr(read, f"answer_{letter}").strip() for letter in "abcde")
+        answer, question = read.correct.strip(), read.question.strip()
+        spans, warnings = list[Span](), list[str]()
+        try:
+            locations = _LOCATIONS.validate_python(read.answer_location or {})
+            spans = _located(record, locations, question, answer, options)
+        except ValueError:
+            warnings.append(
+                f"{record.id}: the answer location of question {read.No} cannot be read"
             )
+        if not all(options) or correct_option(answer, options) is None:
+            if any(options):
+                what = "lacks an option or the correct one — it is open"
+                warnings.append(f"{record.id}: question {read.No} {what}")
+            options = ()
+        id = f"{{record}}-q{read.No}"
+        return Asked(id, question, answer, spans, options=options, warnings=tuple(warnings))
 
 
 def _number(named: tuple[str, str]) -> tuple[int, str]:
@@ -603,23 +598,29 @@ def _number(named: tuple[str, str]) -> tuple[int, str]:
     return int(digits.group()) if digits else 0, named[0]
 
 
-def _longhealth_question(
-    texts: dict[str, str], stated: Any, file: str, patients: PatientEntries
-) -> Asked:
-    read = _LonghealthQuestion.model_validate(stated)
-    id, answer, spans = f"{{record}}-q{read.No}", read.correct.strip(), list[Span]()
-    try:
-        spans = read.evidence(texts)
-    except ValueError:
-        patients.log.warn(f"{file}: the answer location of question {read.No} cannot be read")
-    options = tuple(option.strip() for option in read.options)
-    if not all(options) or correct_option(answer, options) is None:
-        if any(options):
-            patients.log.warn(
-                f"{file}: question {read.No} lacks an option or the correct one — it is open"
-            )
-        options = ()
-    return Asked(id, read.question, answer, spans, options=options)
+def _located(
+    record: BenchmarkRecord,
+    locations: Mapping[str, _Location],
+    question: str,
+    answer: str,
+    options: Sequence[str],
+) -> list[Span]:
+    """The evidence at the answer's locations (:func:`narrowed`), overlaps merged; raises
+    ValueError. A correct option that names others ("B and C") is their texts."""
+    if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
+        answer = "; ".join(options["ABCDE".index(letter)] for letter in re.findall("[A-E]", answer))
+    merged: list[Span] = []
+    for order, note in enumerate(record.notes):
+        location, text = locations.get(note[3], _Location()), note[4]
+        stated = list(zip(location.start, location.end, strict=True))
+        windows = [location_window(text, start, end) for start, end in stated]
+        if any(start > end for start, end in stated):
+            raise ValueError("a location that ends before it starts")
+        for start, end in sorted(narrowed(text, one, question, answer) for one in windows):
+            if merged and merged[-1].event == order and start <= merged[-1].end:
+                start, end = merged[-1].start, max(end, merged.pop().end)
+            merged.append(Span(order, start, end))
+    return merged
 
 
 # EHRNoteQA (PhysioNet, ehr-notes-qa-llms): a question a line with choices A to E. The notes are
@@ -643,31 +644,23 @@ class _EhrnoteqaQuestion(BaseModel):
     answer: Annotated[str, Field(pattern=r"^\s*[A-E]\s*$")]
     category: str = ""
 
-    def asked(self, number: int) -> Asked:
-        """The question; raises ValueError for an answer without a choice."""
-        choices = {letter: getattr(self, f"choice_{letter}").strip() for letter in "ABCDE"}
-        answer, options = choices[self.answer.strip()], tuple(filter(None, choices.values()))
-        if not answer:
-            raise ValueError("names an answer without a choice")
-        id = f"{{record}}-q{number}"
-        return Asked(id, self.question, answer, domain=self.category, options=options)
-
-    def notes(self, line: int) -> list[Entry]:
-        """The notes in the question's fields."""
-        extra = self.model_extra or {}
-        stated = [extra.get(f"note_{n}") for n in range(1, len(extra) + 1)]
-        texts = [text for text in stated if isinstance(text, str) and text.strip()]
-        return [
-            _summary(next(iter(_DATE.findall(text)), None), text, f"note_{n}", line)
-            for n, text in enumerate(texts, 1)
-        ]
-
 
 def _summary(time: str | None, text: str, id: str, line: int, visit: str = "") -> Entry:
     return entry(
         parse_time(time), "note", name="discharge summary", text=text, note_id=id, visit_id=visit,
         line=line,
     )  # fmt: skip
+
+
+def _notes_in(question: _EhrnoteqaQuestion, line: int) -> list[Entry]:
+    """The notes in a question's fields."""
+    extra = question.model_extra or {}
+    stated = [extra.get(f"note_{n}") for n in range(1, len(extra) + 1)]
+    texts = [text for text in stated if isinstance(text, str) and text.strip()]
+    return [
+        _summary(next(iter(_DATE.findall(text)), None), text, f"note_{n}", line)
+        for n, text in enumerate(texts, 1)
+    ]
 
 
 def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
@@ -682,12 +675,9 @@ def _discharge(folder: Path, patients: set[str]) -> dict[str, list[Entry]]:
             rows = csv.DictReader(file)
             check_columns(list(rows.fieldnames or ()), DISCHARGE, path.name)
             for number, row in enumerate(rows, 1):
-                id = (row["subject_id"] or "").strip()
-                if id in patients:
-                    time, text, note, visit = (
-                        row[of] or "" for of in ("charttime", "text", "note_id", "hadm_id")
-                    )
-                    notes[id].append(_summary(time, text, note, number, visit))
+                note, id, visit, time, text = (row[column] or "" for column in DISCHARGE)
+                if id.strip() in patients:
+                    notes[id.strip()].append(_summary(time, text, note, number, visit))
     except (EOFError, UnicodeDecodeError, csv.Error, zlib.error, OSError):
         reason, remedy = "cannot be read to its end", "download it again"
         raise DataError(path.name, None, reason, remedy) from None
@@ -712,7 +702,7 @@ class EhrNoteQa(BenchmarkLoader):
         """MIMIC's discharge summaries, for a file of questions."""
         return [place.with_name(name) for name in NOTES] if place.is_file() else []
 
-    def records(self, file: Path, name: str, patients: PatientEntries) -> Iterator[BenchmarkRecord]:
+    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
         """A record a patient asked about: notes of the questions' file, or MIMIC's."""
         asked: dict[str, list[tuple[int, _EhrnoteqaQuestion]]] = defaultdict(list)
         unread: list[DataError] = []
@@ -726,17 +716,26 @@ class EhrNoteQa(BenchmarkLoader):
                     unread.append(DataError(name, number, reason, self.shape))
                 except DataError as error:
                     unread.append(error)
-        notes = {id: lines[0][1].notes(lines[0][0]) for id, lines in asked.items()}
-        patients.log.opened.update(self.companions(file))
+        notes = {id: _notes_in(lines[0][1], lines[0][0]) for id, lines in asked.items()}
+        log.opened.update(self.companions(file))
         notes |= _discharge(file.parent, {id for id, of in notes.items() if not of})
         for id, lines in asked.items():
-            remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
-            yield BenchmarkRecord(
-                id,
-                notes[id],
-                [partial(one.asked, n) for n, (_, one) in enumerate(lines, 1)],
-                lines=[line for line, _ in lines],
-                problem="" if notes[id] else f"has no notes of the patients — {remedy}",
-            )
+            if notes[id]:
+                numbered = enumerate(lines, 1)
+                yield BenchmarkRecord(id, notes[id], [(at, (n, one)) for n, (at, one) in numbered])
+            else:
+                remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
+                reason = f"has no notes of the patients — {remedy}"
+                self.skip(log, name, lines[0][0], id, reason)
         for error in unread:  # after what is wrong with the notes
-            patients.log.skip_error(error)
+            log.skip_error(error)
+
+    def asked(self, record: BenchmarkRecord, stated: tuple[int, _EhrnoteqaQuestion]) -> Asked:
+        """The question of a number, of those about its patient."""
+        number, read = stated
+        choices = {letter: getattr(read, f"choice_{letter}").strip() for letter in "ABCDE"}
+        answer, options = choices[read.answer.strip()], tuple(filter(None, choices.values()))
+        if not answer:
+            raise ValueError("names an answer without a choice")
+        id = f"{{record}}-q{number}"
+        return Asked(id, read.question, answer, domain=read.category, options=options)
