@@ -324,10 +324,10 @@ def precision(ask: Ask, plan: Plan) -> Table:
     criteria = [c for c, _ in criteria_of(ask, plan) if c not in (ALL_PIECES, *PROMPTED)]
     cells = list(product(plan.arms, criteria, ("kept", "picked")))
     index = {(entry.label, criterion, of): i for i, (entry, criterion, of) in enumerate(cells)}
-    found = ask("FROM hits ORDER BY instruction")
+    every = ask("FROM hits ORDER BY instruction")
     rows_by_cell: list[Table] = [[] for _ in cells]
     for band in WIDE_BANDS:
-        rows = [row for row in found if band in row["bands"]]
+        rows = [row for row in every if band in row["bands"]]
         number = {name: i for i, name in enumerate(dict.fromkeys(r["instruction"] for r in rows))}
         # Hits and lines of each question, by cell; nan where they are not known.
         hits, lines = np.full((2, len(number), len(cells)), np.nan)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from midchart.core.access import RunRef, needs
@@ -19,7 +20,7 @@ from midchart.core.runs.plan import Plan
 from midchart.core.runs.planner import digest_of, open_source
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
-from midchart.core.storage.rows import RowStore, literal
+from midchart.core.storage.rows import Ask, RowStore, literal
 from midchart.core.types import Cohort
 
 Row = dict[str, Any]
@@ -50,6 +51,19 @@ def _judged(folder: RunDirectory) -> tuple[Plan, list[Row]]:
     """A run's plan with people among its judges, and their verdicts as rows of verdicts."""
     plan, reviews = folder.plan(), reviews_of(folder)
     return with_reviews(plan, reviews), review_verdicts(folder, reviews)
+
+
+@contextmanager
+def run_facts(run: str) -> Generator[tuple[Ask, Plan]]:
+    """Query the answers and verdicts that a run's tables count, people's among them, with the plan
+    that names people among its judges; raises InputError for a run without answers."""
+    folder = find_run(run)
+    plan, people = _judged(folder)
+    store = counted_store(folder, plan)
+    if "verdicts" not in store.schemas:
+        raise InputError(f"run {run} of kind {plan.kind} has no answers whose arms can be compared")
+    with facts(store, plan, people) as ask:
+        yield ask, plan
 
 
 def _sorted(plan: Plan, rows: list[Row]) -> list[Row]:
@@ -201,11 +215,7 @@ def compared(run: RunRef, baseline: RunRef) -> dict[str, list[Row]]:
 
     Raises UnknownName for an arm that the run does not have, InputError for a run without answers.
     """
-    folder = find_run(run)
-    plan, people = _judged(folder)
-    if "verdicts" not in folder.store(plan).schemas:
-        raise InputError(f"run {run} of kind {plan.kind} has no answers whose arms can be compared")
-    with facts(counted_store(folder, plan), plan, people) as ask:
+    with run_facts(run) as (ask, plan):
         rows = paired(ask, plan, baseline)
     tables = {"paired": rows, "detectable": detectable(rows)}
     if status(run)["status"] != "done":
@@ -219,10 +229,8 @@ def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row
 
     Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
     """
-    folder = find_run(run)
-    plan, people = _judged(folder)
-    with facts(counted_store(folder, plan), plan, people) as ask:
-        rows = ask(
+    with run_facts(run) as (ask, _):
+        return ask(
             "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
             "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "
             "JOIN questions q ON q.question = a.question "
@@ -230,7 +238,6 @@ def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row
             f"AND a.reader = {literal(reader)} AND a.correct <> b.correct "
             "ORDER BY q.instruction, a.label"
         )
-    return rows
 
 
 @needs("viewer")

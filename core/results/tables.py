@@ -427,7 +427,7 @@ def counted(
     names = [f"_{i}" for i in range(len(by))]
     keys = ", ".join(names)
     named = ", ".join(f"{sql} AS {name}" for sql, name in zip(by, names, strict=True))
-    found = ask(
+    counts = ask(
         f"""
         WITH known AS (SELECT *, {named}, {right} AS _right FROM {rows} WHERE {where}),
         each AS (SELECT {keys}, patient, count(*) FILTER (_right) AS c, count(_right) AS n
@@ -438,7 +438,7 @@ def counted(
         FROM sums JOIN (SELECT {keys}, {columns} FROM known GROUP BY ALL) USING ({keys})
         """
     )
-    cells = {tuple(row[name] for name in names): row for row in found}
+    cells = {tuple(row[name] for name in names): row for row in counts}
     if alike is None:
         alike = correlations(cells)
     return {key: {**count, "alike": alike.get(key[1:3])} for key, count in cells.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 from midchart.core.access import RunRef, needs
 from midchart.core.cohorts.gold import evidence_locations, gold_under
-from midchart.core.errors import InputError
+from midchart.core.errors import InputError, UnknownName
 from midchart.core.experiments.curve.rows import (
     MEANS,
     STRATA,
@@ -18,12 +18,12 @@ from midchart.core.experiments.curve.rows import (
 )
 from midchart.core.experiments.curve.tables import (
     curve_columns,
-    curve_tables,
-    with_plain,
+    curve_row,
+    tables_of,
 )
 from midchart.core.loaders.check import position_in_words, resolve_position
 from midchart.core.protocol import Protocol
-from midchart.core.results.tables import location_table
+from midchart.core.results.tables import location_table, pick
 from midchart.core.runs.directory import find_run
 from midchart.core.services.runs import run_cohort
 from midchart.core.stats.positions import BINS, bins_of
@@ -92,22 +92,18 @@ def curve(
     observed, why = _observed(cohort, protocol)
     position = why["used"] if position == _AUTO else position
     CurveChoice(score, position, stratum, value or "", snippets, least_score)
-    tables: dict[str, Any] = {"curve": [], "summary": [], "verdict": [], "failures": []}
+    rows: list[dict[str, Any]] = []
     for one in observed.values(stratum) if value is None else (value,):
         choice = CurveChoice(score, position, stratum, one, snippets, least_score)
-        name = curve_columns(choice, bins)
-        observed.within(choice)
+        row: dict[str, Any] = curve_columns(choice, bins) | {"status": "ok"}
         try:
-            drawn, summary, text = curve_tables(
-                observed, choice, bins, resamples or observed.protocol.resamples
-            )
+            row |= curve_row(observed, choice, bins, resamples or observed.protocol.resamples)
+        except UnknownName:
+            raise
         except InputError as error:
-            tables["failures"].append(name | {"reason": str(error)})
-            continue
-        tables["curve"] += [with_plain(name | row) for row in drawn]
-        tables["summary"].append(name | summary)
-        tables["verdict"].append(name | {"text": text})
-    return tables
+            row |= {"status": "failed", "reason": str(error)}
+        rows.append(row)
+    return tables_of(rows)
 
 
 @needs("viewer")
@@ -141,26 +137,21 @@ def curve_bin(
     observed, why = _observed(cohort, None)
     position = why["used"] if position == _AUTO else position
     choice = CurveChoice(score, position, stratum, value, snippets)
-    rows, at = points(observed, choice)
-    inside = slice(None) if bin is None else bins_of(at, bins) == bin
-    scores = observed.score(score)
-    table: list[dict[str, Any]] = []
-    for row, where in zip(rows[inside].tolist(), at[inside].tolist(), strict=True):
-        instruction = observed.asked[observed.instruction[row]]
-        got = float(scores[row])
-        table.append(
-            {
-                "instruction": instruction.id,
-                "record": instruction.record_id,
-                "model": observed.models[observed.model[row]],
-                "response": int(observed.response[row]),
-                "score": got,
-                "correct": None if score in MEANS else got == 1.0,
-                "position": where,
-                "simulated": bool(observed.simulated[row]),
-            }
-        )
-    return table
+    rows = points(observed, choice)
+    if bin is not None:
+        rows = rows[bins_of(rows["at"], bins) == bin]
+    asked = [observed.asked[question] for question in rows["question"]]
+    return [
+        {
+            "instruction": instruction.id,
+            "record": instruction.record_id,
+            **pick(row, ("model", "response", "score")),
+            "correct": None if score in MEANS else row["score"] == 1.0,
+            "position": row["at"],
+            "simulated": row["simulated"],
+        }
+        for instruction, row in zip(asked, rows.to_dict("records"), strict=True)
+    ]
 
 
 def _checked_bins(bins: int) -> None:

@@ -22,22 +22,22 @@ from midchart.core.experiments.curve.rows import (
     SNIPPETS,
     STRATA,
     CurveChoice,
-    Observed,
     no_responses,
     observe,
 )
 from midchart.core.experiments.curve.tables import (
     BIN_COLUMNS,
+    NAMES,
     SUMMARY,
     curve_columns,
-    curve_tables,
+    curve_row,
     published_curve,
-    with_plain,
+    tables_of,
 )
 from midchart.core.options import Chosen, Known, Options, Several
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
-from midchart.core.results.tables import location_table, nested, pick
+from midchart.core.results.tables import location_table, nested
 from midchart.core.runs.declared import Conclusion
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table
 from midchart.core.runs.job import Job, Row, outcome
@@ -47,7 +47,6 @@ from midchart.core.stats.positions import BINS
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Instruction
 
-NAMES = ("stratum", "value", "score", "position", "bins")
 CURVES: Schema = {
     **dict.fromkeys(("key", "item", "status", "reason", "time", *NAMES[:-1]), "VARCHAR"),
     "bins": "BIGINT",
@@ -130,7 +129,9 @@ class CurveRun(Experiment):
                 columns = curve_columns(choice, bins)
                 item = digest(*map(str, columns.values()), choice.snippets)
                 if job.todo("curves", [item], by="item"):
-                    row = _row(job, observed, choice, bins)
+                    row = blank(CURVES)
+                    with outcome(row):
+                        row |= curve_row(observed, choice, bins, job.protocol.resamples)
                     fixed = {"item": item, "key": digest(item, repr(job.protocol))}
                     located = {"location": locations[position], "time": now()}
                     job.append("curves", row | columns | fixed | located)
@@ -146,17 +147,10 @@ class CurveRun(Experiment):
             return [order[name].index(row[name]) if name in order else row[name] for name in NAMES]
 
         rows = sorted(store.select("curves"), key=place)
-        done = [row for row in rows if row["status"] == "ok"]
         located = {row["position"]: row for row in rows}
-        return {
-            "curve": [with_plain(row) for row in nested(done, "curve", NAMES)],
-            "summary": [pick(row, (*NAMES, *SUMMARY)) for row in done],
-            "verdict": [pick(row, (*NAMES, "text")) for row in done],
+        return tables_of(rows) | {
             "location": nested(located.values(), "location", ["position"]),
             "published": published_curve(),
-            "failures": [
-                pick(row, (*NAMES, "reason")) for row in rows if row["status"] == "failed"
-            ],
         }
 
     def warnings(self, plan: Plan) -> list[str]:
@@ -177,11 +171,3 @@ class CurveRun(Experiment):
 def _positions(options: Mapping[str, Any], protocol: Protocol) -> Sequence[str]:
     """The kinds of position of a run: those its spec names, else the protocol's."""
     return options["positions"] or [protocol.position]
-
-
-def _row(job: Job, observed: Observed, choice: CurveChoice, bins: int) -> Row:
-    row = blank(CURVES)
-    with outcome(row):
-        drawn, summary, text = curve_tables(observed, choice, bins, job.protocol.resamples)
-        row |= {**summary, "curve": drawn, "text": text}
-    return row

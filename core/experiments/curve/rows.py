@@ -1,7 +1,7 @@
-"""A cohort's model responses as columns, by the position of their evidence.
+"""A cohort's model responses as a table, by the position of their evidence.
 
-Built once for a cohort; every choice of score, position, stratum and snippets is then a few sums
-over arrays. Responses that were not used in the evaluation are left out.
+Built once for a cohort; every choice of score, position, stratum and snippets is then a few
+sums. Responses that were not used in the evaluation are left out.
 """
 
 from __future__ import annotations
@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
+from pandas import DataFrame
 
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -25,8 +27,6 @@ from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Answer, Cohort, Gold, Instruction, Response
 
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 
 SCORES = ("clinician", "exact", "jaccard", "exact_or_jaccard")
 MEANS = ("jaccard", "exact_or_jaccard")
@@ -90,21 +90,6 @@ def jaccard(reference: str, answer: str) -> float:
     return len(one & other) / len(one | other) if one else float("nan")
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Pieces:
-    """Positions of the located pieces of each instruction's evidence, of one kind of position.
-
-    ``best`` float64 [q], nan where unlocated; ``at`` float64, the pieces of all instructions one
-    after another, ``count`` int64 [q] of each instruction; ``missing`` int64 [q], pieces that were
-    not located (all of an unlocated instruction count as one).
-    """
-
-    best: Floats
-    at: Floats
-    count: Ints
-    missing: Ints
-
-
 @dataclass(frozen=True, slots=True)
 class CurveChoice:
     """Which responses a curve takes; raises UnknownName, and InputError for ``least_score``.
@@ -135,58 +120,46 @@ class CurveChoice:
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """The used responses of a cohort as columns.
+    """The used responses of a cohort to the questions ``asked``.
 
-    Of each response, sorted by instruction, int64 [n]: index of its ``instruction`` in ``asked``,
-    of its ``model`` in ``models``, of the ``response`` in the cohort. Of each instruction:
-    ``cluster`` int64 [q], ascending, the (patient, question); ``groups``, for each stratum but
-    model its values and int64 [q]; ``pieces`` by kind of position; ``location`` float64 [q], the
-    score of the best-located piece, nan where its source gives spans or nothing was located.
-    ``unused``: number of responses that were not part of the evaluation.
+    ``responses``: a row each, sorted by question: number of its ``question`` in ``asked``, its
+    ``response`` in the cohort, its ``cluster`` (patient and question), the strata, whether it is
+    ``simulated``, and ``location``, the score of the best-located piece of evidence (nan where its
+    source gives spans or nothing was located). ``places``: by kind of position and snippets,
+    ``question`` and ``at`` of the evidence, by question, and ``missing`` [q], how many pieces of it
+    have no position (all of an unlocated question count as one).
     """
 
     cohort: Cohort
     asked: tuple[Instruction, ...]
-    instruction: Ints
-    model: Ints
-    response: Ints
-    models: tuple[str, ...]
-    cluster: Ints
-    groups: Mapping[str, tuple[tuple[str, ...], Ints]]
-    pieces: Mapping[str, Pieces]
-    location: Floats
-    simulated: Bools
-    unused: int = 0
+    responses: DataFrame
+    places: Mapping[tuple[str, str], tuple[DataFrame, Floats]]
     protocol: Protocol = field(default_factory=Protocol)
     _scores: dict[str, Floats] = field(default_factory=dict[str, Floats])
 
     def score(self, name: str) -> Floats:
         """A score of every response, float64 [n], nan where it has none; cached."""
         if name not in self._scores:
-            asked = [
-                (self.asked[q], self.cohort.responses[r])
-                for q, r in zip(self.instruction.tolist(), self.response.tolist(), strict=True)
-            ]
+            pairs = self.responses[["question", "response"]].to_numpy().tolist()
+            asked = [(self.asked[q], self.cohort.responses[r]) for q, r in pairs]
             self._scores[name] = scored(name, self.cohort, asked, self.protocol)
         return self._scores[name]
 
     def values(self, stratum: str) -> tuple[str, ...]:
         """The values of a stratum among the used responses, sorted."""
-        if stratum in ("all", "model"):
-            return self.models if stratum == "model" else ("",)
-        return self.groups[stratum][0]
+        return tuple(sorted(self.responses[stratum].unique()))
 
-    def within(self, choice: CurveChoice) -> Bools | None:
-        """Which responses belong to a choice's stratum, bool [n]; None is all of them."""
-        if choice.stratum == "all":
-            return None
+    def chosen(self, choice: CurveChoice) -> tuple[DataFrame, int, int]:
+        """The responses of a choice with their ``score``; how many of its stratum lack it, and how
+        many that have it are left out for a weak location. Raises UnknownName for the value."""
         valid = self.values(choice.stratum)
         if choice.value not in valid:
             raise UnknownName(choice.stratum.replace("_", " "), choice.value, valid)
-        code = valid.index(choice.value)
-        if choice.stratum == "model":
-            return self.model == code
-        return (self.groups[choice.stratum][1] == code)[self.instruction]
+        rows = self.responses.assign(score=self.score(choice.score))
+        rows = rows[rows[choice.stratum] == choice.value]
+        known = rows[rows["score"].notna()]
+        weak = known["location"] < choice.least_score
+        return known[~weak], len(rows) - len(known), int(weak.sum())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -209,57 +182,33 @@ def select(observed: Observed, choice: CurveChoice) -> Selected:
     "all" it counts at every located piece, in the same cluster, and each piece that was not
     located counts as one more unlocated response.
     """
-    count = len(observed.asked)
-    rows, unscored, weak = _rows(observed, choice)
-    asked = observed.instruction[rows]
-    right = np.bincount(asked, weights=observed.score(choice.score)[rows], minlength=count)
-    n = np.bincount(asked, minlength=count)
-    models = np.zeros(count, dtype=np.uint64)
-    np.add.at(models, asked, hashed(np.arange(len(observed.models)))[observed.model[rows]])
-    pieces = observed.pieces[choice.position]
-    if choice.snippets == "best":
-        unlocated = int(n[np.isnan(pieces.best)].sum())
-        entries = np.flatnonzero((n > 0) & ~np.isnan(pieces.best))
-        at = pieces.best[entries]
-    else:
-        unlocated = int((n * pieces.missing).sum())
-        entries = np.repeat(np.arange(count), np.where(n > 0, pieces.count, 0))
-        at = pieces.at[np.repeat(n > 0, pieces.count)]
-    responses = None
-    if entries.size:
-        cluster = observed.cluster[entries]
-        responses = assemble(cluster, right[entries], n[entries], at, models[entries])
-    simulated = bool(observed.simulated[rows].any())
-    return Selected(responses, unlocated, unscored, weak, simulated)
+    rows, unscored, weak = observed.chosen(choice)
+    models = hashed(rows["model"].map({m: i for i, m in enumerate(observed.values("model"))}))
+    sums = (
+        rows.assign(models=models)
+        .groupby("question")
+        .agg(
+            cluster=("cluster", "first"),
+            right=("score", "sum"),
+            n=("score", "size"),
+            models=("models", "sum"),
+        )
+    )
+    places, missing = observed.places[choice.position, choice.snippets]
+    unlocated = int((sums["n"] * missing[sums.index]).sum())
+    at = places.join(sums, on="question", how="inner")
+    responses = assemble(*(at[name] for name in SUMMED)) if len(at) else None
+    return Selected(responses, unlocated, unscored, weak, bool(rows["simulated"].any()))
 
 
-def points(observed: Observed, choice: CurveChoice) -> tuple[Ints, Floats]:
-    """The responses that :func:`select` sums, one by one: row int64 [m], position float64 [m]."""
-    selected, _, _ = _rows(observed, choice)
-    rows = np.arange(len(observed.instruction))[selected]
-    pieces = observed.pieces[choice.position]
-    if choice.snippets == "best":
-        at = pieces.best[observed.instruction[rows]]
-        located = ~np.isnan(at)
-        return rows[located], at[located]
-    many = pieces.count[observed.instruction[rows]]
-    first = np.cumsum(pieces.count) - pieces.count
-    offset = np.arange(int(many.sum())) - np.repeat(np.cumsum(many) - many, many)
-    index = np.repeat(first[observed.instruction[rows]], many) + offset
-    return np.repeat(rows, many), pieces.at[index]
+SUMMED = ("cluster", "right", "n", "at", "models")
 
 
-def _rows(observed: Observed, choice: CurveChoice) -> tuple[Bools | slice, int, int]:
-    """The responses of a choice, bool [n] or all as a slice; how many of its stratum lack its
-    score, and how many that have it are left out for a weak location."""
-    usable, inside = ~np.isnan(observed.score(choice.score)), observed.within(choice)
-    lacking = ~usable
-    if inside is not None:
-        usable, lacking = usable & inside, lacking & inside
-    weak = (observed.location < choice.least_score)[observed.instruction]
-    rows = usable & ~weak
-    # A slice copies no column of a million responses.
-    return slice(None) if rows.all() else rows, int(lacking.sum()), int((usable & weak).sum())
+def points(observed: Observed, choice: CurveChoice) -> DataFrame:
+    """The responses that :func:`select` sums, one by one, with their ``score`` and the position of
+    the evidence, ``at``."""
+    places, _ = observed.places[choice.position, choice.snippets]
+    return observed.chosen(choice)[0].merge(places, on="question")
 
 
 def observe(
@@ -276,29 +225,31 @@ def observe(
         raise InputError(no_responses(cohort))
     answered = {r.instruction_id for _, r in used}
     asked = sorted((by_id[id] for id in answered), key=lambda i: (i.record_id, i.question, i.id))
-    number = {instruction.id: q for q, instruction in enumerate(asked)}
-    used.sort(key=lambda pair: number[pair[1].instruction_id])
-    models = tuple(sorted({r.model for _, r in used}))
-    codes = {model: m for m, model in enumerate(models)}
-    pairs = [(i.record_id, i.question) for i in asked]
-    clusters = {pair: c for c, pair in enumerate(dict.fromkeys(pairs))}
     located = gold_under(cohort, protocol)
     golds = [located.gold.get(instruction.id) for instruction in asked]
-    return Observed(
-        cohort,
-        tuple(asked),
-        np.array([number[r.instruction_id] for _, r in used], dtype=np.int64),
-        np.array([codes[r.model] for _, r in used], dtype=np.int64),
-        np.array([i for i, _ in used], dtype=np.int64),
-        models,
-        np.array([clusters[pair] for pair in pairs], dtype=np.int64),
-        {name: _coded([getattr(i, name) or NOT_STATED for i in asked]) for name in STRATA[2:]},
-        _pieces(located, asked, report),
-        np.array([gold.score if gold else None for gold in golds], dtype=np.float64),
-        np.array([r.simulated for _, r in used], dtype=np.bool_),
-        sum(not r.used and r.instruction_id in by_id for r in cohort.responses),
-        protocol,
+    clusters = {
+        pair: c for c, pair in enumerate(dict.fromkeys((i.record_id, i.question) for i in asked))
+    }
+    questions = DataFrame(
+        {
+            "question": range(len(asked)),
+            "cluster": [clusters[i.record_id, i.question] for i in asked],
+            "all": "",
+            **{name: [getattr(i, name) or NOT_STATED for i in asked] for name in STRATA[2:]},
+            "location": np.array([gold.score if gold else None for gold in golds], dtype=float),
+        },
+        index=[instruction.id for instruction in asked],
     )
+    columns = {
+        "response": [i for i, _ in used],
+        "model": [r.model for _, r in used],
+        "simulated": [r.simulated for _, r in used],
+    }
+    ids = [r.instruction_id for _, r in used]
+    responses = DataFrame(columns, index=ids).join(questions)
+    responses = responses.sort_values("question", kind="stable", ignore_index=True)
+    places = _places(located, asked, golds, report)
+    return Observed(cohort, tuple(asked), responses, places, protocol)
 
 
 def no_responses(cohort: Cohort) -> str:
@@ -309,41 +260,40 @@ def no_responses(cohort: Cohort) -> str:
     )
 
 
-def _coded(values: Sequence[str]) -> tuple[tuple[str, ...], Ints]:
-    names, codes = np.unique(np.array(values, dtype=object), return_inverse=True)
-    return tuple(names.tolist()), codes.astype(np.int64)
-
-
-def _pieces(
-    cohort: Cohort, asked: Sequence[Instruction], report: Callable[[int, int], None]
-) -> dict[str, Pieces]:
-    """Located pieces of the evidence of instructions, sorted by record, in every position."""
-    by_kind: dict[str, list[tuple[float | None, list[float], int]]] = {k: [] for k in POSITIONS}
+def _places(
+    cohort: Cohort,
+    asked: Sequence[Instruction],
+    golds: Sequence[Gold | None],
+    report: Callable[[int, int], None],
+) -> dict[tuple[str, str], tuple[DataFrame, Floats]]:
+    """The places of the evidence of questions sorted by record, in every kind of position."""
+    kinds = list(product(POSITIONS, SNIPPETS))
+    at: dict[tuple[str, str], list[tuple[int, float]]] = {kind: [] for kind in kinds}
+    missing = {kind: np.ones(len(asked)) for kind in kinds}
     record_id = ""
-    for q, instruction in enumerate(asked):
+    for q, (instruction, gold) in enumerate(zip(asked, golds, strict=True)):
         if record_id != instruction.record_id:
             record_id = instruction.record_id
             report(q, len(asked))
-        gold = cohort.gold.get(instruction.id)
-        places = () if gold is None else _places(cohort, record_id, gold)
-        pieces = 0 if gold is None else max(len(set(gold.snippets)), len(gold.spans))
-        for kind, of in by_kind.items():
-            values = [getattr(place, kind) for place in places]
-            located = [float(value) for value in values if value is not None]
-            missing = max(0, pieces - len(located)) if located else 1
-            of.append((getattr(gold, kind, None), located, missing))
-    return {
-        kind: Pieces(
-            np.array([best for best, _, _ in of], dtype=np.float64),
-            np.array([x for _, located, _ in of for x in located], dtype=np.float64),
-            np.array([len(located) for _, located, _ in of], dtype=np.int64),
-            np.array([missing for _, _, missing in of], dtype=np.int64),
+        if gold is None:
+            continue
+        every, pieces = (
+            _pieces(cohort, record_id, gold),
+            max(len(set(gold.snippets)), len(gold.spans)),
         )
-        for kind, of in by_kind.items()
+        for (position, snippets), of in zip(kinds, at.values(), strict=True):
+            best, many = ([gold], 1) if snippets == "best" else (every, pieces)
+            known = [getattr(place, position) for place in best]
+            known = [float(place) for place in known if place is not None]
+            of += [(q, place) for place in known]
+            if known:
+                missing[position, snippets][q] = max(0, many - len(known))
+    return {
+        kind: (DataFrame(of, columns=["question", "at"]), missing[kind]) for kind, of in at.items()
     }
 
 
-def _places(cohort: Cohort, record_id: str, gold: Gold) -> Sequence[RelativePosition | Gold]:
+def _pieces(cohort: Cohort, record_id: str, gold: Gold) -> Sequence[RelativePosition | Gold]:
     """Positions of the located pieces of evidence, in record order; that of the best piece alone
     where the record cannot be read (named in the cohort's ``skipped``)."""
     if len(gold.spans) < 2:

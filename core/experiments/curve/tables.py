@@ -8,7 +8,7 @@ position is given with it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from math import isnan
 from statistics import NormalDist
@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from midchart.core.access import needs
 from midchart.core.errors import InputError
-from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, Selected, select
+from midchart.core.experiments.curve.rows import MEANS, CurveChoice, Observed, select
 from midchart.core.format import count, finite, p_value, percent, points, with_interval
-from midchart.core.results.tables import ends, read_published
+from midchart.core.results.tables import ends, nested, pick, read_published
 from midchart.core.runs.experiment import Table
 from midchart.core.stats.intervals import (
     clustered_intervals,
@@ -191,31 +191,10 @@ def study(
     holm = np.where(np.isnan(tested), np.nan, holm_adjust(np.nan_to_num(tested, nan=1.0)))
     means = seen.means[0]
     alone = np.bincount(responses.layouts)[responses.layouts] == 1
-    scalars = {
-        "peak": np.nanmax(means),
-        "trough": np.nanmin(means),
-        "gap": seen.gap[0],
-        "gap_low": gap_low,
-        "gap_high": gap_high,
-        "null_gap": null.gap.mean() if null else NAN,
-        "gap_p": _p("gap", seen, null),
-        "homogeneity_p": _p("homogeneity", seen, null),
-        "middle": seen.middle[0],
-        "edge": seen.edge[0],
-        "difference": seen.difference[0],
-        "difference_low": difference_low,
-        "difference_high": difference_high,
-        "difference_p": tested[0],
-        "difference_holm": holm[0],
-        "quadratic": limits.estimate if limits else NAN,
-        "quadratic_low": limits.low if limits else NAN,
-        "quadratic_high": limits.high if limits else NAN,
-        "quadratic_p": tested[1],
-        "quadratic_holm": holm[1],
-        "smallest_difference": _smallest(null),
-        "share_10_90": responses.n[is_within(responses.position)].sum() / responses.n.sum(),
-        "held": responses.n[alone[responses.clusters]].sum() / responses.n.sum(),
-    }
+    shares = (
+        responses.n[is_within(responses.position)].sum(),
+        responses.n[alone[responses.clusters]].sum(),
+    )
     return Curve(
         low=bin_edges(bins)[:-1],
         high=bin_edges(bins)[1:],
@@ -230,7 +209,29 @@ def study(
         cluster_count=responses.count,
         peak_bin=int(np.nanargmax(means)),
         trough_bin=int(np.nanargmin(means)),
-        **{name: float(value) for name, value in scalars.items()},
+        peak=float(np.nanmax(means)),
+        trough=float(np.nanmin(means)),
+        gap=float(seen.gap[0]),
+        gap_low=gap_low,
+        gap_high=gap_high,
+        null_gap=float(null.gap.mean()) if null else NAN,
+        gap_p=_p("gap", seen, null),
+        homogeneity_p=_p("homogeneity", seen, null),
+        middle=float(seen.middle[0]),
+        edge=float(seen.edge[0]),
+        difference=float(seen.difference[0]),
+        difference_low=difference_low,
+        difference_high=difference_high,
+        difference_p=tested[0],
+        difference_holm=float(holm[0]),
+        quadratic=limits.estimate if limits else NAN,
+        quadratic_low=limits.low if limits else NAN,
+        quadratic_high=limits.high if limits else NAN,
+        quadratic_p=tested[1],
+        quadratic_holm=float(holm[1]),
+        smallest_difference=_smallest(null),
+        share_10_90=float(shares[0] / responses.n.sum()),
+        held=float(shares[1] / responses.n.sum()),
     )
 
 
@@ -314,6 +315,7 @@ def _quadratic(responses: Responses) -> LogisticFit | None:
 # Tables.
 
 
+NAMES = ("stratum", "value", "score", "position", "bins")
 BIN_COLUMNS: Schema = {
     "bin": "BIGINT",
     **dict.fromkeys(("low", "high"), "DOUBLE"),
@@ -332,10 +334,16 @@ SUMMARY: Schema = {
 in no bin."""
 
 
-def compute_curve(
-    observed: Observed, choice: CurveChoice, bins: int, resamples: int, seed: int
-) -> tuple[Curve, Selected]:
-    """A choice's curve; raises InputError where no answer has both the score and a position."""
+def curve_columns(choice: CurveChoice, bins: int) -> dict[str, Any]:
+    """The columns that identify a curve."""
+    names = ("stratum", "value", "score", "position")
+    return {name: getattr(choice, name) for name in names} | {"bins": bins}
+
+
+def curve_row(observed: Observed, choice: CurveChoice, bins: int, resamples: int) -> dict[str, Any]:
+    """A choice's curve: the columns of :data:`SUMMARY`, ``curve``, a row a bin
+    (:data:`BIN_COLUMNS`), and its verdict ``text``; null where a value is not defined. Raises
+    InputError where no answer has both the score and a position."""
     selected = select(observed, choice)
     if selected.responses is None:
         raise InputError(
@@ -344,23 +352,32 @@ def compute_curve(
             "position: not located, or in an entry without a date; "
             f"{selected.weak} left out for a weak location)"
         )
-    widened = observed.protocol.intervals == "widened"
-    return study(selected.responses, bins, resamples, seed, widened), selected
-
-
-def curve_columns(choice: CurveChoice, bins: int) -> dict[str, Any]:
-    """The columns that identify a curve."""
-    names = ("stratum", "value", "score", "position")
-    return {name: getattr(choice, name) for name in names} | {"bins": bins}
-
-
-def bin_rows(curve: Curve) -> Table:
-    """One row a bin (:data:`BIN_COLUMNS`); null where a value is not defined."""
+    protocol = observed.protocol
+    widened = protocol.intervals == "widened"
+    curve = study(selected.responses, bins, resamples, protocol.seed, widened)
+    of: dict[str, Any] = {"n": curve.rows, "clusters": curve.cluster_count}
+    of |= {"uniform_share": UNIFORM_SHARE}
+    for name in SUMMARY:
+        value = of.get(name, getattr(selected, name, getattr(curve, name, None)))
+        of[name] = finite(value) if SUMMARY[name] == "DOUBLE" else value
     columns = {name: getattr(curve, name).tolist() for name in BIN_COLUMNS if name != "bin"}
-    return [
+    drawn = [
         {"bin": b} | {name: None if isnan(of[b]) else of[b] for name, of in columns.items()}
-        for b in range(len(curve.n))
+        for b in range(bins)
     ]
+    text = verdict(curve, choice.score, selected.simulated, choice.stratum != "all")
+    return {**of, "curve": drawn, "text": text}
+
+
+def tables_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
+    """The tables of curves, each with its columns, ``status`` and ``reason``."""
+    done = [row for row in rows if row["status"] == "ok"]
+    return {
+        "curve": [with_plain(row) for row in nested(done, "curve", NAMES)],
+        "summary": [pick(row, (*NAMES, *SUMMARY)) for row in done],
+        "verdict": [pick(row, (*NAMES, "text")) for row in done],
+        "failures": [pick(row, (*NAMES, "reason")) for row in rows if row["status"] == "failed"],
+    }
 
 
 def with_plain(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -373,26 +390,6 @@ def with_plain(row: Mapping[str, Any]) -> dict[str, Any]:
     if row["score"] not in MEANS and row["n"]:
         plain = wilson_of_share(row["accuracy"], row["n"])
     return {**row, **ends("plain_", plain)}
-
-
-def summary_row(curve: Curve, selected: Selected) -> dict[str, Any]:
-    """The columns of :data:`SUMMARY`."""
-    counts = {"n": curve.rows, "clusters": curve.cluster_count, "uniform_share": UNIFORM_SHARE}
-    of = {name: selected if hasattr(selected, name) else curve for name in SUMMARY}
-    row: dict[str, Any] = {
-        name: counts.get(name, getattr(of[name], name, None)) for name in SUMMARY
-    }
-    return {name: finite(row[name]) if SUMMARY[name] == "DOUBLE" else row[name] for name in row}
-
-
-def curve_tables(
-    observed: Observed, choice: CurveChoice, bins: int, resamples: int
-) -> tuple[Table, dict[str, Any], str]:
-    """The rows of a curve's bins, its summary and its verdict; raises as :func:`compute_curve`."""
-    seed = observed.protocol.seed
-    curve, selected = compute_curve(observed, choice, bins, resamples, seed)
-    text = verdict(curve, choice.score, selected.simulated, choice.stratum != "all")
-    return bin_rows(curve), summary_row(curve, selected), text
 
 
 @needs("viewer")

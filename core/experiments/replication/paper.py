@@ -17,9 +17,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import isfinite
+from math import isnan
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import yaml
@@ -27,22 +27,19 @@ from pydantic import TypeAdapter
 
 from midchart.core.access import CohortRef, RunRef, needs
 from midchart.core.config import published_folder
-from midchart.core.results.items import compared
+from midchart.core.results.comparison import paired
+from midchart.core.results.items import run_facts
 from midchart.core.results.report import origin, report
 from midchart.core.results.tables import read_published
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.status import status
 from midchart.core.stats.intervals import Interval, square_and_add
+from midchart.core.storage.rows import rows_of
 
 Row = dict[str, Any]
-Rows = Sequence[Mapping[str, Any]]
-Figure = tuple[Any, Any, Any, Any]
-"""Value, the ends of its interval, n; null where not known."""
 Key = tuple[str, str, str]
 """Table of the paper, label, what, as :func:`paper_rows` names them."""
-Figures = dict[Key, Figure]
-Where = Mapping[str, tuple[str, ...]]
 KINDS = {"Curve": "curve", "Gate": "gate", "Forecast": "forecast"}
 """Page → the kind of run behind it."""
 PROTOCOLS = ("published", "corrected")
@@ -50,8 +47,7 @@ HOLDS, DOES_NOT, NOT_SHOWN = "holds", "does not hold", "not shown"
 UNTESTED = "cannot be tested here"
 SIMULATED = "simulated answers"
 """Of a curve whose answers were generated with a declared effect of position."""
-
-
+NO_FIGURE = "no figure"
 ATTENTIONS = {
     "softmax": "standard",
     "differential": "differential",
@@ -59,6 +55,19 @@ ATTENTIONS = {
     "gated_differential": "qccs_differential",
 }
 """Variant of a forecast → what the paper calls it."""
+
+
+class Figure(NamedTuple):
+    """A figure or an effect with its 95 % interval or p, and its n; None where not known."""
+
+    value: Any
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    p: float | None = None
+
+
+Figures = Mapping[Key, Figure]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +85,7 @@ class PaperTable:
 
 @dataclass(frozen=True, slots=True)
 class ClaimSetting:
-    """What a run has to be made of to test a claim."""
+    """What a run has to be made of to test a claim; ``paper.yaml`` describes its fields."""
 
     kind: str
     cohort: str
@@ -90,33 +99,23 @@ class ClaimSetting:
         """What keeps a run from testing a claim itself, ``judge`` being that of its figures."""
         cohort, reasons = plan.raw["cohort"], list[str]()
         named = f"{cohort['data_use']['name']} {Path(cohort['path']).name}".lower()
-        synthetic, format = cohort["data_use"]["synthetic"], cohort["format"]
-        if synthetic or format != self.cohort or self.cohort_title.lower() not in named:
+        of_paper = cohort["format"] == self.cohort and self.cohort_title.lower() in named
+        if cohort["data_use"]["synthetic"] or not of_paper:
             reasons.append(f"{origin(plan)}, not {self.cohort_title}")
         readers = [entry.label for entry in plan.reader_entries if entry.name == self.reader]
         if self.reader and not any(self.reader_part in label for label in readers):
             of = f"{self.reader} {self.reader_part}".strip()
             reasons.append(f"read by {', '.join(plan.readers)}, not by {of}")
-        if self.judge and self.judge not in {
-            e.name for e in plan.judge_entries if e.label == judge
-        }:
+        judges = {entry.label: entry.name for entry in plan.judge_entries}
+        if self.judge and judges.get(judge) != self.judge:
             reasons.append(f"judged by {judge or 'no judge'}, not by {self.judge}")
         return reasons
 
 
-@dataclass(frozen=True, slots=True)
-class PaperContent:
-    """The content of ``paper.yaml``."""
-
-    tables: dict[str, PaperTable]
-    settings: dict[str, ClaimSetting]
-
-
-PAPER = TypeAdapter(PaperContent).validate_python(
-    yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
-)
-TABLES = PAPER.tables
+_YAML = yaml.safe_load((Path(__file__).parent / "paper.yaml").read_text(encoding="utf-8"))
+TABLES = TypeAdapter(dict[str, PaperTable]).validate_python(_YAML["tables"])
 """All tables of the paper with figures, in the order in which pages offer them."""
+SETTINGS = TypeAdapter(dict[str, ClaimSetting]).validate_python(_YAML["settings"])
 
 
 def paper_rows() -> list[Row]:
@@ -134,19 +133,13 @@ def paper_rows() -> list[Row]:
         ]
 
 
-def _named(queries: Sequence[str]) -> set[str]:
-    """The tables that queries name."""
-    return {name for sql in queries for name in re.findall(r"(?:FROM|JOIN) (\w+)", sql)}
-
-
 def _rows(db: duckdb.DuckDBPyConnection, queries: Sequence[str], judge: str = "") -> Iterator[Row]:
     """The rows of queries of ``paper.yaml``, of those whose tables are there."""
     known = {name for (name,) in db.execute("SELECT view_name FROM duckdb_views()").fetchall()}
     for sql in queries:
-        if known >= _named([sql]):
+        if known >= set(re.findall(r"(?:FROM|JOIN) (\w+)", sql)):
             result = db.execute(sql, {"judge": judge} if "$judge" in sql else None)
-            columns = [column[0] for column in result.description or ()]
-            yield from (dict(zip(columns, row, strict=True)) for row in result.fetchall())
+            yield from rows_of(result)
 
 
 # This installation's figures
@@ -166,37 +159,46 @@ def other_runs(data: CohortRef) -> dict[str, Row | None]:
     }
 
 
-def figures(run: str, judge: str) -> Figures:
-    """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`."""
+def figures(run: str, judge: str) -> dict[Key, Figure]:
+    """The figures of a finished run of answers, or of one of the kinds of :data:`KINDS`; of answers
+    also the paired differences of arms that claims are about, as "A less B"."""
     from pyarrow import Table  # heavy, and not needed by who imports this
 
-    plan, known = find_run(run).plan(), Figures()
+    plan, known = find_run(run).plan(), dict[Key, Figure]()
     tables = report(run)["tables"] | {
         "attentions": [{"variant": one, "name": name} for one, name in ATTENTIONS.items()]
     }
+    if plan.kind == "answers" and plan.judges:
+        less = {claim.less[1] for claim in claims() if claim.less}
+        with run_facts(run) as (ask, people):
+            baselines = [entry.label for entry in plan.arms if entry.label in less]
+            pairs = [row for one in baselines for row in paired(ask, people, one)]
+        tables["pairs"] = [row for row in pairs if row["reader"] == plan.readers[0]]
     with duckdb.connect() as db:
-        for name in {name for table in TABLES.values() for name in _named(table.report)}:
-            if tables.get(name):
-                db.from_arrow(Table.from_pylist(tables[name])).create_view(name)
+        for name, rows in tables.items():
+            if rows:
+                db.from_arrow(Table.from_pylist(rows)).create_view(name)
         for name, table in TABLES.items():
             if KINDS.get(table.ours, "answers") == plan.kind:
                 for row in _rows(db, table.report, judge):
-                    low, high = row.get("low"), row.get("high")
-                    low, high = (None, None) if None in (low, high) else (low, high)
-                    figure = row["value"], low, high, row["n"]
+                    ends = row.get("low"), row.get("high")
+                    figure = Figure(
+                        row["value"], *((None, None) if None in ends else ends), row["n"]
+                    )
                     known.setdefault((name, row["label"], row["what"]), figure)
     return known
 
 
 def _of_protocols(
     published: str | None, corrected: str | None, others: Sequence[str]
-) -> list[tuple[str, str]]:
-    """The runs with the protocol that each counts for: its own."""
-    runs = [(name, run) for name, run in zip(PROTOCOLS, (published, corrected), strict=True) if run]
+) -> Iterator[tuple[str, str, Plan]]:
+    """The protocol that each run counts for, its own, the run, and its plan."""
+    for protocol, run in [*zip(PROTOCOLS, (published, corrected), strict=True)]:
+        if run:
+            yield protocol, run, find_run(run).plan()
     for run in others:
-        preset = find_run(run).plan().protocol.preset
-        runs.append(("published" if preset == "published" else "corrected", run))
-    return runs
+        plan = find_run(run).plan()
+        yield PROTOCOLS[plan.protocol.preset != "published"], run, plan
 
 
 @needs("viewer")
@@ -209,30 +211,23 @@ def paper_comparison(
     patient) and ``_n``; null where the run has no such arm, or is None. ``others``: runs of a
     curve, gate or forecast, for the tables of these; each counts for its own protocol.
     """
-    known: dict[str, Figures] = {name: {} for name in PROTOCOLS}
-    for name, run in _of_protocols(published, corrected, others):
-        known[name] |= figures(run, judge)
+    known: dict[str, dict[Key, Figure]] = {name: {} for name in PROTOCOLS}
+    for protocol, run, _ in _of_protocols(published, corrected, others):
+        known[protocol] |= figures(run, judge)
     rows = paper_rows()
     for row in rows:
         for name, of_runs in known.items():
-            figure = of_runs.get((row["table"], row["label"], row["what"]), (None,) * 4)
-            names = (name, f"{name}_low", f"{name}_high", f"{name}_n")
-            row |= dict(zip(names, figure, strict=True))
+            figure = of_runs.get((row["table"], row["label"], row["what"]))
+            row |= _columns(name, figure, ("low", "high", "n"))
     return rows
 
 
+def _columns(name: str, figure: Figure | None, more: Sequence[str]) -> Row:
+    row = {name: figure.value if figure else None}
+    return row | {f"{name}_{of}": getattr(figure, of) if figure else None for of in more}
+
+
 # The paper's claims
-
-
-@dataclass(frozen=True, slots=True)
-class Effect:
-    """A difference with its 95 % interval or p, and its n; None where not known."""
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-    n: int | None = None
-    p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,38 +251,38 @@ class PaperClaim:
     margin: float = 0.0
     p: Key | None = None
 
-    def effect(self, known: Figures) -> Effect | None:
+    def effect(self, known: Figures) -> Figure | None:
         """The effect by figures, None where one is missing; a paired difference "A less B" among
         them goes before that of two figures."""
-        value, low, high, n = known.get(self.more, (None,) * 4) if self.more else (None,) * 4
-        if self.more is None or value is None:
+        first = known.get(self.more) if self.more else None
+        other = known.get(self.less) if self.less else Figure(self.against, *[self.against] * 2)
+        if self.more is None or first is None or other is None:
+            return None
+        value, low, high, n, _ = first
+        if value is None or other.value is None:
             return None
         if self.claims == "range":
-            return None if low is None or high is None else Effect(high - low, n=n)
-        if self.less is None:
-            ends = (None if end is None else end - self.against for end in (low, high))
-            return Effect(value - self.against, *ends, n=n)
-        other = known.get(self.less, (None,) * 4)
-        if other[0] is None:
-            return None
+            return None if low is None or high is None else Figure(high - low, n=n)
         if self.p:
-            return Effect(value - other[0], n=n, p=known.get(self.p, (None,))[0])
+            p = known.get(self.p)
+            return Figure(value - other.value, n=n, p=p.value if p else None)
         table, label, what = self.more
-        direct = known.get((table, f"{label} less {self.less[1]}", what))
-        if direct and direct[0] is not None and what == self.less[2]:
-            return Effect(*direct)
-        if low is None or high is None or other[1] is None or other[2] is None:
-            return Effect(value - other[0], n=n)
-        both = square_and_add(
-            Interval(value, low, high, 0.95), Interval(other[0], other[1], other[2], 0.95)
-        )
-        ends = (both.low, both.high) if isfinite(both.high - both.low) else (None, None)
-        return Effect(value - other[0], *ends, n=n)
+        if self.less and what == self.less[2]:
+            direct = known.get((table, f"{label} less {self.less[1]}", what))
+            if direct and direct.value is not None:
+                return direct
+        if low is None or high is None or other.low is None or other.high is None:
+            return Figure(value - other.value, n=n)
+        if self.less is None:
+            return Figure(value - self.against, low - self.against, high - self.against, n)
+        both = square_and_add(Interval(value, low, high, 0.95), Interval(*other[:3], 0.95))
+        ends = (None, None) if isnan(both.high - both.low) else (both.low, both.high)
+        return Figure(value - other.value, *ends, n)
 
-    def verdict(self, effect: Effect | None) -> str:
+    def verdict(self, effect: Figure | None) -> str:
         """The verdict of an effect by the rule."""
         if effect is None:
-            return "no figure"
+            return NO_FIGURE
         if self.claims == "range":
             return HOLDS if effect.value <= self.margin else DOES_NOT
         sign = -1 if self.claims == "lower" else 1
@@ -302,6 +297,13 @@ class PaperClaim:
             holds = -self.margin <= low and high <= self.margin
             fails = low > self.margin or high < -self.margin
         return HOLDS if holds else DOES_NOT if fails else NOT_SHOWN
+
+    def in_paper(self, effect: Figure | None) -> str:
+        """Whether the paper's own figures show it."""
+        if effect and self.claims != "range" and effect.low is None and effect.p is None:
+            return "no interval printed"
+        verdict = self.verdict(effect)
+        return {HOLDS: "shown", DOES_NOT: "contradicted"}.get(verdict, verdict)
 
 
 @cache
@@ -327,30 +329,30 @@ def paper_claims(
     is none, with the reason (``why``) and what would test it (``test``).
     """
     by_key: dict[Key, Row] = {(r["table"], r["label"], r["what"]): r for r in paper_rows()}
-    printed: Figures = {k: (r["value"], r["low"], r["high"], None) for k, r in by_key.items()}
+    printed = {key: Figure(row["value"], row["low"], row["high"]) for key, row in by_key.items()}
     runs = {
-        (protocol, plan.kind): (plan, figures(run, judge) | _paired(run, plan, judge))
-        for protocol, run in _of_protocols(published, corrected, others)
-        for plan in (find_run(run).plan(),)
+        (protocol, plan.kind): (plan, figures(run, judge), _is_simulated(run, plan))
+        for protocol, run, plan in _of_protocols(published, corrected, others)
     }
-    simulated = {run for run in others if _is_simulated(run)}
     rows: list[Row] = []
     for claim in claims():
-        setting, stated = PAPER.settings[claim.setting], claim.effect(printed)
-        row: Row = {name: getattr(claim, name) for name in ("claim", "states", "paper")}
-        row["cells"] = "; ".join(_cell(by_key[key]) for key in (claim.more, claim.less) if key)
-        row["claims"] = claim.claims if claim.more else ""
-        row["unit"] = by_key[claim.more]["unit"] if claim.more else ""
-        row |= _columns("paper_effect", stated, ("low", "high", "p"))
-        row["in_paper"] = _printed(claim, stated)
+        setting, stated = SETTINGS[claim.setting], claim.effect(printed)
+        row: Row = {
+            **{name: getattr(claim, name) for name in ("claim", "states", "paper")},
+            "cells": "; ".join(_cell(by_key[key]) for key in (claim.more, claim.less) if key),
+            "claims": claim.claims if claim.more else "",
+            "unit": by_key[claim.more]["unit"] if claim.more else "",
+            **_columns("paper_effect", stated, ("low", "high", "p")),
+            "in_paper": claim.in_paper(stated),
+        }
         on_text, on_paper, why = list[str](), list[str](), list[str]()
         for protocol in PROTOCOLS:
-            plan, known = runs.get((protocol, setting.kind), (None, Figures()))
+            plan, known, simulated = runs.get((protocol, setting.kind), (None, {}, False))
             effect = claim.effect(known)
             verdict = claim.verdict(effect)
             if plan and effect:
                 lacking = setting.lacking(plan, judge)
-                if plan.raw["run"] in simulated:
+                if simulated:
                     verdict = SIMULATED
                     lacking.append("answers generated with a declared effect of position")
                 on_text.append(verdict)
@@ -361,33 +363,18 @@ def paper_claims(
         if not on_text:
             missing = "no finished run has these figures" if claim.more else ""
             why = [missing or "the paper prints no figure of it"]
-        tested = bool(on_paper)
-        row["direction"] = _weakest(on_text) or "no figure"
-        row["verdict"] = _weakest(on_paper) or UNTESTED
-        row["why"] = "" if tested else "; ".join(dict.fromkeys(why))
-        row["test"] = "" if tested else f"{setting.cohort_title}: {setting.command}"
+        least = (DOES_NOT, NOT_SHOWN, HOLDS, SIMULATED).index
+        row["direction"] = min(on_text, key=least, default=NO_FIGURE)
+        row["verdict"] = min(on_paper, key=least, default=UNTESTED)
+        row["why"] = "" if on_paper else "; ".join(dict.fromkeys(why))
+        row["test"] = "" if on_paper else f"{setting.cohort_title}: {setting.command}"
         rows.append(row)
     return rows
 
 
-def _is_simulated(run: str) -> bool:
-    """Whether a curve is of simulated answers."""
-    return find_run(run).plan().kind == "curve" and any(
-        row["simulated"] for row in report(run)["tables"]["summary"]
-    )
-
-
-def _printed(claim: PaperClaim, effect: Effect | None) -> str:
-    """Whether the paper's own figures show a claim."""
-    if effect and claim.claims != "range" and effect.low is None and effect.p is None:
-        return "no interval printed"
-    verdict = claim.verdict(effect)
-    return {HOLDS: "shown", DOES_NOT: "contradicted"}.get(verdict, verdict)
-
-
-def _columns(name: str, effect: Effect | None, more: Sequence[str]) -> Row:
-    row = {name: effect.value if effect else None}
-    return row | {f"{name}_{of}": getattr(effect, of) if effect else None for of in more}
+def _is_simulated(run: str, plan: Plan) -> bool:
+    """Whether a run is a curve of simulated answers."""
+    return plan.kind == "curve" and any(r["simulated"] for r in report(run)["tables"]["summary"])
 
 
 def _cell(row: Row) -> str:
@@ -396,31 +383,6 @@ def _cell(row: Row) -> str:
     value = f"{times * row['value']:.1f}{unit}" if unit else f"{row['value']:g}"
     ends = "" if row["low"] is None else f" [{times * row['low']:g}, {times * row['high']:g}]"
     return f"{TABLES[row['table']].file}, {row['label']}, {row['what']}: {value}{ends}"
-
-
-def _weakest(verdicts: Sequence[str]) -> str:
-    """The least favourable verdict; "" of none."""
-    return min(verdicts, key=(DOES_NOT, NOT_SHOWN, HOLDS, SIMULATED).index, default="")
-
-
-def _paired(run: str, plan: Plan, judge: str) -> Figures:
-    """Paired differences of arms at all positions by a run's first reader, intervals by patient."""
-    labels = {entry.label for entry in plan.arms}
-    pairs = [
-        (claim.more, claim.less[1])
-        for claim in claims()
-        if claim.more and claim.less and claim.more[2] == claim.less[2] == "overall"
-        and {claim.more[1], claim.less[1]} <= labels and claim.more[1] != claim.less[1]
-        and TABLES[claim.more[0]].report == TABLES["stage2"].report
-    ]  # fmt: skip
-    known: Figures = {}
-    for baseline in dict.fromkeys(baseline for _, baseline in pairs):
-        for row in compared(run, baseline)["paired"]:
-            effect = row["difference"], row["patient_low"], row["patient_high"], row["n"]
-            if (row["reader"], row["judge"]) == (plan.readers[0], judge) and row["n"]:
-                of = [more for more, other in pairs if (more[1], other) == (row["label"], baseline)]
-                known |= {(key[0], f"{key[1]} less {baseline}", key[2]): effect for key in of}
-    return known
 
 
 @needs("viewer")

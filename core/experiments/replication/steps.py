@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from midchart.core.access import CohortName, CohortRef, Entries, RunRef, needs
 from midchart.core.experiments.replication.paper import Row, other_runs
 from midchart.core.protocol import PRESETS, Protocol
-from midchart.core.results.comparison import Outcomes, differences, read_outcomes
+from midchart.core.results.comparison import differences, read_outcomes
 from midchart.core.results.report import counted_store, report
 from midchart.core.results.reviews import reviews_of, with_reviews
 from midchart.core.results.tables import pick, read_published
@@ -40,13 +41,7 @@ class Fault:
 
 
 FAULTS = tuple(
-    Fault(
-        line["name"],
-        line["title"],
-        line["did"],
-        tuple(line["fields"].split()),
-        tuple(line["arms"].split()),
-    )
+    Fault(**line | {name: tuple(line[name].split()) for name in ("fields", "arms")})
     for line in read_published("faults.csv")
 )
 """In the order in which they are taken away."""
@@ -56,8 +51,7 @@ REPORTING = ("intervals", "position")
 are corrected with the last fault, without a separate step."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicationStep:
+class ReplicationStep(NamedTuple):
     """A run of a replication: ``fault`` is the one that it takes away or alone has, None for the
     first; ``title`` is for people."""
 
@@ -75,10 +69,8 @@ def steps() -> tuple[ReplicationStep, ...]:
     for fault in FAULTS:
         fields = fault.fields + (REPORTING if fault is FAULTS[-1] else ())
         changes: dict[str, Any] = {name: left.pop(name)[0] for name in fields if name in left}
-        protocol = replace(sequence[-1].protocol, **changes)
-        sequence.append(
-            ReplicationStep(fault.name, f"Without: {fault.title.lower()}", protocol, fault)
-        )
+        protocol, title = replace(sequence[-1].protocol, **changes), fault.title.lower()
+        sequence.append(ReplicationStep(fault.name, f"Without: {title}", protocol, fault))
     if left:
         raise AssertionError(f"no fault takes these published fields away: {', '.join(left)}")
     return tuple(sequence)
@@ -86,13 +78,17 @@ def steps() -> tuple[ReplicationStep, ...]:
 
 def alone() -> tuple[ReplicationStep, ...]:
     """The corrected protocol with one published fault each, named ``only_`` and the fault's."""
-    sequence: list[ReplicationStep] = []
-    for fault in FAULTS:
-        changes: dict[str, Any] = {f: getattr(PRESETS["published"], f) for f in fault.fields}
-        protocol = replace(PRESETS["corrected"], **changes)
-        title = f"Only: {fault.title.lower()}"
-        sequence.append(ReplicationStep(f"only_{fault.name}", title, protocol, fault))
-    return tuple(sequence)
+    published, corrected = PRESETS["published"], PRESETS["corrected"]
+    faults = {f: {name: getattr(published, name) for name in f.fields} for f in FAULTS}
+    return tuple(
+        ReplicationStep(
+            f"only_{fault.name}",
+            f"Only: {fault.title.lower()}",
+            replace(corrected, **fields),
+            fault,
+        )
+        for fault, fields in faults.items()
+    )
 
 
 ARMS: Sequence[Any] = (
@@ -119,11 +115,10 @@ def step_specs(
     those off this machine to which text may be sent; ``part``: the patients asked about, all where
     empty.
     """
-    specs: dict[str, dict[str, Any]] = {}
     reader_name = reader if isinstance(reader, str) else reader["name"]
-    for step in (*steps(), *alone()):
-        changed = {name: value for name, (_, value) in step.protocol.differences().items()}
-        specs[step.name] = {
+    more = {"part": part, "allow_hosts": list(hosts)}
+    return {
+        step.name: {
             "name": f"replication · {step.title.lower()}",
             "group": f"replication, {reader_name}",
             "kind": "answers",
@@ -131,12 +126,13 @@ def step_specs(
             "arms": list(arms),
             "readers": [reader],
             "judges": list(judges),
-            "protocol": {"preset": "corrected", **changed},
+            "protocol": {"preset": "corrected"}
+            | {name: value for name, (_, value) in step.protocol.differences().items()},
             "seed": step.protocol.seed,
+            **{name: value for name, value in more.items() if value},
         }
-        more = {"part": part, "allow_hosts": list(hosts)}
-        specs[step.name] |= {name: value for name, value in more.items() if value}
-    return specs
+        for step in (*steps(), *alone())
+    }
 
 
 # The runs on a cohort. They are found by what they ran (cohort, reader, protocol), not by name: one
@@ -147,8 +143,6 @@ def step_specs(
 OF_A_RUN = ("run", "status", "done", "failed", "planned", "reason", "imported")
 WITH_TEST = ("", "test")
 """Parts whose questions include all that are counted once a gate was trained on the cohort."""
-Texts = Mapping[str, tuple[Any, ...]]
-"""Instruction → the hash of its prompt, the answer, and the hash of what was judged."""
 
 
 @needs("viewer")
@@ -165,10 +159,12 @@ def replication(
     order; ``alone``: rows as of ``steps``, of the runs with one fault alone.
     """
     names = {judge if isinstance(judge, str) else judge["name"] for judge in judges}
-    best = _best_runs(Path(data), reader, {*map(_arm, arms)}, names)
-    rows = [_step_row(step, best) for step in steps()]
+    # Of an arm its k, None for the protocol's.
+    wanted = {(a, None) if isinstance(a, str) else (a["name"], a.get("k")) for a in arms}
+    best = _best_runs(Path(data), reader, wanted, names)
+    rows, only = ([_step_row(step, best) for step in of] for of in (steps(), alone()))
     runs = [row["run"] if row["status"] == "done" else None for row in rows]
-    return {"steps": rows, "runs": runs, "alone": [_step_row(step, best) for step in alone()]}
+    return {"steps": rows, "runs": runs, "alone": only}
 
 
 @needs("viewer")
@@ -182,7 +178,7 @@ def paper_runs(data: CohortRef, reader: str) -> tuple[str | None, str | None, li
 
 
 def _step_row(step: ReplicationStep, best: Mapping[Protocol, Row]) -> Row:
-    fault, run = step.fault, best.get(_bare(step.protocol))
+    fault, run = step.fault, best.get(replace(step.protocol, preset=""))
     return {
         "name": step.name,
         "title": step.title,
@@ -190,16 +186,6 @@ def _step_row(step: ReplicationStep, best: Mapping[Protocol, Row]) -> Row:
         "fields": {name: getattr(step.protocol, name) for name in fault.fields} if fault else {},
         **{key: run and run[key] for key in OF_A_RUN},
     }
-
-
-def _bare(protocol: Protocol) -> Protocol:
-    """A protocol without the name of the preset it came from."""
-    return replace(protocol, preset="")
-
-
-def _arm(entry: Any) -> tuple[str, int | None]:
-    """An arm of a spec and its k; None for the protocol's."""
-    return (entry, None) if isinstance(entry, str) else (entry["name"], entry.get("k"))
 
 
 @needs("viewer")
@@ -227,23 +213,20 @@ def _best_runs(
     finished one, then one with most of the arms and judges asked for, on all patients, the
     newest."""
     best: dict[Protocol, tuple[tuple[bool, int, bool], Row]] = {}
-    digest = ""
+    digest = digest_of(str(data))
     for run in status():
         if run["kind"] != "answers" or Path(run["data"]) != data:
             continue
         plan = find_run(run["run"]).plan()
-        if plan.readers != (reader,) or plan.limit or plan.part not in WITH_TEST:
-            continue
-        if not plan.judge_entries:  # without a judge an answer has no outcome to compare
-            continue
-        digest = digest or digest_of(str(data))
-        if plan.digest != digest:
+        # Without a judge an answer has no outcome to compare.
+        of_all = plan.judge_entries and not plan.limit and plan.part in WITH_TEST
+        if not of_all or plan.readers != (reader,) or plan.digest != digest:
             continue
         usual = plan.protocol.budget().k
         entries = {(e.name, None if e.k == usual else e.k) for e in plan.arms if e.tokens is None}
         named = {entry.name for entry in plan.judge_entries}
         fit = run["status"] == "done", len(arms & entries) + len(judges & named), not plan.part
-        protocol = _bare(plan.asked)
+        protocol = replace(plan.asked, preset="")
         if protocol not in best or fit > best[protocol][0]:
             best[protocol] = fit, run
     return {protocol: run for protocol, (_, run) in best.items()}
@@ -264,18 +247,13 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     """What each fault costs an arm: a row a run, its accuracy, and but for the first the columns of
     EFFECT against the one before."""
     rows: list[Row] = []
-    before: tuple[Outcomes, Texts] | None = None
-    for run in runs:
-        now = read_outcomes(run), _texts(run, label, judge)
-        effect = _effect(before, now, label, judge) if before else {}
-        rows_of = report(run)["tables"]["accuracy"]
-        named = label, judge, "overall"
-        of_label = (r for r in rows_of if (r["label"], r["judge"], r["band"]) == named)
-        overall: Row = next(of_label, {})
-        shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
-        row = {"run": run} | {name: effect.get(name) for name in EFFECT}
-        rows.append(row | {name: overall.get(name) for name in shown})
-        before = now
+    shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
+    for before, run in pairwise([None, *runs]):
+        accuracy = report(run)["tables"]["accuracy"]
+        fixed = {"label": label, "judge": judge, "band": "overall"}
+        overall: Row = next((r for r in accuracy if fixed.items() <= r.items()), {})
+        effect = _effect(before, run, label, judge)
+        rows.append({"run": run} | effect | {name: overall.get(name) for name in shown})
     return rows
 
 
@@ -290,30 +268,28 @@ def faults_alone(
     ``silent``: why the fault cannot show here; empty where it acted or was not run.
     """
     arm = next((e.name for e in find_run(corrected).plan().arms if e.label == label), "")
-    base = read_outcomes(corrected), _texts(corrected, label, judge)
     rows: list[Row] = []
     for fault in FAULTS:
-        run, effect, silent = runs.get(f"only_{fault.name}"), Row(), ""
-        if fault.arms and arm not in fault.arms:
-            silent = f"concerns the arms {' and '.join(fault.arms)} alone"
-        elif run is not None:
-            effect = _effect(base, (read_outcomes(run), _texts(run, label, judge)), label, judge)
-            silent = "" if effect["acted"] else "changed no prompt, answer or judged text"
+        run, other = runs.get(f"only_{fault.name}"), fault.arms and arm not in fault.arms
         row: Row = {"fault": fault.name, "title": fault.title, "did": fault.did, "run": run}
-        row |= {name: effect.get(name) for name in EFFECT}
-        rows.append({**row, "silent": silent})
+        row |= _effect(None if other else corrected, run, label, judge)
+        silent = "" if row["acted"] or not run else "changed no prompt, answer or judged text"
+        if other:
+            silent = f"concerns the arms {' and '.join(fault.arms)} alone"
+        rows.append(row | {"silent": silent})
     return rows
 
 
-def _effect(
-    base: tuple[Outcomes, Texts], run: tuple[Outcomes, Texts], label: str, judge: str
-) -> Row:
-    """The columns of a run against another, those of the difference left out where one lacks the
-    arm or judge."""
-    (outcomes_before, before), (outcomes_after, after) = base, run
+def _effect(base: str | None, run: str | None, label: str, judge: str) -> Row:
+    """The columns EFFECT of a run against another, null without one of them; those of the
+    difference where one lacks the arm or judge."""
+    row: Row = dict.fromkeys(EFFECT)
+    if not base or not run:
+        return row
+    before, after = _texts(base, label, judge), _texts(run, label, judge)
     both = before.keys() & after.keys()
-    row: Row = {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
-    for pair in differences(outcomes_before, outcomes_after):
+    row |= {"acted": sum(before[key] != after[key] for key in both), "both": len(both)}
+    for pair in differences(read_outcomes(base), read_outcomes(run)):
         if (pair["arm"], pair["judge"]) == (label, judge):
             row |= pick(pair, ("n", "difference", "unscored", "bound_low", "bound_high", "p"))
             ends = (pair["patient_low"], pair["patient_high"]) if row["acted"] else (None, None)
@@ -323,7 +299,8 @@ def _effect(
     return row
 
 
-def _texts(run: str, label: str, judge: str) -> Texts:
+def _texts(run: str, label: str, judge: str) -> dict[str, tuple[Any, ...]]:
+    """Instruction → the hash of its prompt, the answer, and the hash of what was judged."""
     folder = find_run(run)
     plan = folder.plan()
     store = counted_store(folder, plan)

@@ -163,10 +163,9 @@ def test_every_piece_of_the_evidence_is_one_place_of_one_cluster(place):
     for snippets in ("best", "all"):
         choice = CurveChoice("clinician", "time", "model", "model-a", snippets)
         taken = select(observed, choice)
-        rows, position = points(observed, choice)
-        assert taken.responses is not None
-        assert taken.responses.rows == len(rows) == len(position)
-        assert taken.responses.right.sum() == observed.score("clinician")[rows].sum()
+        rows = points(observed, choice)
+        assert taken.responses is not None and taken.responses.rows == len(rows)
+        assert taken.responses.right.sum() == rows["score"].sum()
 
 
 def test_a_stopped_run_resumes_to_the_same_tables(place, monkeypatch):
