@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from math import isnan, nan
+from math import ceil, isnan, nan
 from typing import Any, cast
 
 import numpy as np
@@ -469,14 +469,15 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     if upright:
         title = "position in the chart, % (100: the latest entry)"
         chart.update_xaxes(type="category", title=title, tickangle=0, showgrid=False)
-        chart.update_yaxes(title=measure.title, ticksuffix=suffix, rangemode="tozero")
+        # Room above the bars for the name of the middle.
+        chart.update_yaxes(title=measure.title, ticksuffix=suffix, range=[0, 1.12 * longest])
         middle = [place for place, row in enumerate(rows) if row in WIDE["middle"]]
         if middle:
             shade_middle(chart, named=True, ends=(middle[0] - 0.5, middle[-1] + 0.5))
         return chart
     chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     side = axis_side(len(rows))
-    chart.update_xaxes(title=measure.title, ticksuffix=suffix, range=[0, longest], **side)
+    chart.update_xaxes(title=measure.title, ticksuffix=suffix, range=[0, 1.001 * longest], **side)
     if side:  # above the bars, where the legend is
         chart.update_layout(
             legend={"y": 1, "yref": "container", "yanchor": "top"}, margin={"t": 90}
@@ -496,17 +497,19 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     rows = list(dict.fromkeys(one.row for one in estimates))
     rows = sorted(rows) if view.across in SHAPES else rows
     cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
-    names = [in_words(view.across, column) for column in columns]
+    # The axis says of what the numbers are: their words would touch on a narrow screen.
+    numbers = view.across in SHAPES and all(str(column).isdigit() for column in columns)
+    names = [str(column) if numbers else in_words(view.across, column) for column in columns]
     grid = [[cells.get((row, column)) for column in columns] for row in rows]
     shares = measure.unit == "%"
     shades = [[_scaled(c[1].value, measure.unit) if c else np.nan for c in line] for line in grid]
     known = [value for line in shades for value in line if not isnan(value)]
-    span = (0.0, 100.0) if shares else (min(known), max(known))
+    span = (0.0, 10.0 * ceil(max(*known, 1.0) / 10)) if shares else (min(known), max(known))
     shade = ink()
     colorbar = {
         "title": {"text": "%" if shares else "", "font": {"size": 11, "color": shade.faint}},
         "thickness": 9, "tickfont": {"size": 11, "color": shade.text}, "outlinewidth": 0,
-        "len": 0.9, **({"tickvals": [0, 50, 100]} if shares else {}),
+        "len": 0.9, **({"tickvals": [*span]} if shares else {}),
     }  # fmt: skip
     chart = go.Figure(
         go.Heatmap(z=shades, x=names, y=rows, zmin=span[0], zmax=span[1], colorscale=SCORES,
@@ -535,7 +538,8 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     chart.update_layout(
         hovermode="closest", hoverdistance=120, height=80 + tall * max(len(rows), 3)
     )
-    chart.update_xaxes(type="category", showgrid=False, tickangle=0)
+    of_what = SHAPES[view.across].format("").strip() if numbers else ""
+    chart.update_xaxes(type="category", showgrid=False, tickangle=0, title=of_what)
     chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     return chart
 

@@ -36,8 +36,6 @@ FILTERS = {
 }
 """Filters of the questions, each in the session and the URL as ``q_NAME``: title, and the column of
 the outcomes and of a view's key."""
-MORE = ("evidence", "domain", "failure")
-"""Filters behind a fold."""
 COUNTED, TRAINING = "counted", "training"
 PATIENTS = {
     COUNTED: "counted in the results",
@@ -130,9 +128,7 @@ def questions(comparison: Shown) -> None:
     if rows.empty:
         st.info("This run has no results of single questions yet.")
         return
-    opened = st.session_state.get("asked") or st.query_params.get("asked")
-    with st.popover("Filters", icon=":material/filter_list:") if opened else st.container():
-        known, filters = _pick_filters(comparison, rows)
+    known, filters = _pick_filters(comparison, rows)
     chosen_questions = matching(known, filters, comparison.baseline)
     if not chosen_questions:
         st.info("No question matches these filters.")
@@ -163,21 +159,19 @@ def _pick_filters(comparison: Shown, rows: pd.DataFrame) -> tuple[pd.DataFrame, 
             known = {COUNTED: known, TRAINING: rows[~rows["counted"]]}.get(patients, rows)
         if pick_linked("differ", "Questions", DIFFER, unlinked="true", width=260) == "true":
             known = known[known.groupby("instruction")["outcome"].transform("nunique") > 1]
+        there = {**st.query_params, **st.session_state}
+        narrowed = [t for name, (t, _) in FILTERS.items() if there.get(f"q_{name}", ANY) != ANY]
+        words = f"Filters: {', '.join(narrowed)}" if narrowed else "Filters"
+        fold = st.popover(words, icon=":material/filter_list:", key="filters")
     scope, baseline = comparison.run["run"], comparison.baseline
-    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+    with fold:
         filters = {"arm": _pick("arm", rows, scope)}
         if filters["arm"] not in (ANY, baseline) and comparison.judge:
             label = f"Against {api.title('arm', baseline)}"
             filters["versus"] = pick_linked(
                 "q_versus", label, VERSUS_TITLES, unlinked=ANY, width=230
             )
-        filters |= {name: _pick(name, rows, scope) for name in FILTERS
-                    if name not in ("arm", *MORE)}  # fmt: skip
-    chosen = any(st.session_state.get(f"q_{name}", ANY) != ANY for name in MORE)
-    with st.expander("More filters", expanded=chosen), st.container(
-        horizontal=True, vertical_alignment="bottom", gap="small"
-    ):  # fmt: skip
-        filters |= {name: _pick(name, rows, scope) for name in MORE}
+        filters |= {name: _pick(name, rows, scope) for name in FILTERS if name != "arm"}
     return known, filters
 
 
