@@ -477,7 +477,7 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         return chart
     chart.update_yaxes(type="category", autorange="reversed", showgrid=False, **_wrapped(rows))
     side = axis_side(len(rows))
-    chart.update_xaxes(title=measure.title, ticksuffix=suffix, range=[0, 1.001 * longest], **side)
+    chart.update_xaxes(title=measure.title, ticksuffix=suffix, range=[0, 1.03 * longest], **side)
     if side:  # above the bars, where the legend is
         chart.update_layout(
             legend={"y": 1, "yref": "container", "yanchor": "top"}, margin={"t": 90}

@@ -108,13 +108,13 @@ def button(
     if problem := sign_in.lacking(api.enqueue):
         problems.insert(0, problem)
     if estimate is not None:
-        asked = counted(estimate["instructions"], "question")
         leaves = _egress(estimate["leaves"])
         words = f"**Leaves this machine:** {for_screen(leaves)}." if leaves else STAYS
-        st.markdown(
-            f"**{asked} of {counted(estimate['records'], 'patient')}.** {time_text(estimate)} "
-            f"{words} It can be cancelled and resumed."
-        )
+        asked = ""  # a forecast asks no question
+        if estimate["instructions"]:
+            patients = counted(estimate["records"], "patient")
+            asked = f"**{counted(estimate['instructions'], 'question')} of {patients}.** "
+        st.markdown(f"{asked}{time_text(estimate)} {words} It can be cancelled and resumed.")
     if problems:
         items = "".join(f"\n- {for_screen(problem)}" for problem in problems)
         st.warning(items, title="The run cannot start yet")
