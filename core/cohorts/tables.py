@@ -9,12 +9,13 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import IO, NamedTuple, cast
+from typing import IO, Any, NamedTuple, cast
 
 from midchart.core.cohorts.columns import MISSING, folded, known_names
 from midchart.core.cohorts.files import LoadLog, read_all
@@ -226,39 +227,31 @@ def parse_rows(
     ``width``: the number of cells of a complete row. ``mixed``: some rows may quote in another way
     (:func:`_row_in_other_quotes`).
     """
-    start = after
-    while start < len(lines):
-        # A row of two empty cells is appended; an unclosed quote swallows it and is thus detected.
-        source = chain(map(lines.__getitem__, range(start, len(lines))), [delimiter])
-        reader = csv.reader(source, delimiter=delimiter, quotechar=quote)
-        begin, restart = start, len(lines)
-        for cells in reader:
-            end = start + reader.line_num
-            closed = end <= len(lines)
-            if not closed and cells == ["", ""]:
-                break
-            end = min(end, len(lines))
-            if mixed and (
-                other := _row_in_other_quotes(lines, begin, end, cells, delimiter, width)
-            ):
-                yield other
-                if other.last != end or not closed:
-                    restart = other.last
-                    break
-                begin = end
-                continue
+    begin = after
+    while begin < len(lines):
+        end, closed = begin + 1, True
+        if quote in lines[begin]:
+            # Two empty cells are appended; an unclosed quote swallows them and so is detected.
+            ahead = chain(map(lines.__getitem__, range(begin, len(lines))), [delimiter])
+            reader = csv.reader(ahead, delimiter=delimiter, quotechar=quote)
+            cells = next(reader)
+            end = begin + reader.line_num
+            closed, end = end <= len(lines), min(end, len(lines))
+        else:
+            cells = lines[begin].rstrip("\r\n").split(delimiter)
+        row = None
+        if mixed:
+            row = _row_in_other_quotes(lines, begin, end, cells, delimiter, width)
+        if row is None:
             inner = lines[begin + 1 : end]
-            if not closed or (inner and not _well_quoted(lines[begin:end], delimiter, quote)):
-                if inner and all(_is_row(line, delimiter, width) for line in inner):
-                    yield ParsedRow(begin + 1, begin + 1, cells, unclosed=True)
-                    restart = begin + 1
-                    break
-                yield ParsedRow(begin + 1, end, cells, unclosed=True)
+            rows = [_is_row(line, delimiter, width) for line in inner]
+            if closed and (not inner or _well_quoted(lines[begin:end], delimiter, quote)):
+                row = ParsedRow(begin + 1, end, cells, suspicious=any(rows))
             else:
-                suspicious = any(_is_row(line, delimiter, width) for line in inner)
-                yield ParsedRow(begin + 1, end, cells, suspicious=suspicious)
-            begin = end
-        start = restart
+                end = begin + 1 if inner and all(rows) else end
+                row = ParsedRow(begin + 1, end, cells, unclosed=True)
+        yield row
+        begin = row.last
 
 
 def _well_quoted(lines: Sequence[str], delimiter: str, quote: str = '"') -> bool:
@@ -270,13 +263,10 @@ def _well_quoted(lines: Sequence[str], delimiter: str, quote: str = '"') -> bool
 
 def _is_row(line: str, delimiter: str, width: int) -> bool:
     """Whether a line is a row and not prose, which has a space after its commas."""
-    if width < 2 or line.count(delimiter) < width - 1:
+    if width < 2 or line.count(delimiter) < width - 1 or not _well_quoted([line], delimiter):
         return False
-    try:
-        rows = list(csv.reader([line], delimiter=delimiter, strict=True))
-    except csv.Error:
-        return False
-    return len(rows) == 1 and len(rows[0]) == width and not any(c[:1].isspace() for c in rows[0])
+    (cells,) = csv.reader([line], delimiter=delimiter)
+    return len(cells) == width and not any(cell[:1].isspace() for cell in cells)
 
 
 _MOST_LINES = 5_000
@@ -292,49 +282,31 @@ def _row_in_other_quotes(
     apostrophes may quote a cell that holds the delimiter. None where no such reading has ``width``
     cells.
     """
-    row = lines[begin:end]
+    row, ahead = lines[begin:end], lines[begin : begin + _MOST_LINES]
+    dialects: list[tuple[Iterable[str], dict[str, Any]]] = []
     if any('\\"' in line for line in row) and (
         len(cells) != width or not _well_quoted(row, delimiter)
     ):
         # Other backslashes are characters of the text.
-        escaped = (re.sub(r'\\(?!")', r"\\\\", line) for line in islice(lines, begin, None))
-        if other := _strict_row(islice(escaped, _MOST_LINES), begin, width, delimiter, "\\", False):
-            return other
+        escaped = (re.sub(r'\\(?!")', r"\\\\", line) for line in ahead)
+        dialects.append((escaped, {"escapechar": "\\"}))
     if any(f'{delimiter} "' in line for line in row):
-        spaced = islice(lines, begin, begin + _MOST_LINES)
-        if other := _strict_row(spaced, begin, width, delimiter, None, True):
-            return other
-    if len(cells) > width and len(row) == 1 and f"{delimiter}'" in row[0]:
-        between = re.escape(delimiter)
-        cell = (
-            rf"""'((?:[^']|'')*)'(?={between}|$)|"((?:[^"]|"")*)"(?={between}|$)|([^{between}]*)"""
-        )
-        line = row[0].rstrip("\r\n")
-        parts = [
-            (m[1] or "").replace("''", "'") + (m[2] or "").replace('""', '"') + (m[3] or "")
-            for m in re.finditer(rf"(?:^|(?<={between}))(?:{cell})", line)
-        ]
-        if len(parts) == width:
-            return ParsedRow(begin + 1, end, parts)
-    return None
-
-
-def _strict_row(
-    lines: Iterator[str],
-    begin: int,
-    width: int,
-    delimiter: str,
-    escape: str | None,
-    spaced: bool,
-) -> ParsedRow | None:
-    reader = csv.reader(
-        lines, delimiter=delimiter, escapechar=escape, skipinitialspace=spaced, strict=True
-    )
-    try:
-        cells = next(reader)
-    except (csv.Error, StopIteration):
+        dialects.append((ahead, {"skipinitialspace": True}))
+    for source, dialect in dialects:
+        reader = csv.reader(source, delimiter=delimiter, strict=True, **dialect)
+        with suppress(csv.Error, StopIteration):
+            other = next(reader)
+            if len(other) == width:
+                return ParsedRow(begin + 1, begin + reader.line_num, other)
+    if len(cells) <= width or len(row) > 1 or f"{delimiter}'" not in row[0]:
         return None
-    return ParsedRow(begin + 1, begin + reader.line_num, cells) if len(cells) == width else None
+    mark = re.escape(delimiter)
+    cell = rf"""'((?:[^']|'')*)'(?={mark}|$)|"((?:[^"]|"")*)"(?={mark}|$)|([^{mark}]*)"""
+    parts = [
+        (m[1] or "").replace("''", "'") + (m[2] or "").replace('""', '"') + (m[3] or "")
+        for m in re.finditer(rf"(?:^|(?<={mark}))(?:{cell})", row[0].rstrip("\r\n"))
+    ]
+    return ParsedRow(begin + 1, end, parts) if len(parts) == width else None
 
 
 # Tables.
@@ -475,37 +447,30 @@ def read_table(
     width, tabbed = len(header), head.delimiter == "\t"
     rows: list[TableRow] = []
     suspicious: list[int] = []
-    total = unclosed = uneven = 0
+    reasons, total = Counter[str](), 0
     for row in parse_rows(lines, head.delimiter, head.last, width, head.quote, mixed):
         cells = row.cells
         while len(cells) > width and not cells[-1].strip():
             cells.pop()
-        blank = not any(map(str.strip, cells))
-        total += row.unclosed or not blank
+        if not row.unclosed and not any(map(str.strip, cells)):
+            continue
+        total += 1
         if row.unclosed:
-            unclosed += 1
+            reasons["has quotes that do not close"] += 1
             more = row.last - row.first
             also = f", with {more:,} lines after it," if more else ""
-            log.skip(
-                name,
-                row.first,
-                "has a quote that is not closed, or not doubled inside a cell — the row"
-                f"{also} is skipped; fix the quote",
-            )
-        elif blank:
-            continue
+            problem = "has a quote that is not closed, or not doubled inside a cell — the row"
+            log.skip(name, row.first, f"{problem}{also} is skipped; fix the quote")
         elif not needed <= len(cells) <= width:
-            uneven += 1
-            reason = f"has {len(cells)} columns where the header names {width}"
+            reasons["has another number of columns"] += 1
+            problem = f"has {len(cells)} columns where the header names {width}"
             what = DELIMITER_NAMES[head.delimiter]
-            log.skip(name, row.first, f"{reason} — quote cells that hold {what}")
+            log.skip(name, row.first, f"{problem} — quote cells that hold {what}")
         else:
             if row.suspicious or (tabbed and any("\n" in c and "\t" in c for c in cells)):
                 suspicious.append(row.first)
             padded = cells + [""] * (width - len(cells))
             rows.append(TableRow(name, row.first, dict(zip(header, padded, strict=True))))
-    # The balance of the table, and rows that look like two.
-    reasons = {"has quotes that do not close": unclosed, "has another number of columns": uneven}
     log.account(name, "rows", total=total, shown=len(rows), reasons=reasons)
     if suspicious:
         log.warn(
