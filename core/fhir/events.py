@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import msgspec
 
@@ -54,20 +54,32 @@ class _Form:
     """How a resource type becomes an entry: fields in the order in which they are looked for.
 
     ``parts``: ``path`` or ``label: path`` of what its text says first. ``opening``: its first word
-    where it is neither planned nor negated. ``silent``: fields that say nothing of the patient.
+    where it is neither planned nor negated. ``ends``: when something ended that lasts.
     """
 
     kind: str
-    times: tuple[str, ...]
-    names: tuple[str, ...]
-    parts: tuple[str, ...] = ()
+    names: tuple[str, ...] = ("code",)
+    parts: tuple[str, ...] = ("status",)
     opening: str = ""
     prefix: str = ""
     fallback: str = ""
-    silent: tuple[str, ...] = ()
     attachments: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
 
 
+_TIMES = (
+    *("authoredOn", "dateWritten", "orderedOn", "onsetDateTime", "onsetPeriod"),
+    *("effectiveDateTime", "effectivePeriod", "effectiveInstant", "effectiveTiming"),
+    *("performedDateTime", "performedPeriod", "occurrenceDateTime", "occurrencePeriod"),
+    *("effectiveTimeDateTime", "effectiveTimePeriod", "identifiedDateTime", "identifiedPeriod"),
+    *("timingDateTime", "timingPeriod", "whenHandedOver", "whenPrepared", "createdDateTime"),
+    *("createdPeriod", "collection.collectedDateTime", "collection.collectedPeriod", "started"),
+    *("receivedTime", "startDate", "statusDate", "date", "dateTime", "authored", "sent"),
+    *("detected", "recordedDate", "dateRecorded", "assertedDate", "dateAsserted", "recorded"),
+    *("recordedOn", "context.period", "period", "actualPeriod", "plannedStartDate", "received"),
+    *("created", "indexed", "issued"),
+)  # fmt: skip
+"""Elements that date a resource of any type, the first that is there before the others."""
 _SILENT = frozenset((
     *("resourceType", "id", "meta", "implicitRules", "language", "text", "contained", "extension"),
     *("modifierExtension", "identifier", "masterIdentifier", "subject", "patient", "encounter"),
@@ -77,245 +89,179 @@ _SILENT = frozenset((
     *("author", "source", "sender", "recipient", "location", "serviceProvider", "account"),
     *("statusHistory", "classHistory", "custodian", "authenticator", "insurance", "eventHistory"),
     *("supportingInformation", "supportingInfo", "relevantHistory", "owner", "note", "dosage"),
-    *("dosageInstruction", "issued", "recorded", "recordedDate", "dateAsserted", "request"),
-    *("fhir_comments", "dateRecorded", "assertedDate", "performerType", "url"),
-    *("medicationCodeableConcept", "medicationReference", "medication", "primarySource"),
-    *("responsibleOrganization", "managingOrganization", "confidentiality", "docStatus"),
+    *("dosageInstruction", "request", "fhir_comments", "performerType", "url", "primarySource"),
+    *("medicationCodeableConcept", "medicationReference", "medication", "docStatus"),
+    *("responsibleOrganization", "managingOrganization", "confidentiality", "collection"),
+    *("dispenser", "receiver", "destination", "authorizingPrescription", "priorPrescription"),
+    *("dosageText", "derivedFrom", "length", "episodeOfCare", "appointment", "abatementDateTime"),
+    *("abatementPeriod", "interpretation", "referenceRange", "component", "dataAbsentReason"),
+    *("focus", "value", "report", "reaction", "expirationDate", "education", "fundingSource"),
+    *("programEligibility", "imagingStudy", "resultsInterpreter", "conclusion", "codedDiagnosis"),
+    *("study", "activity", "careTeam", "addresses", "contributor", "expressedBy", "condition"),
+    *("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "interpreter"),
+    *("referrer", "uid", "accession", "content", "height", "width", "frames", "operator"),
+    *("deviceName", "udiCarrier", "distinctIdentifier", "serialNumber", "lotNumber", "contact"),
+    *("manufactureDate", "team", "careManager", "referralRequest", "assessor", "previous"),
+    *("investigation", "protocol", "basis", "parent", "policy", "organization", "grantor"),
+    *("grantee", "controller", "manager", "reference", "payload", "medium", "inResponseTo"),
+    *("about", "subjectMedicalHistory", "accessionIdentifier", "container", "processing", "item"),
+    *("questionnaire", "active", "image", "authority", "immunizationEvent"),
 ))  # fmt: skip
-"""Elements of any type that administer the record, or whose form says where they go."""
+"""Elements that administer the record, that say nothing of the patient, or that :func:`_content`
+puts into words."""
 
-_DRUG_TIMES = (
-    *("authoredOn", "dateWritten", "effectiveDateTime", "effectivePeriod", "occurrenceDateTime"),
-    *("occurrencePeriod", "effectiveTimeDateTime", "effectiveTimePeriod"),
-    *("whenHandedOver", "whenPrepared", "dateAsserted"),
-)
 _REASONS = ("reason: reasonCode", "reason: reasonReference", "reason: reason")
-_DRUG_PARTS = ("status", *_REASONS, "because: statusReason", "because: reasonNotGiven")
-
-
-def _drug(opening: str) -> _Form:
-    names = ("medicationCodeableConcept", "medication")
-    return _Form("drug_exposure", _DRUG_TIMES, names, _DRUG_PARTS, opening,
-                 silent=("dispenser", "receiver", "destination", "authorizingPrescription",
-                         "priorPrescription", "dosageText", "derivedFrom"))  # fmt: skip
-
-
+_STATED = _Form("observation", ("code", "type", "category"))
+_DRUG = _Form(
+    "drug_exposure", ("medicationCodeableConcept", "medication"),
+    ("status", *_REASONS, "because: statusReason", "because: reasonNotGiven"),
+)  # fmt: skip
 _ORDER = _Form(
-    "procedure", ("authoredOn", "occurrenceDateTime", "occurrencePeriod", "orderedOn"),
-    ("code", "type", "codeCodeableConcept", "item.code"),
+    "procedure", ("code", "type", "codeCodeableConcept", "item.code"),
     ("status", *_REASONS, "to be done: occurrenceDateTime", "to be done: occurrencePeriod",
      "to be done: occurrenceTiming"), "ordered",
 )  # fmt: skip
-_STATED_TIMES = ("date", "dateTime", "authored", "sent", "recordedDate", "period", "issued")
-_GENERIC = _Form("observation", _STATED_TIMES, ("code", "type", "category"), ("status",))
 _FORMS = {
     "Encounter": _Form(
-        "visit", ("period", "actualPeriod", "plannedStartDate"), ("type", "serviceType", "class"),
+        "visit", ("type", "serviceType", "class"),
         ("class: class", *_REASONS, "status: status", "admitted from: hospitalization.admitSource",
          "readmission: hospitalization.reAdmission",
          "diet: hospitalization.dietPreference",
          "discharged to: hospitalization.dischargeDisposition",
-         "diagnosis: diagnosis.condition"), silent=("length", "episodeOfCare", "appointment"),
+         "diagnosis: diagnosis.condition"), ends=("period.end", "actualPeriod.end"),
     ),
     "Condition": _Form(
-        "condition",
-        ("onsetDateTime", "onsetPeriod", "recordedDate", "dateRecorded", "assertedDate"), ("code",),
+        "condition", ("code",),
         ("clinicalStatus", "verificationStatus", "severity: severity", "site: bodySite",
          "stage: stage", "onset at: onsetAge", "onset at: onsetRange", "onset: onsetString",
          "ended at: abatementAge", "ended at: abatementRange", "ended: abatementString",
-         "ended: abatementBoolean"),
-        silent=("abatementDateTime", "abatementPeriod"),
+         "ended: abatementBoolean"), ends=("abatementDateTime", "abatementPeriod"),
     ),
-    "Observation": _Form(
-        "measurement",
-        ("effectiveDateTime", "effectivePeriod", "effectiveInstant", "effectiveTiming", "issued"),
-        ("code",),
-        silent=("status", "interpretation", "referenceRange", "component", "dataAbsentReason",
-                "focus", "value"),
-    ),
-    "MedicationRequest": _drug("prescribed"),
-    "MedicationOrder": _drug("prescribed"),
-    "MedicationStatement": _drug("reported"),
-    "MedicationUsage": _drug("reported"),
-    "MedicationAdministration": _drug("administered"),
-    "MedicationDispense": _drug("dispensed"),
+    "Observation": _Form("measurement", parts=()),
+    "MedicationRequest": replace(_DRUG, opening="prescribed"),
+    "MedicationOrder": replace(_DRUG, opening="prescribed"),
+    "MedicationStatement": replace(_DRUG, opening="reported", ends=("effectivePeriod.end",)),
+    "MedicationUsage": replace(_DRUG, opening="reported"),
+    "MedicationAdministration": replace(_DRUG, opening="administered"),
+    "MedicationDispense": replace(_DRUG, opening="dispensed"),
     "Procedure": _Form(
-        "procedure",
-        ("performedDateTime", "performedPeriod", "occurrenceDateTime", "occurrencePeriod"),
-        ("code",),
+        "procedure", ("code",),
         ("status", *_REASONS, "because: statusReason", "because: reasonNotPerformed",
          "site: bodySite", "outcome: outcome", "complication: complication", "performedString",
          "at: performedAge", "at: performedRange"),
-        silent=("report",),
     ),
     "Immunization": _Form(
-        "immunization", ("occurrenceDateTime", "date", "recorded"), ("vaccineCode",),
+        "immunization", ("vaccineCode",),
         ("status", "reason: statusReason", "reason: reasonCode", "dose: doseQuantity",
          "on: occurrenceString", "reaction: reaction.detail", "site: site", "route: route",
          "lot: lotNumber"), "vaccination",
-        silent=("reaction", "expirationDate", "education", "fundingSource", "programEligibility"),
     ),
     "AllergyIntolerance": _Form(
-        "observation", ("onsetDateTime", "onsetPeriod", "recordedDate", "assertedDate"),
-        ("code", "substance", "reaction.substance"),
+        "observation", ("code", "substance", "reaction.substance"),
         ("type", "category", "criticality: criticality", "reaction: reaction.manifestation",
          "reaction severity: reaction.severity", "reaction: reaction.description",
          "exposure: reaction.exposureRoute", "reaction on: reaction.onset",
          "clinicalStatus", "verificationStatus", "status"), prefix="Allergy to ",
-        fallback="Allergy, not named", silent=("reaction",),
+        fallback="Allergy, not named",
     ),
     "DiagnosticReport": _Form(
-        "procedure", ("effectiveDateTime", "effectivePeriod", "issued"), ("code",),
-        ("status", "results: result", "conclusion: conclusionCode"),
-        silent=("imagingStudy", "resultsInterpreter", "conclusion", "codedDiagnosis", "study"),
+        "procedure", ("code",), ("status", "results: result", "conclusion: conclusionCode"),
         attachments=("presentedForm",),
     ),
     "DocumentReference": _Form(
-        "note", ("date", "context.period", "created", "indexed"), ("type", "category", "class"),
-        attachments=("content.attachment",),
+        "note", ("type", "category", "class"), (), attachments=("content.attachment",)
     ),
-    "Composition": _Form("note", ("date",), ("type", "title", "class")),
+    "Composition": _Form("note", ("type", "title", "class"), ()),
     "CarePlan": _Form(
-        "observation", ("period", "created"), ("category", "title"),
-        ("title", "description", "status", "goals: goal"),
-        silent=("activity", "careTeam", "addresses", "contributor"),
+        "observation", ("category", "title"), ("title", "description", "status", "goals: goal"),
+        ends=("period.end",),
     ),
-    "ServiceRequest": _ORDER,
-    "ProcedureRequest": _ORDER,
-    "ReferralRequest": _ORDER,
-    "DiagnosticOrder": _ORDER,
-    "DeviceRequest": _ORDER,
-    "NutritionOrder": replace(_ORDER, times=("dateTime",), names=()),
-    "VisionPrescription": replace(
-        _ORDER, times=("dateWritten", "created"), names=(),
-        opening="prescribed",
+    **dict.fromkeys(
+        ("ServiceRequest", "ProcedureRequest", "ReferralRequest", "DiagnosticOrder",
+         "DeviceRequest"), _ORDER,
     ),
+    "NutritionOrder": replace(_ORDER, names=()),
+    "VisionPrescription": replace(_ORDER, names=(), opening="prescribed"),
     "Goal": _Form(
-        "observation", ("startDate", "statusDate"), ("description",),
-        ("lifecycleStatus", "achievementStatus", "status"), "goal",
-        silent=("addresses", "statusDate", "startDate", "expressedBy"),
+        "observation", ("description",), ("lifecycleStatus", "achievementStatus", "status"), "goal"
     ),
     "FamilyMemberHistory": _Form(
-        "observation", ("date",), ("relationship", "name"), ("status", "died: deceasedBoolean"),
-        prefix="Family history: ", fallback="Family history", silent=("condition",),
+        "observation", ("relationship", "name"), ("status", "died: deceasedBoolean"),
+        prefix="Family history: ", fallback="Family history",
     ),
     "ImagingStudy": _Form(
-        "image", ("started",), ("procedureCode", "procedure"),
+        "image", ("procedureCode", "procedure"),
         ("description", "series.modality", "series.bodySite", "series.description",
          "series.instance.title", *_REASONS),
-        silent=("series", "modality", "endpoint", "numberOfSeries", "numberOfInstances", "status",
-                "interpreter", "referrer", "uid", "accession"),
     ),
-    "Media": _Form(
-        "image", ("createdDateTime", "createdPeriod", "issued"), ("type", "modality", "view"),
-        ("status", *_REASONS),
-        silent=("content", "height", "width", "frames", "device", "operator", "deviceName"),
-    ),
+    "Media": _Form("image", ("type", "modality", "view"), ("status", *_REASONS)),
     "Device": _Form(
-        "device_exposure", (), ("type", "deviceName.name", "name"), ("status", "modelNumber"),
-        silent=("udiCarrier", "distinctIdentifier", "serialNumber", "lotNumber", "manufactureDate",
-                "expirationDate", "deviceName", "contact"),
+        "device_exposure", ("type", "deviceName.name", "name"), ("status", "modelNumber")
     ),
     "DeviceUseStatement": _Form(
-        "device_exposure",
-        ("timingDateTime", "timingPeriod", "recordedOn"), ("device", "device.concept"),
-        ("status", *_REASONS, "site: bodySite"), fallback="Device use",
+        "device_exposure", ("device", "device.concept"), ("status", *_REASONS, "site: bodySite"),
+        fallback="Device use", ends=("timingPeriod.end",),
     ),
     "EpisodeOfCare": _Form(
-        "visit", ("period",), ("type",), ("status", "diagnosis: diagnosis.condition"),
-        silent=("team", "careManager", "referralRequest"),
+        "visit", ("type",), ("status", "diagnosis: diagnosis.condition"), ends=("period.end",)
     ),
-    "Flag": replace(
-        _GENERIC, parts=("status",), prefix="Flag: ", names=("code",)
+    "Flag": _Form("observation", prefix="Flag: ", ends=("period.end",)),
+    "ClinicalImpression": _Form("observation", parts=("status", "description", "summary")),
+    "RiskAssessment": replace(_STATED, parts=("status", "method: method", *_REASONS)),
+    "Consent": _Form(
+        "observation", ("category", "scope"), ("status", "scope: scope", "decision: decision"),
+        prefix="Consent: ",
     ),
-    "ClinicalImpression": replace(
-        _GENERIC, times=("effectiveDateTime", "effectivePeriod", "date"), names=("code",),
-        parts=("status", "description", "summary"),
-        silent=("assessor", "previous", "investigation", "protocol"),
+    "DetectedIssue": _Form("observation", parts=("status", "severity: severity", "detail")),
+    "Communication": _Form(
+        "observation", ("topic", "category"),
+        ("status", *_REASONS, "because: statusReason", "payload.contentString"),
     ),
-    "RiskAssessment": replace(
-        _GENERIC, times=("occurrenceDateTime", "occurrencePeriod", "date"),
-        parts=("status", "method: method", *_REASONS),
-        silent=("basis", "parent", "condition"),
-    ),
-    "Consent": replace(
-        _GENERIC, names=("category", "scope"), prefix="Consent: ",
-        parts=("status", "scope: scope", "decision: decision"),
-        silent=("policy", "organization", "grantor", "grantee", "controller", "manager"),
-    ),
-    "DetectedIssue": replace(
-        _GENERIC, times=("identifiedDateTime", "identifiedPeriod", "date"), names=("code",),
-        parts=("status", "severity: severity", "detail"),
-        silent=("reference",),
-    ),
-    "Communication": replace(
-        _GENERIC, times=("sent", "received"), names=("topic", "category"),
-        parts=("status", *_REASONS, "because: statusReason", "payload.contentString"),
-        silent=("payload", "medium", "inResponseTo", "about"),
-    ),
-    "AdverseEvent": replace(
-        _GENERIC, times=("date", "occurrenceDateTime", "occurrencePeriod", "detected"),
-        names=("event", "code", "type"), prefix="Adverse event: ",
-        parts=("actuality", "status", "seriousness: seriousness", "severity: severity",
-               "outcome: outcome"),
-        silent=("recordedDate", "study", "subjectMedicalHistory", "contributor"),
+    "AdverseEvent": _Form(
+        "observation", ("event", "code", "type"),
+        ("actuality", "status", "seriousness: seriousness", "severity: severity",
+         "outcome: outcome"), prefix="Adverse event: ",
     ),
     "Specimen": _Form(
-        "specimen",
-        ("collection.collectedDateTime", "collection.collectedPeriod", "receivedTime"), ("type",),
+        "specimen", ("type",),
         ("status", "site: collection.bodySite", "method: collection.method",
          "quantity: collection.quantity", "condition: condition"),
-        silent=("collection", "accessionIdentifier", "parent", "container", "processing"),
     ),
-    "QuestionnaireResponse": replace(
-        _GENERIC, times=("authored",), names=(),
-        silent=("item", "questionnaire"),
-    ),
-    "BodyStructure": replace(_GENERIC, names=("morphology", "location"), silent=("active", "image"),
-                             parts=("description",)),
-    "ImmunizationRecommendation": replace(_GENERIC, names=(), silent=("authority",)),
+    "QuestionnaireResponse": replace(_STATED, names=()),
+    "BodyStructure": replace(_STATED, names=("morphology", "location"), parts=("description",)),
+    "ImmunizationRecommendation": replace(_STATED, names=()),
     "ImmunizationEvaluation": replace(
-        _GENERIC, names=("targetDisease",), parts=("status", "dose status: doseStatus"),
-        silent=("authority", "immunizationEvent"),
+        _STATED, names=("targetDisease",), parts=("status", "dose status: doseStatus")
     ),
 }  # fmt: skip
 READ = frozenset(_FORMS)
 """Resource types that become entries; every other type is counted and named."""
+_STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Path:
-    """A dotted path of values, its first element, and the label of their text."""
-
-    label: str
-    path: str
-    element: str
+def _labelled(form: _Form) -> list[tuple[str, str, str]]:
+    """The label, path and first element of each part of a form."""
+    parts = (part.rpartition(": ") for part in form.parts)
+    return [(label, path, path.partition(".")[0]) for label, _, path in parts]
 
 
-@cache
-def _path(stated: str) -> _Path:
-    label, _, path = stated.rpartition(": ")
-    return _Path(label, path, path.partition(".")[0])
-
-
-def _used(form: _Form) -> frozenset[str]:
-    """The elements that a form's text, name and time draw on, and those that say nothing."""
-    paths = (*form.times, *form.names, *form.attachments, *form.parts)
-    return _SILENT.union((_path(path).element for path in paths), form.silent, FIELDS)
-
-
-_USED = {kind: _used(form) for kind, form in _FORMS.items()}
-_TEXTUAL = ("resourceType", "category", "note", "dosage", "dosageInstruction", "primarySource")
-_UNSAID = {
-    kind: _SILENT.union(_path(path).element for path in form.times).difference(
-        _TEXTUAL, (_path(path).element for path in (*form.names, *form.parts))
+_PARTS = {kind: _labelled(form) for kind, form in _FORMS.items()}
+_USED = {
+    kind: _SILENT.union(
+        FIELDS,
+        (element for _, _, element in _PARTS[kind]),
+        (path.partition(".")[0] for path in (*_TIMES, *form.names, *form.attachments)),
     )
     for kind, form in _FORMS.items()
 }
-"""Elements that an entry's kind, name and text do not draw on."""
-_LONGEST_CACHED = 1024
-"""Bytes of the longest content whose text is remembered."""
-_STATUS_FIELDS = frozenset(FIELDS) | {"clinicalStatus"}
+"""Elements that a form's text, name and time draw on, and those that say nothing."""
+_UNSAID = frozenset((
+    *("id", "meta", "text", "identifier", "subject", "patient", "encounter", "context", "issued"),
+    *("performer", "participant", "requester", "recorder", "reporter", "authoredOn", "period"),
+    *("onsetDateTime", "abatementDateTime", "effectiveDateTime", "performedDateTime", "recorded"),
+    *("performedPeriod", "recordedDate", "date", "serviceProvider", "basedOn", "partOf"),
+))  # fmt: skip
+"""Elements that no text of an entry draws on: resources that differ in them alone say the same."""
 _OBSERVED = frozenset(("social-history", "survey", "exam"))
 _NONE_KNOWN = re.compile(
     r"\s*(?:no (?:known|history of|current)?\s*(?:\w+ ){0,4}allerg|no known\b|denies\b"
@@ -376,7 +322,7 @@ class ResourceReader:
     def _own_entries(self, resource: Resource, line: int | None) -> list[Entry]:
         """Those of the resource itself."""
         kind = resource["resourceType"]
-        form, ends = _FORMS[kind], _ENDS.get(kind, ())
+        form = _FORMS[kind]
         packed = msgspec.json.encode(resource)  # searched faster than its objects
         elements = {name: value for name, value in resource.items() if name != "contained"}
         extended = elements if b'xtension"' in packed else {}
@@ -385,7 +331,7 @@ class ResourceReader:
             self.problems.append(words)
             return []
         is_document = form.kind == "note" or kind == "DiagnosticReport"
-        time = _earliest(resource, form.times)
+        time = _earliest(resource, _TIMES)
         visit = clean(resource.get("id")) if kind == "Encounter" else _visit(resource)
         notes: list[Entry] = []
         if is_document:
@@ -395,22 +341,20 @@ class ResourceReader:
             if complete:
                 extension = "; ".join(extension_texts("", extended))
                 return [(*one[:4], f"{one[4]}\n{extension}".rstrip(), *one[5:]) for one in notes]
-        end = _end(resource, ends, time) if not words else None
+        end = _end(resource, form, time) if not words else None
         named = self._medicine(resource) if kind.startswith("Medication") else ""
-        until = () if end is not None else tuple(_until(resource, kind, ends, words))
-        added = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
-        added += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
-        added += extension_texts("", extended)
-        # Many resources have one content.
-        textual = {name: value for name, value in resource.items() if name not in _UNSAID[kind]}
-        content = msgspec.json.encode(textual)
-        compute = _content if len(content) <= _LONGEST_CACHED else _content.__wrapped__
-        more = (status, words, end is not None, named, until, tuple(added))
-        event_kind, code, name, text, unit, is_silent = compute(content, *more)
+        added = [] if end is not None else [*_until(resource, form, words)]
+        after = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
+        after += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
+        after += extension_texts("", extended)
+        said = {name: value for name, value in resource.items() if name not in _UNSAID}
+        about = (msgspec.json.encode(said), status, words, tuple(added), tuple(after))
+        *content, is_silent = _content(*about, named, end is not None)
         narrative = first_object(resource.get("text"))
         if narrative and (is_silent or clean(narrative.get("status")) == "additional"):
             plain = html_text(clean(narrative.get("div")))
-            event_kind, code, name, text, unit, _ = compute(content, *more, plain)
+            *content, _ = _content(*about, named, end is not None, plain)
+        event_kind, code, name, text, unit = content
         one: Entry = (time, event_kind, code, name, text, unit, "", visit, line, "")
         if end is not None:
             return [*notes, one, (end, *one[1:4], "end", *one[5:])]
@@ -534,9 +478,6 @@ def contains_read(resource: Resource) -> bool:
     return any(_is_read(one) or contains_read(one) for one in objects(resource.get("contained")))
 
 
-_TIMES = tuple(dict.fromkeys(time for form in _FORMS.values() for time in form.times))
-
-
 def _items_below(resource: Resource) -> Iterator[Resource]:
     """The items of a questionnaire or response, and those in them and in their answers."""
     for item in objects(resource.get("item")):
@@ -586,7 +527,8 @@ def _not_read(titles: Iterable[str], author: str, problem: str) -> str:
 
 def _earliest(resource: Resource, paths: Iterable[str]) -> datetime | None:
     """The first moment at the first of the paths that has one."""
-    times = (moment(one) for path in paths for one in values(resource, path))
+    there = (path for path in paths if path in resource or "." in path)
+    times = (moment(one) for path in there for one in values(resource, path))
     return next(filter(None, times), None)
 
 
@@ -596,23 +538,23 @@ def _named(resource: Resource, form: _Form) -> tuple[str, str]:
     return next((one for one in concepts if one[1]), ("", ""))
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)  # many resources have one content
 def _content(
     packed: bytes,
     status: Status,
     words: str,
-    has_end: bool,
-    medicine: str,
     until: Sequence[str],
     added: Sequence[str],
+    medicine: str,
+    has_end: bool,
     narrative: str = "",
 ) -> tuple[str, str, str, str, str, bool]:
     """Kind, code, name, text and unit of a resource's entry, and whether it says nothing but a
     status.
 
-    ``packed``: the JSON of the resource. ``has_end``: whether another entry says when it ended;
-    ``until``: what says so in this one. ``medicine``: the name of a medicine that is another
-    resource. ``added``: texts of attachments, answers and extensions.
+    ``packed``: JSON of the resource. ``until``: when it ended; ``has_end``: whether another entry
+    says so. ``added``: texts of attachments, answers and extensions. ``medicine``: the name of one
+    that is another resource.
     """
     resource = msgspec.json.decode(packed)
     kind = resource["resourceType"]
@@ -622,7 +564,7 @@ def _content(
     opening = form.opening if status in _NO_CLAIM else ""
     if opening == "ordered" and resource.get("intent") == "directive":
         opening = "directive"
-    parts = [opening, *_parts(resource, kind, form, bool(words), has_end)]
+    parts = [opening, *_parts(resource, bool(words), has_end)]
     # The parts of its text, by kind of resource.
     measured = unit = ""
     event_kind = form.kind
@@ -641,7 +583,8 @@ def _content(
     parts += [*until, *_others(resource, kind), *added]
     parts += map(annotation, items(resource.get("note")))
     parts = [part for part in dict.fromkeys(parts) if part and part != named]
-    is_silent = not (named or _says_more(resource, parts))
+    statuses = {shown(resource.get(name)) for name in _STATUS_FIELDS} if not named else set[str]()
+    is_silent = not named and statuses.issuperset(parts)
     parts += [narrative] if narrative else []
     if measured and unit and (words or len(parts) > 1):
         parts[0], unit = f"{measured} {unit}", ""
@@ -652,19 +595,18 @@ def _content(
     return event_kind, code, name, text, unit, is_silent
 
 
-def _parts(
-    resource: Resource, kind: str, form: _Form, has_words: bool, has_end: bool
-) -> Iterator[str]:
+def _parts(resource: Resource, has_words: bool, has_end: bool) -> Iterator[str]:
     """The parts of a form's text, with their labels.
 
     ``has_words``: whether the status has words, which open the text and are not repeated;
     ``has_end``: whether another entry says when it ended, which was not known when it began.
     """
-    for part in map(_path, form.parts):
-        is_status = part.element in _STATUS_FIELDS
-        if is_status and has_end and kind == "Condition":
+    kind = resource["resourceType"]
+    for name, path, element in _PARTS[kind]:
+        is_status = element in _STATUS_FIELDS
+        if element not in resource or (is_status and has_end and kind == "Condition"):
             continue
-        reached = values(resource, part.path)
+        reached = values(resource, path)
         if is_status and has_words:
             reached = [
                 value
@@ -673,8 +615,8 @@ def _parts(
             ]
         text = shown(reached)
         if text:
-            flag = part.label if reached == [True] else ""
-            yield flag or f"{part.label} {text}".strip()
+            flag = name if reached == [True] else ""
+            yield flag or f"{name} {text}".strip()
 
 
 def _others(resource: Resource, kind: str) -> Iterator[str]:
@@ -685,12 +627,6 @@ def _others(resource: Resource, kind: str) -> Iterator[str]:
             yield f"{label(name)} {text}"
     if "primarySource" in resource and resource["primarySource"] is False:
         yield "reported by another source"
-
-
-def _says_more(resource: Resource, parts: Sequence[str]) -> bool:
-    """Whether a resource without a name says more than its status."""
-    statuses = {shown(resource.get(name)) for name in _STATUS_FIELDS}
-    return any(part not in statuses for part in parts)
 
 
 def _title(resource: Resource, form: _Form, code: str, named: str, status: Status) -> str:
@@ -777,29 +713,17 @@ def _activities(resource: Resource) -> Iterator[str]:
         yield f"activities {', '.join(current)}"
 
 
-_ENDS = {
-    "Encounter": ("period.end", "actualPeriod.end"),
-    "Condition": ("abatementDateTime", "abatementPeriod"),
-    "CarePlan": ("period.end",),
-    "EpisodeOfCare": ("period.end",),
-    "Flag": ("period.end",),
-    "MedicationStatement": ("effectivePeriod.end",),
-    "DeviceUseStatement": ("timingPeriod.end",),
-}
-"""Elements that say when something ended that lasts."""
-
-
-def _end(resource: Resource, ends: Sequence[str], time: datetime | None) -> datetime | None:
+def _end(resource: Resource, form: _Form, time: datetime | None) -> datetime | None:
     """When something ended, where that is a separate entry: on a later day. It was not known when
     it began."""
-    end = _earliest(resource, ends)
+    end = _earliest(resource, form.ends)
     return end if end is not None and (time is None or end.date() > time.date()) else None
 
 
-def _until(resource: Resource, kind: str, ends: Sequence[str], words: str) -> Iterator[str]:
+def _until(resource: Resource, form: _Form, words: str) -> Iterator[str]:
     """The end of something of which no other entry says when it ended; of an encounter only where
     it is planned."""
-    for path in ends if kind != "Encounter" or words else ():
+    for path in form.ends if form is not _FORMS["Encounter"] or words else ():
         text = shown(values(resource, path))
         if text:
             yield f"until {text}"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,13 +141,12 @@ def _documents(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Any, i
         by_line = ending(path) in _BY_LINE or _holds_lines(first, second)
         encoding = json.detect_encoding(first[:4])
         file.seek(0)
-        lines: Iterable[bytes] = file
         if not encoding.startswith("utf-8"):
-            lines = file.read().decode(encoding).encode().splitlines(keepends=True)
+            file = io.BytesIO(file.read().decode(encoding).encode())
         if not by_line:
-            yield read_json(b"".join(lines), name, as_written=True), None
+            yield read_json(file.read(), name, as_written=True), None
             return
-        for line, content in enumerate(lines, 1):
+        for line, content in enumerate(file, 1):
             if not content.strip():
                 continue
             try:
