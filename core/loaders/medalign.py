@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from pathlib import Path
+from xml.etree.ElementTree import Element, TreeBuilder
 from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
@@ -42,27 +43,22 @@ from midchart.core.loaders import LOADERS
 from midchart.core.regular_files import open_regular
 from midchart.core.types import Record
 
+_LINE_OF = " line"
+"""Attribute of an element's line in its file; no name in XML has a blank."""
 
-class _Element:
-    """An element of XML: ``line`` in the file, ``parts`` in order, its texts and elements."""
 
-    __slots__ = ("attributes", "line", "parts", "tag")
+def _line(element: Element) -> int:
+    return int(element.attrib[_LINE_OF])
 
-    def __init__(self, tag: str, attributes: dict[str, str], line: int) -> None:
-        self.tag, self.attributes, self.line = tag, attributes, line
-        self.parts: list[str | _Element] = []
 
-    def inner(self) -> list[_Element]:
-        """The elements in it."""
-        return [part for part in self.parts if not isinstance(part, str)]
+def _get(element: Element, name: str) -> str:
+    """An attribute; "" where it is missing or NULL."""
+    return _value(element.get(name, ""))
 
-    def text(self) -> str:
-        """All text in it and in its elements."""
-        return "".join(part if isinstance(part, str) else part.text() for part in self.parts)
 
-    def get(self, name: str) -> str:
-        """An attribute; "" where it is missing or NULL."""
-        return _value(self.attributes.get(name, ""))
+def _text(element: Element) -> str:
+    """All text in an element and in those that it holds."""
+    return "".join(element.itertext())
 
 
 def _value(text: str) -> str:
@@ -73,22 +69,19 @@ class _HeadReadError(Exception):
     """The root element was read."""
 
 
-def _root(path: Path, name: str, head: bool = False) -> _Element:
+def _root(path: Path, name: str, head: bool = False) -> Element:
     """The root element of a record's file; of its ``head`` alone, without what is in it.
 
     Raises DataError where it is not well-formed, is not in its declared encoding, has a DOCTYPE, or
     is no record of MedAlign.
     """
-    parser = expat.ParserCreate()
-    parser.buffer_text = True
-    parser.buffer_size = 1 << 16
-    stack = [_Element("", {}, 0)]
+    parser, builder = expat.ParserCreate(), TreeBuilder()
+    parser.buffer_text, parser.buffer_size = True, 1 << 16
 
     def start(tag: str, attributes: dict[str, str]) -> None:
-        one = _Element(tag, attributes, parser.CurrentLineNumber)
-        stack[-1].parts.append(one)
-        stack.append(one)
+        builder.start(tag, attributes | {_LINE_OF: str(parser.CurrentLineNumber)})
         if head:
+            builder.end(tag)
             raise _HeadReadError
 
     def refuse(*_: object) -> None:
@@ -99,9 +92,8 @@ def _root(path: Path, name: str, head: bool = False) -> _Element:
             "remove the DOCTYPE",
         )
 
-    parser.StartElementHandler, parser.EndElementHandler = start, lambda tag: stack.pop()
-    parser.CharacterDataHandler = lambda text: stack[-1].parts.append(text)
-    parser.StartDoctypeDeclHandler = refuse
+    parser.StartElementHandler, parser.EndElementHandler = start, builder.end
+    parser.CharacterDataHandler, parser.StartDoctypeDeclHandler = builder.data, refuse
     try:
         with reading_file(name), open_regular(path) as file:
             parser.ParseFile(file)
@@ -113,10 +105,10 @@ def _root(path: Path, name: str, head: bool = False) -> _Element:
     except (LookupError, UnicodeError, ValueError):
         reason = "is in an encoding that cannot be read"
         raise DataError(name, parser.CurrentLineNumber, reason, "save it as UTF-8") from None
-    (root,) = stack[0].inner()
+    root = builder.close()
     if root.tag not in _ROOTS:
         reason = "is not a MedAlign record: its root is neither <eventstream> nor <record>"
-        raise DataError(name, None if head else root.line, reason, "move it out of the cohort")
+        raise DataError(name, None if head else _line(root), reason, "move it out of the cohort")
     return root
 
 
@@ -169,66 +161,56 @@ class Parsed:
     specialties: dict[str, str] = field(default_factory=dict[str, str])
     unknown: dict[str, int] = field(default_factory=dict[str, int])
 
-    def release(self, element: _Element, time: datetime | None = None) -> None:
+    def release(self, element: Element, time: datetime | None = None) -> None:
         """Enter what is in an element of dialect (a); ``time``: of the entry that it is in."""
-        for one in element.inner():
+        for one in element:
             if one.tag == "event":
-                author = self.specialties.get(one.attributes.get("provider_id", ""), "")
-                code, name, unit, note, visit = map(
-                    one.get, ("code", "name", "unit", "note_id", "visit_id")
+                author = self.specialties.get(one.get("provider_id", ""), "")
+                code, name, unit, note, visit = (
+                    _get(one, part) for part in ("code", "name", "unit", "note_id", "visit_id")
                 )
-                kind, text = one.get("type") or "unknown", _value(one.text())
-                entry = (time, kind, code, name, text, unit, note, visit, one.line, author)
+                kind, text = _get(one, "type") or "unknown", _value(_text(one))
+                entry = (time, kind, code, name, text, unit, note, visit, _line(one), author)
                 self.entries.append(entry)
-                continue
-            if one.tag == "person":
-                self._add_facts(one)
-                continue
-            if one.tag == "provider":
-                self.specialties[one.attributes.get("provider_id", "")] = one.get("speciality")
-            elif one.tag != "entry" and one.tag not in _CONTEXT:
-                self.unknown.setdefault(one.tag, one.line)
-            is_entry = one.tag == "entry"
-            self.release(one, _read_time(one.attributes.get("timestamp")) if is_entry else time)
+            elif one.tag == "person":
+                for fact in one.iter():
+                    if len(fact) == 0 and (value := _value(_text(fact).strip())):
+                        self.facts.setdefault(fact.tag, value)
+            else:
+                if one.tag == "provider":
+                    self.specialties[one.get("provider_id", "")] = _get(one, "speciality")
+                elif one.tag != "entry" and one.tag not in _CONTEXT:
+                    self.unknown.setdefault(one.tag, _line(one))
+                self.release(one, _read_time(one.get("timestamp")) if one.tag == "entry" else time)
 
-    def _add_facts(self, element: _Element) -> None:
-        for one in element.inner():
-            value = _value(one.text().strip())
-            if one.inner():
-                self._add_facts(one)
-            elif value:
-                self.facts.setdefault(one.tag, value)
-
-    def sample(self, element: _Element, visit: str = "") -> None:
+    def sample(self, element: Element, visit: str = "") -> None:
         """Enter what is in an element of dialect (b); ``visit``: that it is in."""
-        for one in element.inner():
-            attributes = one.attributes
+        for one in element:
             if one.tag == "visit":
-                named = f"{attributes.get('type', '')} {attributes.get('start', '')}".strip()
-                if kind := one.get("type"):
-                    time = _read_time(attributes.get("start"))
-                    self.entries.append((time, "visit", "", kind, "", "", "", named, one.line, ""))
+                named = f"{one.get('type', '')} {one.get('start', '')}".strip()
+                if kind := _get(one, "type"):
+                    time, line = _read_time(one.get("start")), _line(one)
+                    self.entries.append((time, "visit", "", kind, "", "", "", named, line, ""))
                 self.sample(one, named)
             elif one.tag == "day":
                 self.sample(one, visit)
             elif one.tag == "person":
-                for row in one.text().splitlines():
+                for row in _text(one).splitlines():
                     key, colon, value = row.partition(":")
                     if colon and _value(value.strip()):
                         self.facts.setdefault(key.strip(), value.strip())
             else:
                 self._add_table(one, visit)
 
-    def _add_table(self, table: _Element, visit: str) -> None:
+    def _add_table(self, table: Element, visit: str) -> None:
         """Enter a note, or the codes of an element that is named after its table."""
-        time = _read_time(table.attributes.get("start"))
+        time = _read_time(table.get("start"))
         kind = table.tag.removesuffix("_occurrence")  # the name of the release
         if kind == "note":
-            text = _value(table.text().strip())
-            rows = [(table.line, ("", table.get("type"), text, ""))]
+            rows = [(_line(table), ("", _get(table, "type"), _value(_text(table).strip()), ""))]
         else:
-            coded = [one for one in table.inner() if one.tag == "code"] or [table]
-            rows = [(one.line, parse_code(one.text(), kind)) for one in coded]
+            coded = table.findall("code") or [table]
+            rows = [(_line(one), parse_code(_text(one), kind)) for one in coded]
         for line, (code, name, text, unit) in rows:
             if kind == "note" or code or name:
                 self.entries.append((time, kind, code, name, text, unit, "", visit, line, ""))
@@ -257,7 +239,7 @@ def read_record(path: Path, name: str, id: str | None = None) -> tuple[Record, l
     """The record of one file and its warnings; ``id`` defaults to person_id, else the stem."""
     root, parsed = _root(path, name), Parsed()
     (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
-    chosen = id or root.attributes.get("person_id", "").strip() or path.stem
+    chosen = id or root.get("person_id", "").strip() or path.stem
     return build_record(chosen, parsed.entries, parsed.facts, name), _warnings_of(parsed, name)
 
 
@@ -327,7 +309,7 @@ class MedAlign(RecordLoader):
                 log.skip_error(error)
                 _add_aliases(aliases, file, None)
                 continue
-            id = head.attributes.get("person_id", "").strip() or file.stem
+            id = head.get("person_id", "").strip() or file.stem
             if id in readers:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
                 _add_aliases(aliases, file, id if id == file.stem else None)
