@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
 from midchart.core.cohorts.files import LoadLog
@@ -44,6 +45,7 @@ def distinct(values: Iterable[str]) -> dict[str, tuple[int, int]]:
 # Names of columns.
 
 
+@lru_cache(maxsize=4096)
 def folded(name: str) -> str:
     """A column's name without case, blanks and marks: ``Patient ID`` is ``patientid``."""
     return re.sub(r"[\W_]+", "", name.casefold())

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 
@@ -61,6 +61,8 @@ from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_json
 
+Settings = Mapping[str, str]
+"""How midchart.toml says that columns are read."""
 NEEDED = ("patient_id", "text")
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "patient_id": (
@@ -128,9 +130,7 @@ def _cells(line: str | bytes) -> dict[str, str] | str:
         cells = read_json(line, "", 1, "one object a line")
     except DataError as error:
         return f"{error.reason} — {error.remedy}"
-    if not isinstance(cells, dict):
-        return "lacks patient_id or text — name both"
-    names = _names_of(tuple(map(str, cells)))
+    names = known_names(tuple(map(str, cells)), _OTHER_NAMES) if isinstance(cells, dict) else {}
     if not set(NEEDED) <= set(names.values()):
         return "lacks patient_id or text — name both"
     return {names.get(str(k), str(k)): _cell(v) for k, v in cells.items()}
@@ -143,11 +143,6 @@ def _cell(value: object) -> str:
     if isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False)
     return "" if value is None else str(value)
-
-
-@lru_cache(maxsize=64)
-def _names_of(columns: tuple[str, ...]) -> dict[str, str]:
-    return known_names(columns, _OTHER_NAMES)
 
 
 def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[TableRow]:
@@ -170,45 +165,39 @@ def _read_jsonl(path: Path, name: str, log: LoadLog) -> list[TableRow]:
 
 
 def _read_times(
-    rows: Sequence[TableRow], name: str, table: str, settings: Mapping[str, str], log: LoadLog
+    columns: Mapping[str, Sequence[str]], name: str, table: str, settings: Settings, log: LoadLog
 ) -> list[datetime | None]:
     """The time of each row: of the first of its columns of times that states one.
 
     A column of clock times belongs to the first column of dates.
     """
-    columns = [
-        c for c in dict.fromkeys(c for row in rows for c in row.cells) if folded(c) in _TIMES
-    ]
-    columns.sort(key=lambda column: column != "time")
-    texts = {column: [row.get(column) for row in rows] for column in columns}
-    clocks = [c for c in columns if _are_clocks(texts[c])]
-    dates = [c for c in columns if c not in clocks]
+    texts = {column: columns[column] for column in columns if folded(column) in _TIMES}
+    texts = dict(sorted(texts.items(), key=lambda one: one[0] != "time"))
+    clocks = [c for c, cells in texts.items() if any(cells) and all(map(_is_clock, cells))]
+    dates = [column for column in texts if column not in clocks]
     if clocks and dates:
         clock, date = clocks[0], dates[0]
         pairs = zip(texts[date], texts[clock], strict=True)
         texts[date] = [f"{day} {time}" if day and time else day for day, time in pairs]
         log.warn(f"{name}: {clock} read as the clock time of {date}")
-        columns = dates
-    values = {column: distinct(texts[column]) for column in columns}
+        texts = {column: texts[column] for column in dates}
+    values = {column: distinct(cells) for column, cells in texts.items()}
     readings = decide_times(name, table, values, settings, log)
-    read = {
-        c: {text: with_offset(text, readings[c].read(text)) for text in values[c]} for c in columns
-    }
-    times: list[datetime | None] = [None] * len(rows)
-    for column in columns:
-        filled = 0
-        for row, text in enumerate(texts[column]):
-            if times[row] is None and text:
-                times[row] = read[column][text]
-                filled += times[row] is not None
-        if filled and column != columns[0]:
-            log.warn(f"{name}: {filled:,} rows without {columns[0]} have the time of {column}")
+    times: list[datetime | None] = [None] * len(next(iter(columns.values()), ()))
+    first = next(iter(texts), "")
+    for column, cells in texts.items():
+        read = {text: with_offset(text, readings[column].read(text)) for text in values[column]}
+        filled = [n for n, text in enumerate(cells) if times[n] is None and read[text]]
+        for n in filled:
+            times[n] = read[cells[n]]
+        if filled and column != first:
+            log.warn(f"{name}: {len(filled):,} rows without {first} have the time of {column}")
     return times
 
 
-def _are_clocks(texts: Iterable[str]) -> bool:
-    stated = {text for text in texts if text}
-    return bool(stated) and all(map(_CLOCK.fullmatch, stated))
+def _is_clock(text: str) -> bool:
+    """Whether a cell states nothing but a clock time, or nothing."""
+    return not text or _CLOCK.fullmatch(text) is not None
 
 
 _STATED = ("code", "name", "unit", "note_id", "visit_id")
@@ -216,66 +205,59 @@ _STATED = ("code", "name", "unit", "note_id", "visit_id")
 
 
 def _read_notes_table(
-    path: Path, name: str, patients: PatientEntries, people: People, settings: Mapping[str, str]
+    path: Path, name: str, patients: PatientEntries, people: People, settings: Settings
 ) -> None:
     """Enter all rows of a table; raises DataError where it has no such rows."""
-    log, kind = patients.log, table_kind(path)
+    log, kind, table = patients.log, table_kind(path), table_name(path)
     rows = (
         read_table(path, name, NEEDED, log, DELIMITERS[kind], _OTHER_NAMES)
         if kind in DELIMITERS
         else _read_jsonl(path, name, log)
     )
-    table = table_name(path)
-    ids = [row.get("patient_id") for row in rows]
+    named = dict.fromkeys(chain.from_iterable(row.cells for row in rows))
+    columns = {column: [row.get(column) for row in rows] for column in named}
+    ids = columns.get("patient_id", [])
     decimal = are_decimal_ids(set(ids))
     if decimal:
         log.warn(f"{name}: patient_id read as whole numbers (1.0 is 1)")
-    times = _read_times(rows, name, table, settings, log)
-    persons = _read_persons(rows, name, table, settings, log)
-    columns = frozenset(chain.from_iterable(row.cells for row in rows))
-    facts, typed = [column for column in _STATED if column in columns], "type" in columns
-    nobody = others = 0
-    for row, stated, time, person in zip(rows, ids, times, persons, strict=True):
-        patient = read_id(stated, decimal)
+    times = _read_times(columns, name, table, settings, log)
+    born = _birth_dates(columns, name, table, settings, log)
+    facts = [column for column in _STATED if column in columns]
+    described = not _PERSON.keys().isdisjoint(columns)
+    reasons = Counter[str]()
+    for n, (row, time) in enumerate(zip(rows, times, strict=True)):
+        patient = read_id(ids[n], decimal)
         if not patient:
             log.skip(name, row.line, "names no person — fill in patient_id")
-            nobody += 1
+            reasons["names no person"] += 1
             continue
-        if person is not None and not people.same(("", patient), person, name, row.line):
-            others += 1
+        person = Demographics(row.get("family_name"), born.get(n, ""), row.get("sex"))
+        if described and not people.same(("", patient), person, name, row.line):
+            reasons["is about another person"] += 1
             continue
         text, problem = cell_text(row.cells.get("text", ""))
         if problem:
             log.skip(name, row.line, f"has a text that {problem}")
         one = entry(
             time,
-            (row.get("type") if typed else "") or "note",
+            row.get("type") or "note",
             text=text or (f"not read: the text {problem}" if problem else ""),
             line=row.line,
-            **{column: row.get(column) for column in facts},
+            **{column: columns[column][n] for column in facts},
         )
         patients.add(patient, name, one)
-    leave_out(log, name, {"names no person": nobody, "is about another person": others})
+    leave_out(log, name, reasons)
 
 
-def _read_persons(
-    rows: Sequence[TableRow], name: str, table: str, settings: Mapping[str, str], log: LoadLog
-) -> list[Demographics | None]:
-    """The demographics of each row; None of a table that has none."""
-    if not any(column in row.cells for row in rows[:1] for column in _PERSON):
-        return [None] * len(rows)
-    born = [row.get("birth_date") for row in rows]
-    values = {"birth_date": distinct(born)} if any(born) else {}
+def _birth_dates(
+    columns: Mapping[str, Sequence[str]], name: str, table: str, settings: Settings, log: LoadLog
+) -> dict[int, str]:
+    """The birth date of each row that states one."""
+    stated = columns.get("birth_date", ())
+    values = {"birth_date": distinct(stated)} if any(stated) else {}
     readings = decide_times(name, table, values, settings, log)
-    dates = {text: readings["birth_date"].read(text) for text in values.get("birth_date", ())}
-    return [
-        Demographics(
-            row.get("family_name"),
-            date.date().isoformat() if (date := dates.get(text)) else "",
-            row.get("sex"),
-        )
-        for row, text in zip(rows, born, strict=True)
-    ]
+    read = {n: readings["birth_date"].read(text) for n, text in enumerate(stated) if text}
+    return {n: date.date().isoformat() for n, date in read.items() if date}
 
 
 @LOADERS.register("plain_notes")
@@ -337,15 +319,9 @@ class _NotesFolder:
             elif file.is_dir() and patient is None:
                 for inner in entries_of(file):
                     self.enter(inner, file.name)
-            elif file.is_dir() and any(_is_note(inner) for inner in entries_of(file)):
-                reason = "holds text files too deep — put them in the patient's own folder"
-                log.skip(name, None, reason)
             elif table_kind(file) and patient is None:
                 log.opened.add(file)
                 _read_notes_table(file, name, self.patients, self.people, self.settings)
-            elif table_kind(file) and not file.is_dir():
-                reason = "is a table in a sub-folder — put it in the cohort's own folder"
-                log.skip(name, None, reason)
 
     def _enter_text(self, file: Path, name: str, patient: str) -> None:
         kind = _NOTE_FILES[file.suffix.lower()]
