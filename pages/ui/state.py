@@ -65,7 +65,10 @@ def cached(
     return decorate
 
 
-@cached(lambda: (), seconds=60)
+READING = "Reading a cohort's files (the first time, and after a change)"
+
+
+@cached(lambda: (), seconds=60, spinner=READING)
 def _cohort_cards() -> list[api.CohortCard]:
     folder = f"{api.folders()['cohorts']}/"  # no message names it
     return [replace(card, problem=card.problem.replace(folder, "")) for card in api.cohorts()]
@@ -93,7 +96,7 @@ def imported() -> list[str]:
     return [card.name for card in _cohort_cards() if card.imported]
 
 
-@cached(lambda name: name, seconds=60, shared=True)
+@cached(lambda name: name, seconds=60, spinner=READING, shared=True)
 def opened(name: str) -> tuple[str, api.Cohort]:
     """The cohort of a name, with its key in caches; its files are looked at every minute."""
     cohort = api.open_data(name)
@@ -123,6 +126,8 @@ def pick_cohort(label: str = "Cohort", *, forecasts: bool = False) -> str:
     The page stops, with one line, at an address of a cohort that is not here. With ``forecasts``,
     cohorts of labels to forecast are offered as well as those with questions.
     """
+    if st.query_params.get("cohort", "") not in ("", *(card.name for card in _cohort_cards())):
+        forget_cohorts()  # it may have been put in place since
     names = question_cohorts()
     if forecasts:
         names = [name for name, _, problem in cohorts() if not problem]
