@@ -12,9 +12,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from hashlib import blake2b
-from itertools import pairwise
-from typing import Any
+from itertools import pairwise, product
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,23 +26,113 @@ from midchart.core.provenance import seeded
 from midchart.core.text import as_words, count_tokens, cut_event, event_text, sentences, words
 from midchart.core.text.evidence import place_of
 from midchart.core.text.prompt import day, line_text
-from midchart.core.types import Cohort, Event, Gold, Instruction, Record, Span
+from midchart.core.types import Cohort, Event, Gold, Instruction, Record, Sentence, Span
+
+# Sites: what is placed where. A record or context of a site has a length in tokens of
+# midchart.core.text.count_tokens of the lines of a prompt, dates included.
+
+
+LEAST = 0.9
+"""Share of a length that a record or context must hold."""
+
+
+class Site(NamedTuple):
+    """Source record, number of the needle, length in tokens, distractors, and depth in per cent."""
+
+    record: str
+    needle: str
+    length: int
+    distractors: int
+    depth: int
+
+    @property
+    def id(self) -> str:
+        """Id of its record and of its instruction."""
+        return "/".join(map(str, self))
+
+
+@dataclass(frozen=True)
+class NeedleCohort(Cohort):
+    """``cuts``: a row each source record and length, as JSON values; ``columns``: the columns of an
+    instruction's rows that name its site
+    (:data:`midchart.core.experiments.needles.tables.SITE`)."""
+
+    cuts: tuple[dict[str, Any], ...] = ()
+    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+
+
+class PlacedRecord(NamedTuple):
+    """The record of a site and its question's gold; ``reached``: share of the ``tokens`` of all
+    else in it that precede what was placed; ``distractors``: their spans."""
+
+    record: Record
+    gold: Gold
+    reached: float
+    tokens: int
+    distractors: tuple[Span, ...] = ()
+
+
+def _cohort_of(
+    cohort: Cohort,
+    asked: Mapping[Site, Instruction],
+    cuts: Sequence[dict[str, Any]],
+    place: Callable[[Site], PlacedRecord],
+) -> NeedleCohort:
+    """The cohort of sites of a cohort's records, each placed on access; ``asked``: the instruction
+    of each, whose domain is its kind of fact. Raises SpecError where there is no site."""
+    if not asked:
+        reasons = dict.fromkeys(f"{cut['length']}: {cut['reason']}" for cut in cuts[:3])
+        raise SpecError(
+            f"no record of {cohort.path} can be used at any of 'lengths' and 'distractors' of the "
+            "spec: " + ("; ".join(reasons) or "it holds no questions")
+        )
+    sites = {site.id: site for site in asked}
+    instructions = {s.id: replace(i, id=s.id, record_id=s.id) for s, i in asked.items()}
+    placed = LazyValues(list(sites), lambda id: place(sites[id]))
+
+    def columns(id: str) -> dict[str, Any]:
+        return {
+            **sites[id]._asdict(),
+            "fact": instructions[id].domain,
+            "reached": placed[id].reached,
+            "haystack_tokens": placed[id].tokens,
+        }
+
+    return NeedleCohort(
+        cohort.path,
+        cohort.format,
+        cohort.manifest,
+        LazyValues(list(sites), lambda id: placed[id].record),
+        tuple(instructions.values()),
+        LazyValues(list(sites), lambda id: placed[id].gold),
+        skipped=cohort.skipped,
+        warnings=cohort.warnings,
+        patient={id: site.record for id, site in sites.items()},
+        cuts=tuple(cuts),
+        columns=LazyValues(list(sites), columns),
+    )
+
+
+def _pieces(note: Event, protocol: Protocol) -> tuple[Sequence[Sentence], list[int]]:
+    """The sentences of a note, and its tokens up to the end of each."""
+    pieces = cut_event(note, "sentence", protocol.sentence_tokens)
+    costs = [count_tokens(line_text(piece, protocol)) for piece in pieces]
+    return pieces, np.cumsum(costs).astype(int).tolist()
+
 
 # A record cut to a length, and a needle inserted at a depth with its distractors. The cut is the
 # latest stretch of whole events that holds 90 to 100 % of the length; its beginning is left out
 # and, where a long note would not let whole events make up the length, some of its end. A shorter
-# record is refused, never padded. Lengths are tokens of midchart.core.text.count_tokens of the
-# lines of a prompt, dates included; needle and distractors come on top of it.
+# record is refused, never padded. Needle and distractors come on top of the length.
 
 
-LEAST = 0.9
-"""Share of a length that a stretch must hold."""
 NAME = "Outside information"
 """Name of the note of a needle or distractor."""
+UNDATED = date(2010, 1, 1)
+"""First day of a record without dates."""
 
 
-@dataclass(frozen=True, slots=True)
-class InsertionPoint:
+class InsertionPoint(NamedTuple):
     """Before event number ``event`` of the haystack, or, with ``at``, inside that event, a note, at
     the line end with this character; ``before`` are the tokens that precede it."""
 
@@ -52,8 +141,7 @@ class InsertionPoint:
     before: float
 
 
-@dataclass(frozen=True, slots=True)
-class Haystack:
+class Haystack(NamedTuple):
     """Events ``first`` to ``last`` (excluded) of a record, the tokens of each, and its insertion
     points in order: before, between and after its events, and at the line ends of its notes."""
 
@@ -75,70 +163,51 @@ class Haystack:
         return sum(self.tokens)
 
 
-class Measured:
-    """A record with the tokens of its events, to be cut to any length."""
-
-    def __init__(self, record: Record, protocol: Protocol) -> None:
-        self.record, self._protocol = record, protocol
-        per_event: Counter[int] = Counter()
-        for sentence in sentences(record, protocol):
-            per_event[sentence.span.event] += count_tokens(line_text(sentence, protocol))
-        self.tokens = tuple(per_event[event.order] for event in record.events)
-        self._before = np.concatenate([[0], np.cumsum(self.tokens)]).astype(np.int64)
-        self.total = int(self._before[-1])
-
-    def cut(self, length: int) -> Haystack | str:
-        """The record cut to ``length`` tokens (≥ 1), or why it cannot be."""
-        before = self._before
-        if self.total < length:
-            return f"the record holds {self.total} tokens"
-        for last in range(len(self.tokens), 0, -1):
-            first = int(np.searchsorted(before, before[last] - length, side="left"))
-            if before[last] - before[first] >= LEAST * length:
-                tokens = self.tokens[first:last]
-                return Haystack(self.record, length, first, last, tokens, self._points(first, last))
-        return f"no stretch of whole events holds {LEAST:.0%} to 100%"
-
-    def _points(self, first: int, last: int) -> tuple[InsertionPoint, ...]:
-        points: list[InsertionPoint] = []
-        before = 0.0
-        for i, event in enumerate(self.record.events[first:last]):
-            points.append(InsertionPoint(i, None, before))
-            tokens = self.tokens[first + i]
-            if event.kind == "note" and tokens:
-                points += [
-                    InsertionPoint(i, at, before + share * tokens)
-                    for at, share in _line_ends(event, self._protocol)
-                ]
-            before += tokens
-        return (*points, InsertionPoint(last - first, None, before))
+def tokens_of(record: Record, protocol: Protocol) -> list[int]:
+    """The tokens of each event of a record."""
+    per_event: Counter[int] = Counter()
+    for sentence in sentences(record, protocol):
+        per_event[sentence.span.event] += count_tokens(line_text(sentence, protocol))
+    return [per_event[event.order] for event in record.events]
 
 
-def _line_ends(note: Event, protocol: Protocol) -> list[tuple[int, float]]:
-    """Line ends of a note between two of its pieces, and the share of its tokens before each."""
-    pieces = cut_event(note, "sentence", protocol.sentence_tokens)
-    costs = np.cumsum([count_tokens(line_text(piece, protocol)) for piece in pieces])
-    ends = [note.text.find("\n", a.span.end, b.span.start) for a, b in pairwise(pieces)]
-    return [(at, float(cost / costs[-1])) for at, cost in zip(ends, costs, strict=False) if at >= 0]
+def cut(record: Record, tokens: Sequence[int], length: int, protocol: Protocol) -> Haystack | str:
+    """A record with these :func:`tokens_of` cut to ``length`` tokens (≥ 1), or why it cannot be."""
+    before = np.concatenate([[0], np.cumsum(tokens)]).astype(np.int64)
+    if before[-1] < length:
+        return f"the record holds {before[-1]} tokens"
+    for last in range(len(tokens), 0, -1):
+        first = int(np.searchsorted(before, before[last] - length, side="left"))
+        if before[last] - before[first] >= LEAST * length:
+            inside = tuple(tokens[first:last])
+            points = tuple(_points(record.events[first:last], inside, protocol))
+            return Haystack(record, length, first, last, inside, points)
+    return f"no stretch of whole events holds {LEAST:.0%} to 100%"
 
 
-@dataclass(frozen=True, slots=True)
-class NeedleRecord:
-    """A record with a needle: ``span`` of the needle, spans of its ``distractors``; ``reached``:
-    share of the haystack's tokens that precede the needle."""
-
-    record: Record
-    span: Span
-    distractors: tuple[Span, ...]
-    reached: float
+def _points(
+    events: Sequence[Event], tokens: Sequence[int], protocol: Protocol
+) -> Iterable[InsertionPoint]:
+    before = 0.0
+    for i, (event, count) in enumerate(zip(events, tokens, strict=True)):
+        yield InsertionPoint(i, None, before)
+        if event.kind == "note" and count:
+            pieces, costs = _pieces(event, protocol)
+            for (a, b), cost in zip(pairwise(pieces), costs, strict=False):
+                at = event.text.find("\n", a.span.end, b.span.start)
+                if at >= 0:
+                    yield InsertionPoint(i, at, before + cost / costs[-1] * count)
+        before += count
+    yield InsertionPoint(len(events), None, before)
 
 
 def insert(
     id: str, haystack: Haystack, needle: Needle, depth: float, distractors: int, seed: int
-) -> NeedleRecord:
+) -> PlacedRecord:
     """The record called ``id``: the haystack with the needle at the insertion point nearest to
     ``depth`` in [0, 1] (0 the first, 1 the last), and its first ``distractors`` distractors at
     random ones."""
+    # Which statements go to which point.
     points = haystack.points
     before = np.array([point.before for point in points])
     chosen = int(np.argmin(np.abs(before - depth * haystack.total)))
@@ -151,51 +220,29 @@ def insert(
         if other == chosen:
             other = chosen + 1 if chosen + 1 < len(points) else chosen - 1
         statements.setdefault(other, []).append(statement)
-
-    events, spans = _with_statements(haystack, statements)
-    digest = blake2b(f"{haystack.record.digest} {seed} {id}".encode(), digest_size=16)
-    for number in sorted(statements):
-        # The same statements at another point make another record.
-        point = points[number]
-        digest.update(f"\n{number} {point.event} {point.at}\n".encode())
-        digest.update("\n".join(statements[number]).encode())
-    record = replace(
-        haystack.record, id=id, events=events, digest=digest.hexdigest(), analysed=None
-    )
-    others = tuple(span for number, of in spans.items() if number != chosen for span in of)
-    return NeedleRecord(record, spans[chosen][0], others, points[chosen].before / haystack.total)
-
-
-def _with_statements(
-    haystack: Haystack, statements: dict[int, list[str]]
-) -> tuple[tuple[Event, ...], dict[int, list[Span]]]:
-    """The haystack's events with statements inserted, and the spans of each point's statements."""
-    old = haystack.events
-    between: dict[int, list[int]] = defaultdict(list)
-    inside: dict[int, list[int]] = defaultdict(list)
-    for number in sorted(statements):
-        point = haystack.points[number]
-        (between if point.at is None else inside)[point.event].append(number)
+    # The events with the statements: a note each between events, a line inside of notes.
     events: list[Event] = []
-    spans: dict[int, list[Span]] = defaultdict(list)
-    for i in range(len(old) + 1):
-        for number in between[i]:
-            for statement in statements[number]:
-                spans[number].append(Span(len(events), 0, len(statement)))
-                time = _nearest_time(old, i)
-                events.append(Event(len(events), time, "note", name=NAME, text=statement))
-        if i == len(old):
-            break
-        text, written = "", 0
-        for number in inside[i]:
-            at = haystack.points[number].at
-            text += old[i].text[written:at]
-            written = at or 0
-            for statement in statements[number]:
-                text += "\n" + statement
-                spans[number].append(Span(len(events), len(text) - len(statement), len(text)))
-        events.append(replace(old[i], order=len(events), text=text + old[i].text[written:]))
-    return tuple(events), spans
+    spans: dict[str, Span] = {}
+    for number, point in enumerate(points):
+        for statement in statements.get(number, ()):
+            if point.at is None:
+                time = _nearest_time(haystack.events, point.event)
+                spans[statement] = Span(len(events), 0, len(statement))
+                events.append(Event(-1, time, "note", name=NAME, text=statement))
+            else:
+                text, grown = events[-1].text, len(haystack.events[point.event].text)
+                at = point.at + len(text) - grown
+                spans[statement] = Span(len(events) - 1, at + 1, at + 1 + len(statement))
+                text = f"{text[:at]}\n{statement}{text[at:]}"
+                events[-1] = replace(events[-1], text=text)
+        if point.at is None and point.event < len(haystack.events):
+            events.append(haystack.events[point.event])
+    record, _ = composed(id, haystack.record, events)
+    span = spans.pop(needle.statement)
+    order, time, token = place_of(record, span)
+    gold = Gold(id, needle.answer, (needle.statement,), (span,), order, time, True, token)
+    reached = points[chosen].before / haystack.total
+    return PlacedRecord(record, gold, reached, haystack.total, tuple(spans.values()))
 
 
 def _nearest_time(events: Sequence[Event], index: int) -> datetime | None:
@@ -204,45 +251,12 @@ def _nearest_time(events: Sequence[Event], index: int) -> datetime | None:
     return next((event.time for event in near if event.time is not None), None)
 
 
-# The cohort.
-
-
-UNDATED = date(2010, 1, 1)
-"""First day of a record without dates."""
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Source record, number of the needle, length in tokens, distractors, and depth in per cent."""
-
-    record: str
-    needle: str
-    length: int
-    distractors: int
-    depth: int
-
-    @property
-    def id(self) -> str:
-        """Id of its record and of its instruction."""
-        return f"{self.record}/{self.needle}/{self.length}/{self.distractors}/{self.depth}"
-
-
-@dataclass(frozen=True)
-class NeedleCohort(Cohort):
-    """``cuts``: a row each source record and length, as JSON values; ``columns``: the columns of an
-    instruction's rows that name its site
-    (:data:`midchart.core.experiments.needles.tables.SITE`)."""
-
-    cuts: tuple[dict[str, Any], ...] = ()
-    columns: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-
-
 def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol) -> NeedleCohort:
     """The needle records of the first ``options["patients"]`` records of a cohort.
 
     Raises SpecError where no record can be used.
     """
-    most = max(options["distractors"])
+    lengths, most = options["lengths"], max(options["distractors"])
     cuts: list[dict[str, Any]] = []
     needles: dict[tuple[str, str], Needle] = {}
     haystacks: dict[tuple[str, int], Haystack] = {}
@@ -250,138 +264,64 @@ def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol
     # Cut each record to each length, and draw needles that are new to it.
     for turn, id in enumerate(list(cohort.records)[: options["patients"]]):
         try:
-            measured = Measured(cohort.records[id], protocol)
+            record = cohort.records[id]
+            tokens = tokens_of(record, protocol)
         except DataError as error:
             reason = f"{error.file}: {error.reason}"
-            cuts += [_cut_row(id, length, reason) for length in options["lengths"]]
+            cuts += [_cut_row(id, length, reason) for length in lengths]
             continue
-        by_length = {length: measured.cut(length) for length in options["lengths"]}
-        usable = [cut for cut in by_length.values() if isinstance(cut, Haystack)]
+        by_length = {length: cut(record, tokens, length, protocol) for length in lengths}
+        usable = [one for one in by_length.values() if isinstance(one, Haystack)]
         drawn: tuple[Needle, ...] = ()
         if usable:
-            text = "\n".join(event_text(event) for event in measured.record.events)
-            begins = _begins(measured.record, min(cut.first for cut in usable))
-            drawn = make_needles(
-                id, text, begins, options["needles"], most, protocol.seed, turn, used
-            )
+            text = "\n".join(event_text(event) for event in record.events)
+            dated = (e.time for e in record.events[min(one.first for one in usable) :] if e.time)
+            begins = next((time.date() for time in dated), UNDATED)
+            count = options["needles"]
+            drawn = make_needles(id, text, begins, count, most, protocol.seed, turn, used)
         reason = ""
         if len(drawn) < options["needles"]:
             reason = f"it mentions so much that only {len(drawn)} needles are new to it"
-        cuts += [_cut_row(id, n, cut, measured.total, reason) for n, cut in by_length.items()]
+        cuts += [_cut_row(id, n, one, sum(tokens), reason) for n, one in by_length.items()]
         if not reason:
-            haystacks |= {(id, cut.length): cut for cut in usable}
+            haystacks |= {(id, one.length): one for one in usable}
             needles |= {(id, needle.id): needle for needle in drawn}
             used.update(text for n in drawn for text in (n.statement, *n.distractors))
-    # Refuse a spec to which no record fits.
-    if not haystacks:
-        reasons = dict.fromkeys(f"{cut['length']}: {cut['reason']}" for cut in cuts[:3])
-        raise SpecError(
-            f"no record of {cohort.path} can be cut to any of 'lengths' of the spec: "
-            + "; ".join(reasons)
-        )
     # One item for every needle, length, number of distractors and depth.
-    sites = [
-        Site(record, needle, length, distractors, depth)
-        for record, needle in needles
-        for length in options["lengths"]
-        if (record, length) in haystacks
-        for distractors in options["distractors"]
-        for depth in options["depths"]
-    ]
+    asked: dict[Site, Instruction] = {}
+    for (id, number), needle in needles.items():
+        instruction = Instruction("", "", needle.question, domain=needle.kind)
+        for length, *rest in product(lengths, options["distractors"], options["depths"]):
+            if (id, length) in haystacks:
+                asked[Site(id, number, length, *rest)] = instruction
 
     def place(site: Site) -> PlacedRecord:
-        haystack, needle = haystacks[site.record, site.length], needles[site.record, site.needle]
-        depth, count = site.depth / 100, site.distractors
-        built = insert(site.id, haystack, needle, depth, count, protocol.seed)
-        order, time, token = place_of(built.record, built.span)
-        snippets, spans = (needle.statement,), (built.span,)
-        gold = Gold(site.id, needle.answer, snippets, spans, order, time, True, token)
-        return PlacedRecord(built.record, gold, built.reached, haystack.total)
+        haystack, needle = haystacks[site.record, site.length], needles[site[:2]]
+        return insert(site.id, haystack, needle, site.depth / 100, site.distractors, protocol.seed)
 
-    def instruction(site: Site) -> Instruction:
-        needle = needles[site.record, site.needle]
-        return Instruction(site.id, site.id, needle.question, domain=needle.kind)
-
-    return cohort_of(cohort, sites, tuple(cuts), place, instruction)
-
-
-def _begins(record: Record, first: int) -> date:
-    """The first day of a record from event number ``first`` on."""
-    times = [event.time for event in record.events[first:] if event.time is not None]
-    return times[0].date() if times else UNDATED
+    return _cohort_of(cohort, asked, cuts, place)
 
 
 def _cut_row(
-    record: str, length: int, cut: Haystack | str, tokens: int = 0, reason: str = ""
+    id: str, length: int, result: Haystack | str, tokens: int = 0, reason: str = ""
 ) -> dict[str, Any]:
     """A source record of so many tokens at a length: what is left of it, or why it is refused."""
-    row = {"record": record, "length": length, "events": 0, "tokens": tokens, "begins": ""}
-    row |= {"ends": "", "events_before": 0, "events_after": 0, "reason": cut}
-    if isinstance(cut, str):
-        return row
-    events = cut.record.events
-    return row | {
-        "events": cut.last - cut.first,
-        "tokens": cut.total,
-        "begins": day(events[cut.first].time),
-        "ends": day(events[cut.last - 1].time),
-        "events_before": cut.first,
-        "events_after": len(events) - cut.last,
+    if isinstance(result, str):
+        nothing = {"begins": "", "ends": "", "events_before": 0, "events_after": 0}
+        row = {"record": id, "length": length, "events": 0, "tokens": tokens}
+        return {**row, **nothing, "reason": result}
+    events = result.events
+    return {
+        "record": id,
+        "length": length,
+        "events": len(events),
+        "tokens": result.total,
+        "begins": day(events[0].time),
+        "ends": day(events[-1].time),
+        "events_before": result.first,
+        "events_after": len(result.record.events) - result.last,
         "reason": reason,
     }
-
-
-@dataclass(frozen=True, slots=True)
-class PlacedRecord:
-    """The record of a site and its question's gold; ``reached``: share of the ``tokens`` of all
-    else in it that precede what was placed."""
-
-    record: Record
-    gold: Gold
-    reached: float
-    tokens: int
-
-
-def cohort_of(
-    cohort: Cohort,
-    sites: Iterable[Site],
-    cuts: tuple[dict[str, Any], ...],
-    place: Callable[[Site], PlacedRecord],
-    instruction: Callable[[Site], Instruction],
-) -> NeedleCohort:
-    """The cohort of sites of a cohort's records, each placed on access; an instruction's domain is
-    its kind of fact."""
-    by_id = {site.id: site for site in sites}
-    ids = list(by_id)
-    placed = LazyValues(ids, lambda id: place(by_id[id]))
-    instructions = {id: instruction(site) for id, site in by_id.items()}
-
-    def columns(id: str) -> dict[str, Any]:
-        site = by_id[id]
-        return {
-            "record": site.record,
-            "needle": site.needle,
-            "fact": instructions[id].domain,
-            "length": site.length,
-            "depth": site.depth,
-            "distractors": site.distractors,
-            "reached": placed[id].reached,
-            "haystack_tokens": placed[id].tokens,
-        }
-
-    return NeedleCohort(
-        cohort.path,
-        cohort.format,
-        cohort.manifest,
-        LazyValues(ids, lambda id: placed[id].record),
-        tuple(instructions.values()),
-        LazyValues(ids, lambda id: placed[id].gold),
-        skipped=cohort.skipped,
-        warnings=cohort.warnings,
-        patient={id: site.record for id, site in by_id.items()},
-        cuts=cuts,
-        columns=LazyValues(ids, columns),
-    )
 
 
 # Moved notes.
@@ -395,12 +335,11 @@ def cohort_of(
 
 
 Notes = dict[int, list[tuple[int, int]]]
-"""The sentences of notes, by a note's number: where each ends, and the note's tokens up to there,
-dates included."""
+"""The sentences of notes, by a note's number: where each ends, and the note's tokens up to
+there."""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The notes of a question: the number of the one with the evidence, the others in order,
     perhaps shortened, and how many of their tokens precede each place among them."""
 
@@ -419,76 +358,54 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
 
     A question needs all of its evidence in one note. Raises SpecError where none can be used.
     """
-    # Questions of each record whose evidence is in one note.
     by_record: dict[str, list[Instruction]] = defaultdict(list)
     for one in cohort.instructions:
         by_record[one.record_id].append(one)
     contexts: dict[Site, Context] = {}
-    asked: dict[tuple[str, str], Instruction] = {}
+    asked: dict[Site, Instruction] = {}
     cuts: list[dict[str, Any]] = []
     for id in [id for id in cohort.records if id in by_record][: options["patients"]]:
-        reasons: dict[tuple[int, int], list[str]] = {
-            (length, count): [] for length in options["lengths"] for count in options["distractors"]
-        }
-        usable: list[tuple[Record, Instruction, Notes]] = []
+        usable: list[tuple[Instruction, Notes]] = []
         problem = "no question has all of its evidence in one note"
         try:
             record = cohort.records[id]
-            measured = _measured(record, protocol)
-            each = [(record, one, _notes(record, measured, one, cohort)) for one in by_record[id]]
-            usable = [case for case in each if case[2]][: options["needles"]]
+            notes = {e.order: _pieces(e, protocol) for e in record.events if e.kind == "note"}
+            measured = {
+                number: [(piece.span.end, n) for piece, n in zip(*of, strict=True)]
+                for number, of in notes.items()
+                if of[0]
+            }
+            each = ((one, _notes(record, measured, one, cohort)) for one in by_record[id])
+            usable = [case for case in each if case[1]][: options["needles"]]
         except DataError as error:
             problem = f"{error.file}: {error.reason}"
         # A context for each length and number of distractors, or why there is none.
-        for number, (record, one, notes) in enumerate(usable):
-            asked[id, str(number)] = one
-            for (length, count), refused in reasons.items():
-                drawn = _context(record, notes, one, length, count, options["depths"], protocol)
-                if isinstance(drawn, str):
-                    refused.append(drawn)
-                    continue
-                for depth in options["depths"]:
-                    contexts[Site(id, str(number), length, count, depth)] = drawn
-        for (length, count), refused in reasons.items():
+        sizes = list(product(options["lengths"], options["distractors"]))
+        refused: dict[tuple[int, int], list[str]] = {size: [] for size in sizes}
+        for (number, (one, notes)), size in product(enumerate(usable), sizes):
+            drawn = _context(record, notes, one, *size, options["depths"], protocol)
+            if isinstance(drawn, str):
+                refused[size].append(drawn)
+                continue
+            kind = one.task_type or one.domain or "question"
+            for depth in options["depths"]:
+                site = Site(id, str(number), *size, depth)
+                contexts[site], asked[site] = drawn, replace(one, domain=kind, cutoff=None)
+        for (length, count), reasons in refused.items():
             row = {"record": id, "length": length, "distractors": count}
-            reason = next((text for text, _ in Counter(refused).most_common(1)), "")
-            row |= {"questions": len(usable), "refused": len(refused)}
+            reason = next((text for text, _ in Counter(reasons).most_common(1)), "")
+            row |= {"questions": len(usable), "refused": len(reasons)}
             cuts.append(row | {"reason": reason if usable else problem})
-    # Refuse a spec to which no question fits.
-    if not contexts:
-        shown = dict.fromkeys(f"{cut['length']}: {cut['reason']}" for cut in cuts[:3])
-        raise SpecError(
-            f"no question of {cohort.path} can be used at any of 'lengths' and 'distractors' of "
-            "the spec: " + ("; ".join(shown) or "it holds no questions")
-        )
 
     def place(site: Site) -> PlacedRecord:
         context, source = contexts[site], cohort.records[site.record]
-        at = context.place(site.depth)
+        at, total = context.place(site.depth), context.before[-1]
         notes = [*context.others[:at], source.events[context.evidence], *context.others[at:]]
         record, places = composed(site.id, source, notes)
-        gold = moved(cohort.gold[asked[site.record, site.needle].id], site.id, record, places)
-        total = context.before[-1]
+        gold = moved(cohort.gold[asked[site].id], site.id, record, places)
         return PlacedRecord(record, gold, context.before[at] / total, total)
 
-    def instruction(site: Site) -> Instruction:
-        one = asked[site.record, site.needle]
-        kind = one.task_type or one.domain or "question"
-        return replace(one, id=site.id, record_id=site.id, domain=kind, cutoff=None)
-
-    return cohort_of(cohort, contexts, tuple(cuts), place, instruction)
-
-
-def _measured(record: Record, protocol: Protocol) -> Notes:
-    """The sentences of each note of a record, by its number."""
-    notes: Notes = {}
-    for event in record.events:
-        pieces = cut_event(event, "sentence", protocol.sentence_tokens)
-        if event.kind == "note" and pieces:
-            tokens = [count_tokens(line_text(piece, protocol)) for piece in pieces]
-            ends = (piece.span.end for piece in pieces)
-            notes[event.order] = list(zip(ends, np.cumsum(tokens).tolist(), strict=True))
-    return notes
+    return _cohort_of(cohort, asked, cuts, place)
 
 
 def _notes(record: Record, measured: Notes, one: Instruction, cohort: Cohort) -> Notes:

@@ -11,7 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.experiments.needles.cohort import Haystack, Measured, NeedleRecord, insert
+from midchart.core.experiments.needles.cohort import (
+    Haystack,
+    PlacedRecord,
+    cut,
+    insert,
+    tokens_of,
+)
 from midchart.core.experiments.needles.needles import Needle, make_needles
 from midchart.core.protocol import Protocol
 from midchart.core.text import event_text, sentences
@@ -52,15 +58,19 @@ def needles_of(record: Record, count: int = 4, distractors: int = 8, seed: int =
     return make_needles(record.id, text, date(2015, 3, 1), count, distractors, seed)
 
 
-def cut(record: Record, length: int = 150) -> Haystack:
-    shortened = Measured(record, PROTOCOL).cut(length)
+def cut_to(record: Record, length: int) -> Haystack | str:
+    return cut(record, tokens_of(record, PROTOCOL), length, PROTOCOL)
+
+
+def haystack_of(record: Record) -> Haystack:
+    shortened = cut_to(record, 150)
     assert isinstance(shortened, Haystack)
     return shortened
 
 
-def without(placed: NeedleRecord) -> list[Event]:
+def without(placed: PlacedRecord) -> list[Event]:
     """The events of a placed record with the lines that were put in taken out again."""
-    spans = sorted((placed.span, *placed.distractors), key=lambda s: (s.event, -s.start))
+    spans = sorted((*placed.gold.spans, *placed.distractors), key=lambda s: (s.event, -s.start))
     texts = {e.order: e.text for e in placed.record.events}
     inserted = set()
     for span in spans:
@@ -77,7 +87,7 @@ def without(placed: NeedleRecord) -> list[Event]:
 @settings(max_examples=40, deadline=None)
 @given(PARTS, st.sampled_from(DEPTHS), st.sampled_from([0, 2, 8]))
 def test_inserting_a_needle_changes_neither_order_nor_times(parts, depth: int, distractors: int):
-    haystack = cut(record_of(parts))
+    haystack = haystack_of(record_of(parts))
     needle = needles_of(haystack.record, 1)[0]
     placed = insert("x", haystack, needle, depth / 100, distractors, seed=1)
     events = placed.record.events
@@ -87,7 +97,7 @@ def test_inserting_a_needle_changes_neither_order_nor_times(parts, depth: int, d
     assert without(placed) == [replace(e, order=i) for i, e in enumerate(haystack.events)]
     everything = "\n".join(map(event_text, events))
     assert everything.count(needle.statement) == 1
-    span = placed.span
+    (span,) = placed.gold.spans
     assert event_text(events[span.event])[span.start : span.end] == needle.statement
     texts = [event_text(events[s.event])[s.start : s.end] for s in placed.distractors]
     assert sorted(texts) == sorted(needle.distractors[:distractors])
@@ -98,7 +108,7 @@ def test_inserting_a_needle_changes_neither_order_nor_times(parts, depth: int, d
 @settings(max_examples=40, deadline=None)
 @given(PARTS)
 def test_depths_are_hit_within_a_line_and_ascend(parts):
-    haystack = cut(record_of(parts))
+    haystack = haystack_of(record_of(parts))
     needle = needles_of(haystack.record, 1)[0]
     depths_reached = [
         insert("x", haystack, needle, depth / 100, 0, seed=1).reached for depth in DEPTHS
@@ -118,7 +128,7 @@ def test_depths_are_hit_within_a_line_and_ascend(parts):
 
 
 def test_distractors_stay_in_place_while_the_needle_moves():
-    haystack = cut(record_of([("measurement", 1, "98")] * 60))
+    haystack = haystack_of(record_of([("measurement", 1, "98")] * 60))
     needle = needles_of(haystack.record, 1)[0]
 
     def places(depth: int, count: int) -> list[int]:
@@ -140,7 +150,7 @@ def test_distractors_stay_in_place_while_the_needle_moves():
 
 def needle_place(haystack: Haystack, needle: Needle, depth: int) -> int:
     placed = insert("x", haystack, needle, depth / 100, 0, seed=1)
-    return placed.span.event
+    return placed.gold.spans[0].event
 
 
 def solved(question: str, statements: list[str]) -> str:
@@ -177,15 +187,14 @@ def test_distractors_leave_one_right_answer(seed: int):
 
 def test_a_cut_is_the_latest_whole_events_and_a_short_record_is_refused():
     record = record_of([("measurement", 1, "98")] * 100)
-    measured = Measured(record, PROTOCOL)
-    each = measured.tokens[0]
-    shortened = measured.cut(20 * each)
+    each = tokens_of(record, PROTOCOL)[0]
+    shortened = cut_to(record, 20 * each)
     assert isinstance(shortened, Haystack)
     assert (shortened.first, shortened.last, shortened.total) == (80, 100, 20 * each)
-    short = measured.cut(101 * each)
+    short = cut_to(record, 101 * each)
     assert isinstance(short, str) and str(100 * each) in short
     long = record_of([("measurement", 1, "98")] * 100 + [("note", 1, "word " * 40 * each)])
-    around = Measured(long, PROTOCOL).cut(20 * each)
+    around = cut_to(long, 20 * each)
     assert isinstance(around, Haystack) and around.last == 100  # the long note does not fit
-    lone = Measured(record_of([("note", 1, "word " * 1000)]), PROTOCOL).cut(500)
+    lone = cut_to(record_of([("note", 1, "word " * 1000)]), 500)
     assert isinstance(lone, str) and "whole events" in lone
