@@ -121,7 +121,7 @@ def recall(ask: Ask, plan: Plan) -> Table:
         ("label", "criterion", "reader", "band"),
         "(SELECT *, unnest(bands) AS band FROM hits)",
     )
-    kept, own = (
+    every, picks = (
         # How alike a patient's questions are is pooled over arms.
         counted(ask, by, right, "hit IS NOT NULL", rows, _OF_RECALL, correlations(overall))
         for right in ("hit", "coalesce(own_hit, false)")
@@ -130,7 +130,7 @@ def recall(ask: Ask, plan: Plan) -> Table:
     table: Table = []
     for entry, (criterion, reader), band in product(plan.arms, criteria_of(ask, plan), ALL_BANDS):
         key, prompted = (entry.label, criterion, reader, band), criterion in PROMPTED
-        of, picked = kept.get(key, NO_HITS), own.get(key, NO_HITS)
+        of, picked = every.get(key, NO_HITS), picks.get(key, NO_HITS)
         drawn = intervals(of["correct"], of["n"], plan, "recall", *filter(None, key))
         table.append(
             {

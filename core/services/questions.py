@@ -26,7 +26,6 @@ from midchart.core.types import (
     Explanation,
     Gold,
     Instruction,
-    Kept,
     Prompt,
     Record,
     Selection,
@@ -172,18 +171,13 @@ def select_report(
     protocol sets no limit: a reader's window may then still cut. A sentence has a ``title`` where
     it was searched with one; its ``text`` is what is shown.
     """
-    # The question, the arm's selection, and what of it enters the prompt.
     cohort = open_data(data)
     ARMS.get(arm)  # an unknown arm is refused before a record is read
     record = cohort.records[record_id]
-    instruction = next(
-        (
-            i
-            for i in cohort.instructions
-            if i.record_id == record.id and question in (i.question, i.id)
-        ),
-        None,
-    ) or typed_question(record, question)
+    of_record = (i for i in cohort.instructions if i.record_id == record.id)
+    known = (i for i in of_record if question in (i.question, i.id))
+    instruction = next(known, None) or typed_question(record, question)
+    # The arm's selection, and what of it enters the prompt.
     selection = select(cohort, record, instruction, arm, protocol, k)
     bound = limits(protocol) or selection.window > 0
     context = context_lines(selection, protocol)
@@ -193,48 +187,37 @@ def select_report(
     in_prompt = [entry for entry in selection.kept if entry.sentence.id in shown]
     last = max(len(record.events) - 1, 1)
     orders = [entry.sentence.span.event / last for entry in in_prompt]
-
-    def text_of(entry: Kept) -> str:
-        line = shown[entry.sentence.id]
-        cut_off = selection.lines is None and line.text != full_text[line.sentence_id]
-        return body(line) if cut_off else entry.sentence.text
-
-    # Tokens of the lines as they are shown.
-    if selection.lines is None:
-        tokens = sum(
-            entry.sentence.tokens if text == entry.sentence.text else count_tokens(text)
-            for entry, text in ((entry, text_of(entry)) for entry in in_prompt)
+    rows: list[dict[str, Any]] = []
+    tokens = 0
+    for entry in in_prompt:
+        unit, line = entry.sentence, shown[entry.sentence.id]
+        cut_off = selection.lines is None and line.text != full_text[unit.id]
+        text = body(line) if cut_off else unit.text
+        tokens += unit.tokens if text == unit.text else count_tokens(text)
+        rows.append(
+            {
+                "id": unit.id,
+                "event": unit.span.event,
+                "time": unit.time.isoformat() if unit.time else None,
+                "kind": unit.kind,
+                "text": text,
+                **({"title": unit.title} if unit.title else {}),
+                "score": entry.score,
+                "kept_by": entry.kept_by,
+            }
         )
-    else:
+    written: dict[str, Any] = {}
+    if selection.lines is not None:  # an arm that wrote its context itself
         tokens = sum(count_tokens(body(line)) for line in lines) if bound else selection.tokens
+        of_arm = lines if bound else selection.lines
+        written["lines"] = [{"id": line.sentence_id, "text": line.text} for line in of_arm]
     return {
         "record": record.id,
         "question": instruction.question,
         "arm": arm,
         "protocol": protocol.as_dict() | ({} if k is None else {"k": k}),
-        "sentences": [
-            {
-                "id": entry.sentence.id,
-                "event": entry.sentence.span.event,
-                "time": entry.sentence.time.isoformat() if entry.sentence.time else None,
-                "kind": entry.sentence.kind,
-                "text": text_of(entry),
-                **({"title": entry.sentence.title} if entry.sentence.title else {}),
-                "score": entry.score,
-                "kept_by": entry.kept_by,
-            }
-            for entry in in_prompt
-        ],
-        **(
-            {
-                "lines": [
-                    {"id": x.sentence_id, "text": x.text}
-                    for x in (lines if bound else selection.lines)
-                ]
-            }
-            if selection.lines is not None
-            else {}
-        ),
+        "sentences": rows,
+        **written,
         "tokens": tokens,
         "kept_sentences": len(selection.kept),
         "kept_tokens": selection.tokens,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import secrets
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -29,7 +30,7 @@ from midchart.core.cohorts.kept_questions import (
 )
 from midchart.core.cohorts.kept_questions import question_sets as sets_in
 from midchart.core.errors import InputError, UnknownName
-from midchart.core.format import sheet_cell, write_sheet
+from midchart.core.format import finite, sheet_cell, write_sheet
 from midchart.core.identity import person
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
@@ -43,7 +44,7 @@ from midchart.core.services.cohorts import open_data
 from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.rows import literal
-from midchart.core.text import event_text, sentences
+from midchart.core.text import event_text, one_line, sentences
 from midchart.core.text.evidence import gold_sentence_ids
 from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading
 from midchart.core.text.refusals import is_refusal
@@ -55,24 +56,18 @@ def _folder_of(data: str | Path) -> Path:
     return opened(open_data(data).path)[1]
 
 
-def _add_action(file: Path, action: str, id: str, by: str, **content: Any) -> None:
-    """Append what a person did to a file of questions; ``by``: as in :func:`_annotator`."""
-    line = {"action": action, "id": id, "by": _annotator(by, file), "time": now(), **content}
+def _add(
+    data: str | Path, action: str, id: str, by: str, file_name: str = QUESTIONS_FILE, **content: Any
+) -> None:
+    """Append what a person did to a file of questions of a cohort. ``by``: the annotator's code,
+    which becomes the acting person's if it is free, else the person's name; raises NotPermitted for
+    another's code, by the file too."""
+    file = _folder_of(data) / file_name
+    code = reviewer_name(by) if by else person().name
+    if by:
+        take_code(code, file)
+    line = {"action": action, "id": id, "by": code, "time": now(), **content}
     add_line(file, line, durable=True)
-
-
-def _add(data: str | Path, action: str, id: str, by: str, **content: Any) -> None:
-    _add_action(_folder_of(data) / QUESTIONS_FILE, action, id, by, **content)
-
-
-def _annotator(by: str, file: Path) -> str:
-    """The annotator's code ``by``, which becomes the acting person's if it is free, else the
-    person's name; raises NotPermitted for another's code, by ``file`` too, to which it is added."""
-    if not by:
-        return person().name
-    code = reviewer_name(by)
-    take_code(code, file)
-    return code
 
 
 @needs("viewer")
@@ -181,22 +176,15 @@ def marking_agreement(data: CohortRef, protocol: Protocol | None = None) -> list
     cohort = open_data(data)
     rows: list[dict[str, Any]] = []
     for question in own_questions(data):
-        marked = {
-            by: annotation.spans
-            for by, annotation in question.annotations.items()
-            if annotation.spans or not annotation.documented
-        }
-        if len(marked) < 2:
-            continue
         units = sentences(cohort.records[question.record], protocol or Protocol())
-        chosen = {
-            by: {u.id for u in units if any(u.span.overlaps(span) for span in spans)}
-            for by, spans in marked.items()
+        marked = {
+            by: {u.id for u in units if any(u.span.overlaps(span) for span in one.spans)}
+            for by, one in question.annotations.items()
+            if one.spans or not one.documented
         }
-        for first, second in combinations(chosen, 2):
-            both = len(chosen[first] & chosen[second])
-            only = (len(chosen[first] - chosen[second]), len(chosen[second] - chosen[first]))
-            neither = len(units) - both - sum(only)
+        for (first, one), (second, other) in combinations(marked.items(), 2):
+            both, only, others = len(one & other), len(one - other), len(other - one)
+            table = np.array([[both, only], [others, len(units) - both - only - others]])
             rows.append(
                 {
                     "id": question.id,
@@ -204,23 +192,16 @@ def marking_agreement(data: CohortRef, protocol: Protocol | None = None) -> list
                     "question": question.question,
                     "first": first,
                     "second": second,
-                    "both": both,
-                    "only_first": only[0],
-                    "only_second": only[1],
-                    "neither": neither,
-                    **_measures([[both, only[0]], [only[1], neither]]),
-                    "disagreements": [
-                        unit.id for unit in units if unit.id in chosen[first] ^ chosen[second]
-                    ],
+                    **dict(zip(CELLS, table.ravel().tolist(), strict=True)),
+                    **{name: finite(float(of(table))) for name, of in _MEASURES.items()},
+                    "disagreements": [unit.id for unit in units if unit.id in one ^ other],
                 }
             )
     return sorted(rows, key=lambda row: -len(row["disagreements"]))
 
 
-def _measures(table: list[list[int]]) -> dict[str, float | None]:
-    measures = {"raw": raw_of, "kappa": kappa_of, "ac1": ac1_of, "positive": positive_of}
-    values = {name: float(measure(table)) for name, measure in measures.items()}
-    return {name: None if np.isnan(value) else value for name, value in values.items()}
+CELLS = ("both", "only_first", "only_second", "neither")
+_MEASURES = {"raw": raw_of, "kappa": kappa_of, "ac1": ac1_of, "positive": positive_of}
 
 
 def _number(cell: str) -> Any:
@@ -280,14 +261,14 @@ def save_question_set(data: CohortRef, name: str, questions: Sequence[str], by: 
     long name or one that is there, and as
     :func:`midchart.core.cohorts.kept_questions.checked_questions`.
     """
-    folder, title = _folder_of(data), " ".join(name.split())
+    title = " ".join(name.split())
     if not 1 <= len(title) <= LONGEST_NAME or not title.isprintable():
         raise InputError(f"the name of a question set has 1 to {LONGEST_NAME} printable characters")
-    if any(one.name == title for one in sets_in(folder).values()):
+    if any(one.name == title for one in sets_in(_folder_of(data)).values()):
         raise InputError("the cohort has a question set of this name; choose another name")
     id = f"set-{secrets.token_hex(6)}"
     checked = checked_questions(questions)
-    _add_action(folder / SETS_FILE, "set", id, by, name=title, questions=checked)
+    _add(data, "set", id, by, SETS_FILE, name=title, questions=checked)
     return id
 
 
@@ -297,12 +278,11 @@ def withdraw_question_set(data: CohortRef, id: str, by: str = "") -> None:
 
     Raises UnknownName, and NotPermitted where it is another person's.
     """
-    folder = _folder_of(data)
-    known = sets_in(folder)
+    known = sets_in(_folder_of(data))
     if id not in known:
         raise UnknownName("question set", id, known)
     require_author(known[id].by, f"the question set {id}")
-    _add_action(folder / SETS_FILE, "withdrawn", id, by)
+    _add(data, "withdrawn", id, by, SETS_FILE)
 
 
 @needs("viewer", paths=("data",))
@@ -355,17 +335,16 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     how many sentences it got. Raises UnknownName, and InputError for a run that asks no question
     set.
     """
-    # The run's questions, one arm and one reader.
     folder = find_run(run)
     plan = folder.plan()
     questions = _questions(plan)
     if not questions:
         raise InputError(f"run {run} asks no question set; its answers are on page Arms")
-    entries = run_entries(run)
-    label, reader = label or entries["labels"][0], reader or entries["readers"][0]
-    for what, name, known in (("arm", label, "labels"), ("reader", reader, "readers")):
-        if name not in entries[known]:
-            raise UnknownName(f"{what} of the run", name, entries[known])
+    labels, readers = run_entries(run).values()
+    label, reader = label or labels[0], reader or readers[0]
+    for what, name, known in (("arm", label, labels), ("reader", reader, readers)):
+        if name not in known:
+            raise UnknownName(f"{what} of the run", name, known)
     cohort = asked_of_all(open_data(folder.cohort_path()), questions)
     cohort = gold_under(cohort, plan.protocol)
     where = f"label = {literal(label)} AND reader = {literal(reader)}"
@@ -376,24 +355,23 @@ def answer_cells(run: RunRef, label: str = "", reader: str = "") -> list[dict[st
     for i, one in enumerate(cohort.instructions):
         row = by_id.get(one.id) or dict.fromkeys(columns.split(", "))
         selection: list[dict[str, Any]] = row["selection"] or []
-        state = _state(row)
-        source = (row["sources"] or [None])[0]
+        state, source = _state(row), (row["sources"] or [None])[0]
+        answered = state == _ANSWERED
         scored = [x for x in selection if x["score"] is not None and x["kept_by"] != "recency"]
         scored.sort(key=lambda x: (x["score"], x["id"]), reverse=True)
         event = next((x["event"] for x in selection if x["id"] == source), None)
+        got = len(selection) - len(row["cut"] or ())
         cells.append(
             {
                 "record": one.record_id,
                 "question": i % len(questions),
                 "state": state,
-                "answer": row["answer"] if state == _ANSWERED else None,
+                "answer": row["answer"] if answered else None,
                 "reason": row["reason"],
-                "event": event if state == _ANSWERED else None,
+                "event": event if answered else None,
                 "evidence": _evidence(cohort, one, row, plan.protocol),
                 "source": source,
-                "got": len(selection) - len(row["cut"] or ())
-                if row["selection"] is not None
-                else None,
+                "got": None if row["selection"] is None else got,
                 "ranked": [x["id"] for x in scored],
             }
         )
@@ -421,29 +399,25 @@ def chart_sentences(run: RunRef, cells: Sequence[Mapping[str, Any]]) -> list[dic
     how many sentences the chart has (``of``). Raises UnknownName."""
     folder = find_run(run)
     protocol, cohort = folder.plan().protocol, open_data(folder.cohort_path())
-    by_record: dict[str, dict[str, Any]] = {}
+    by_record = {
+        id: {unit.id: unit for unit in sentences(cohort.records[id], protocol)}
+        for id in dict.fromkeys(cell["record"] for cell in cells)
+    }
     rows: list[dict[str, Any]] = []
     for cell in cells:
-        if cell["record"] not in by_record:
-            units = sentences(cohort.records[cell["record"]], protocol)
-            by_record[cell["record"]] = {unit.id: unit for unit in units}
-        known = by_record[cell["record"]]
-        ranked = [known[id] for id in cell["ranked"] if id in known]
-        ranked = [unit for unit in ranked if not is_heading(unit.text)][:MOST_RANKED]
-        rows.append(
+        units = by_record[cell["record"]]
+        ranked = [units[id] for id in cell["ranked"] if id in units]
+        shown = [
             {
-                "of": len(known),
-                "sentences": [
-                    {
-                        "id": unit.id,
-                        "event": unit.span.event,
-                        "day": f"{unit.time:%Y-%m-%d}" if unit.time else "undated",
-                        "text": " ".join(unit.text.split()),
-                    }
-                    for unit in ranked
-                ],
+                "id": unit.id,
+                "event": unit.span.event,
+                "day": f"{unit.time:%Y-%m-%d}" if unit.time else "undated",
+                "text": one_line(unit.text),
             }
-        )
+            for unit in ranked
+            if not is_heading(unit.text)
+        ]
+        rows.append({"of": len(units), "sentences": shown[:MOST_RANKED]})
     return rows
 
 
@@ -464,23 +438,17 @@ def answer_summary(
 ) -> list[dict[str, Any]]:
     """A row a question: patients, and how many are in each state of a cell; with marked evidence,
     and of it in the prompt, cut, partly dropped and dropped."""
-    rows = [
-        {
-            "question": question,
-            "patients": 0,
-            **dict.fromkeys((_ANSWERED, _HEADING, _ABSTAINED, _FAILED, _MISSING), 0),
-            "evidence marked": 0,
-            **dict.fromkeys((_IN_PROMPT, CUT, PARTLY_DROPPED, _DROPPED), 0),
+    states = (_ANSWERED, _HEADING, _ABSTAINED, _FAILED, _MISSING)
+    places = (_IN_PROMPT, CUT, PARTLY_DROPPED, _DROPPED)
+    rows: list[dict[str, Any]] = []
+    for number, question in enumerate(questions):
+        of = [cell for cell in cells if cell["question"] == number]
+        count = Counter(cell[name] for cell in of for name in ("state", "evidence"))
+        marked = sum(count[place] for place in places)
+        row = {"question": question, "patients": len(of)} | {
+            state: count[state] for state in states
         }
-        for question in questions
-    ]
-    for cell in cells:
-        row = rows[cell["question"]]
-        row["patients"] += 1
-        row[cell["state"]] += 1
-        if cell["evidence"]:
-            row["evidence marked"] += 1
-            row[cell["evidence"]] += 1
+        rows.append(row | {"evidence marked": marked} | {place: count[place] for place in places})
     return rows
 
 
