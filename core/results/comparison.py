@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import median
 from typing import Any, cast
 
@@ -23,7 +24,7 @@ from midchart.core.results.reviews import reviews_of, with_reviews
 from midchart.core.results.tables import entry_columns, facts
 from midchart.core.runs.directory import RunDirectory, find_run
 from midchart.core.runs.experiment import Table
-from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, Plan
+from midchart.core.runs.plan import RULE_JUDGES, Plan
 from midchart.core.runs.schemas import ALL_IN_PROMPT, ALL_KEPT
 from midchart.core.runs.status import status
 from midchart.core.stats.intervals import cluster_members
@@ -34,7 +35,7 @@ from midchart.core.stats.paired import (
     simultaneous,
     smallest_difference,
 )
-from midchart.core.storage.rows import Ask, literal
+from midchart.core.storage.rows import Ask
 from midchart.core.types import UNLOCATED
 
 POWER, ALPHA = 0.8, 0.05
@@ -121,40 +122,50 @@ def pairing(
     return Pairing(cells, len(one), (*bound(0.0), *bound(1.0)), same)
 
 
-def _pairs(ask: Ask, baseline: str, others: str, same: Sequence[str]) -> dict[Key, Any]:
-    """Columns of each comparison by (label, reader, judge).
+Cell = tuple[str, str, str]
+Right = Mapping[Any, tuple[Any, bool | None, Any]]
+"""Question → its patient, whether the outcome was right (or the evidence there; None where it is
+unscored: unparsed or failed), and what was judged. What nothing could be scored on is left out."""
 
-    ``baseline`` and ``others`` are SQL conditions on ``judged``; ``same``: the columns that make
-    two rows a pair in addition to the question.
+
+def scored(ask: Ask, columns: str = "question, patient, correct, card") -> dict[Cell, Right]:
+    """The judged answers of a run by label, reader and judge; ``columns``: SQL of the question and
+    its outcome. An answer without anything to judge it by is no failure of this run."""
+    cells: dict[Cell, dict[Any, Any]] = defaultdict(dict)
+    rows = "judged JOIN questions USING (question) WHERE NOT unjudgeable ORDER BY answer"
+    for row in ask(f"SELECT label, reader, judge, {columns} FROM {rows}"):
+        label, reader, judge, question, *outcome = row.values()
+        cells[label, reader, judge][question] = tuple(outcome)
+    return cells
+
+
+def common(first: Right, second: Right) -> list[Any]:
+    """The questions of both, about the same patients, in the order of the first."""
+    return [q for q in first if q in second and first[q][0] == second[q][0]]
+
+
+def compare(family: Sequence[tuple[dict[str, Any], Right, Right]], first: str = "this") -> Table:
+    """The rows of a family of tests, to which the columns of :func:`family_differences` are added,
+    how often only the ``first`` and only the baseline was right, adjusted p values and verdicts.
+
+    ``family``: of each comparison its row, the outcomes compared, and those of the baseline.
     """
-    rows = ask(
-        f"""
-        WITH this AS (FROM judged WHERE {others} AND NOT unjudgeable),
-            base AS (FROM judged WHERE {baseline} AND NOT unjudgeable)
-        SELECT this.label, this.reader, this.judge, list(this.patient) AS patients,
-            list(this.correct::INT) AS first, list(base.correct::INT) AS second,
-            bool_and(this.card = base.card AND this.correct IS NOT DISTINCT FROM base.correct)
-                AS same
-        FROM this JOIN base USING ({", ".join((*same, "question"))})
-        GROUP BY ALL ORDER BY ALL
-        """
-    )
-    families: dict[Key, dict[Key, Pairing]] = defaultdict(dict)
-    for row in rows:
-        one = pairing(row["patients"], row["first"], row["second"], bool(row["same"]))
-        if one is not None:
-            families[row["reader"], row["judge"]][row["label"], row["reader"], row["judge"]] = one
-    return {
-        key: {
-            "only_this": int(one.cells[:, 1].sum()),
-            "only_baseline": int(one.cells[:, 2].sum()),
-            **columns,
-        }
-        for family in families.values()
-        for (key, one), columns in zip(
-            family.items(), family_differences([*family.values()]), strict=True
-        )
-    }
+    rows, known = [row for row, *_ in family], list[tuple[dict[str, Any], Pairing]]()
+    for row, this, base in family:
+        both = common(base, this)
+        same = all(this[q][2] is not None and this[q][1:] == base[q][1:] for q in both)
+        outcomes = ([of[q][1] for q in both] for of in (this, base))
+        pairs = pairing([base[q][0] for q in both], *outcomes, same)
+        row |= {f"only_{first}": 0, "only_baseline": 0, **no_pair(len(both))}
+        if pairs:
+            _, only, only_base, _ = (int(count) for count in pairs.cells.sum(axis=0))
+            row |= {f"only_{first}": only, "only_baseline": only_base}
+            known.append((row, pairs))
+    computed = family_differences([pairs for _, pairs in known])
+    for (row, _), columns in zip(known, computed, strict=True):
+        row |= columns
+    adjust(rows)
+    return rows
 
 
 def conclusion(row: Mapping[str, Any]) -> str | None:
@@ -195,34 +206,6 @@ def adjust(family: Table) -> None:
         row["verdict"] = conclusion(row)
 
 
-def _families(
-    plan: Plan,
-    baseline: str,
-    differences: Mapping[Key, Any],
-    readers: Sequence[str],
-    arms: Sequence[ArmConfig],
-) -> Table:
-    """A row each reader × judge × arm entry, adjusted over the entries."""
-    empty = {"only_this": 0, "only_baseline": 0, **no_pair()}
-    rows: Table = []
-    for reader in readers:
-        for judge in plan.judges:
-            family: Table = [
-                {
-                    **entry_columns(entry),
-                    "baseline": baseline,
-                    "reader": reader,
-                    "judge": judge,
-                    **differences.get((entry.label, reader, judge), empty),
-                }
-                for entry in arms
-            ]
-            adjust(family)
-            rows += family
-    _note_other_judges(rows)
-    return rows
-
-
 def _note_other_judges(rows: Table) -> None:
     """Put ``other_judges`` into comparisons: each judge whose verdict on the same arms and reader
     is another one, with that verdict ("exact: better"), "" where all judges agree."""
@@ -246,10 +229,20 @@ def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
     baseline = baseline or labels[0]
     if baseline not in labels:
         raise UnknownName("arm of the run", baseline, labels)
-    base = f"label = {literal(baseline)}"
-    differences = _pairs(ask, base, f"NOT ({base})", ("reader", "judge"))
-    arms = [entry for entry in plan.arms if entry.label != baseline]
-    return _families(plan, baseline, differences, plan.readers, arms)
+    cells = scored(ask)
+    rows: Table = []
+    for reader, judge in product(plan.readers, plan.judges):
+        base = cells.get((baseline, reader, judge), {})
+        named = {"baseline": baseline, "reader": reader, "judge": judge}
+        rows += compare(
+            [
+                (entry_columns(entry) | named, cells.get((entry.label, reader, judge), {}), base)
+                for entry in plan.arms
+                if entry.label != baseline
+            ]
+        )
+    _note_other_judges(rows)
+    return rows
 
 
 def readers(ask: Ask, plan: Plan) -> Table:
@@ -258,11 +251,22 @@ def readers(ask: Ask, plan: Plan) -> Table:
     The same prompt budget may hold more or less for another reader: it counts its own tokens.
     """
     first, *others = plan.readers
-    if not others:
-        return []
-    base = f"reader = {literal(first)}"
-    differences = _pairs(ask, base, f"NOT ({base})", ("label", "judge"))
-    return _families(plan, first, differences, others, plan.arms)
+    cells = scored(ask) if others else {}
+    rows: Table = []
+    for reader, judge in product(others, plan.judges):
+        named = {"baseline": first, "reader": reader, "judge": judge}
+        rows += compare(
+            [
+                (
+                    entry_columns(entry) | named,
+                    cells.get((entry.label, reader, judge), {}),
+                    cells.get((entry.label, first, judge), {}),
+                )
+                for entry in plan.arms
+            ]
+        )
+    _note_other_judges(rows)
+    return rows
 
 
 def detectable(comparisons: Table) -> Table:
@@ -326,10 +330,6 @@ def multiplicity(tables: dict[str, Table]) -> Table:
 
 
 Row = dict[str, Any]
-Cell = tuple[str, str, str]
-Right = Mapping[str, tuple[str, bool | None]]
-"""Instruction → its record and whether the outcome was right (or the evidence there); None where it
-is unscored (unparsed or failed). What nothing could be scored on is left out."""
 NOT_COMPARED = frozenset({"run", "created", "spec.name", "spec.group"})
 ACCURACY = "accuracy"
 IN_PROMPT = "all pieces of the evidence in the prompt"
@@ -379,10 +379,10 @@ def changed_questions(baseline: RunRef, run: RunRef) -> list[Row]:
     first, second = read_outcomes(baseline), read_outcomes(run)
     measure = _measure(first, second)
     rows: list[Row] = []
-    for base_cell, run_cell, common in _run_pairs(first, second):
-        for instruction in common:
-            record, before = first.cells[measure][base_cell][instruction]
-            _, after = second.cells[measure][run_cell][instruction]
+    for base_cell, run_cell, both in _run_pairs(first, second):
+        for instruction in both:
+            record, before, _ = first.cells[measure][base_cell][instruction]
+            _, after, _ = second.cells[measure][run_cell][instruction]
             if None not in (before, after) and before != after:
                 rows.append(
                     {
@@ -415,40 +415,29 @@ def read_outcomes(run: str) -> Outcomes:
     folder = find_run(run)
     plan, reviews = folder.plan(), reviews_of(folder)
     store = counted_store(folder, plan)
-    cells: dict[str, dict[Cell, dict[str, tuple[str, bool | None]]]] = {}
-
-    def add(measure: str, row: Row, right: bool | None) -> None:
-        by_cell = cells.setdefault(measure, defaultdict(dict))
-        by_cell[_cell(row)][row["instruction"]] = (row["record"], right)
-
+    cells: dict[str, dict[Cell, Right]] = {}
     if "verdicts" in store.schemas:
         with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
-            # An answer without anything to judge it by is no failure of this run.
-            for row in ask(
-                "SELECT label, reader, judge, instruction, record, correct FROM judged "
-                "JOIN questions USING (question) WHERE NOT unjudgeable ORDER BY answer"
-            ):
-                add(ACCURACY, row, row["correct"])
+            cells[ACCURACY] = scored(ask, "instruction, record, correct, NULL AS card")
     main = next((name for name in ("selections", "answers") if name in store.schemas), "")
     # Selections and answers whose question has located evidence; without a prompt, whether it holds
     # the evidence is null.
     reader = "reader" if main == "answers" else "'' AS reader"
     columns = (
-        f"label, {reader}, '' AS judge, instruction, record, evidence_in_prompt, "
+        f"label, {reader}, instruction, record, evidence_in_prompt, "
         f"{ALL_KEPT} AS all_kept, {ALL_IN_PROMPT} AS all_in_prompt"
     )
     located = f"(status = 'failed' AND band <> '{UNLOCATED}' OR evidence IS NOT NULL)"
-    located_rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
-    limited = any(row["evidence_in_prompt"] is not None for row in located_rows)
-    for row in located_rows:
-        add(KEPT, row, row["all_kept"])
-        if limited:
-            add(IN_PROMPT, row, row["all_in_prompt"])
-    return Outcomes(folder, plan, cells, reviews.judges)
-
-
-def _cell(row: Row) -> Cell:
-    return row["label"], row["reader"], row["judge"]
+    rows = store.select(main, columns, f"({store.counted}) AND {located}") if main else []
+    limited = any(row["evidence_in_prompt"] is not None for row in rows)
+    for measure, column in ((KEPT, "all_kept"), (IN_PROMPT, "all_in_prompt")):
+        if rows and (limited or measure == KEPT):
+            by_cell: dict[Cell, dict[str, Any]] = defaultdict(dict)
+            for row in rows:
+                cell = row["label"], row["reader"], ""
+                by_cell[cell][row["instruction"]] = row["record"], row[column], None
+            cells[measure] = by_cell
+    return Outcomes(folder, plan, {m: of for m, of in cells.items() if of}, reviews.judges)
 
 
 def _flat(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -511,30 +500,27 @@ def _run_pairs(base: Outcomes, run: Outcomes) -> Iterator[tuple[Cell, Cell, list
                 first, second = (arm, reader, judge), (other_arm, other_reader, other_judge)
                 if first in base.cells[measure] and second in run.cells[measure]:
                     before, after = base.cells[measure][first], run.cells[measure][second]
-                    common = [i for i in before if i in after and before[i][0] == after[i][0]]
-                    yield first, second, common
+                    yield first, second, common(before, after)
 
 
 def differences(base: Outcomes, run: Outcomes) -> list[Row]:
     """A row each arm, reader and judge of both runs: ``n`` instructions, each run's share, their
     difference (the run minus the baseline) with its intervals, bounds, p values and verdict."""
-    rows: list[Row] = []
-    measure = _measure(base, run)
-    families: dict[str, list[tuple[Row, Pairing | None]]] = defaultdict(list)
-    for base_cell, run_cell, common in _run_pairs(base, run):
-        first, second = base.cells[measure][base_cell], run.cells[measure][run_cell]
-        named = _names(run, base_cell, run_cell, measure)
-        records = [first[i][0] for i in common]
-        pairs = pairing(records, [second[i][1] for i in common], [first[i][1] for i in common])
-        row = named | _shares(pairs) | no_pair(len(common))
+    measure, rows = _measure(base, run), list[Row]()
+    families: dict[str, list[tuple[Row, Right, Right]]] = defaultdict(list)
+    for base_cell, run_cell, both in _run_pairs(base, run):
+        before, after = base.cells[measure][base_cell], run.cells[measure][run_cell]
+        known = [q for q in both if None not in (before[q][1], after[q][1])]
+        shares = (
+            sum(of[q][1] for q in known) / len(known) if known else None for of in (before, after)
+        )
+        row = _names(run, base_cell, run_cell, measure)
+        row |= {"patients": len({before[q][0] for q in known})}
+        row |= dict(zip(("baseline_share", "run_share"), shares, strict=True))
+        families[row["judge"]].append((row, after, before))
         rows.append(row)
-        families[row["judge"]].append((row, pairs))
     for family in families.values():
-        known = [(row, pairs) for row, pairs in family if pairs is not None]
-        computed = family_differences([pairs for _, pairs in known])
-        for (row, _), columns in zip(known, computed, strict=True):
-            row |= columns
-        adjust([row for row, _ in family])
+        compare(family, "run")
     if any(status(one.folder.id)["status"] != "done" for one in (base, run)):
         withdraw({"results": rows})
     return rows
@@ -545,22 +531,6 @@ def _names(run: Outcomes, base_cell: Cell, run_cell: Cell, measure: str) -> Row:
     both = [a if a == b else f"{a} → {b}" for a, b in zip(base_cell, run_cell, strict=True)]
     named = dict(zip(("arm", "reader", "judge"), both, strict=True))
     return {"run": run.folder.id, **named, "measure": measure}
-
-
-def _shares(pairs: Pairing | None) -> Row:
-    """Counts and shares of the pairs of two runs."""
-    if pairs is None:
-        row: Row = {"patients": 0, "only_run": 0, "only_baseline": 0}
-        return row | dict.fromkeys(("baseline_share", "run_share"))
-    both, only_run, only_base, neither = (int(total) for total in pairs.cells.sum(axis=0))
-    n = both + only_run + only_base + neither
-    return {
-        "patients": len(pairs.cells),
-        "only_run": only_run,
-        "only_baseline": only_base,
-        "baseline_share": (both + only_base) / n,
-        "run_share": (both + only_run) / n,
-    }
 
 
 def _notes(base: Outcomes, run: Outcomes) -> Iterator[str]:
