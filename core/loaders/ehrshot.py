@@ -7,8 +7,6 @@ The release's pickled features are refused, never opened.
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Mapping
 from functools import partial
@@ -30,10 +28,9 @@ from midchart.core.cohorts.labelled import (
     warn_of_pickles,
     with_findings,
 )
-from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_table
+from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_head, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.regular_files import open_regular
 from midchart.core.sequences.build import RawTable, patient_id, sql_files
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal
@@ -45,14 +42,8 @@ _SPLITS = "splits/person_id_map.csv"
 
 def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str], str]:
     """The columns of a CSV and the SQL that reads it; raises DataError."""
-    try:
-        with (
-            reading_file(name),
-            io.TextIOWrapper(open_regular(file), "utf-8-sig", newline="") as opened,
-        ):
-            header = [cell.strip() for cell in next(csv.reader(opened), [])]
-    except (UnicodeDecodeError, csv.Error):
-        raise DataError(name, 1, "does not open like a CSV", "unpack it first") from None
+    with reading_file(name):
+        header = read_head(file, ",", needed).header
     check_columns(header, needed, name, most=MOST_CSV_COLUMNS)
     columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
     return header, (

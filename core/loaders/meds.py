@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -53,29 +54,44 @@ def _event_files(root: Path) -> list[Path]:
     )
 
 
-def _types(files: Sequence[Path]) -> Types:
-    """Columns of the union of Parquet files; raises duckdb.Error."""
-    described = columns(f"DESCRIBE SELECT * FROM {parquet_source(files)}")
-    names, types = described["column_name"], described["column_type"]
-    return dict(zip(map(str, names), map(str, types), strict=True))
+def _select(what: str, files: Sequence[Path], name: str) -> dict[str, list[Any]]:
+    """Columns of SQL before ``FROM`` the union of Parquet files; raises DataError."""
+    try:
+        rows = columns(f"{what} FROM {parquet_source(files)}")
+    except duckdb.Error as error:
+        raise DataError(name, None, describe_error(error), "replace it") from None
+    return {column: cells.tolist() for column, cells in rows.items()}
+
+
+def _types(files: Sequence[Path], name: str) -> Types:
+    """Columns of the union of Parquet files; raises DataError."""
+    described = _select("DESCRIBE SELECT *", files, name)
+    return dict(zip(described["column_name"], described["column_type"], strict=True))
 
 
 def _readable(files: Sequence[Path], root: Path, log: LoadLog) -> tuple[list[Path], Types]:
     """The files that can be read, with their columns; the others are skipped by name."""
     readable: list[Path] = []
     for file in checked_tables(files, root, log):
-        try:
-            _types([file])
-        except duckdb.Error as error:
-            log.skip(shown(file, root), None, f"{describe_error(error)} — replace it")
-        else:
+        with log.skipping(shown(file, root)):
+            _types([file], shown(file, root))
             readable.append(file)
+    if not readable:
+        return [], {}
     try:
-        return readable, _types(readable) if readable else {}
-    except duckdb.Error as error:
-        reason = f"and others do not fit together: {describe_error(error)}"
+        return readable, _types(readable, shown(readable[0], root))
+    except DataError as error:
+        reason = f"and others do not fit together: {error.reason}"
         remedy = "give a column the same type in every file"
-        raise DataError(shown(readable[0], root), None, reason, remedy) from None
+        raise DataError(error.file, None, reason, remedy) from None
+
+
+def _one(file: Path, needed: Sequence[str], root: Path, log: LoadLog) -> list[Path]:
+    """A file of metadata where it is there and can be read; raises DataError without columns."""
+    readable, types = _readable([file] if file.exists() else [], root, log)
+    if readable:
+        check_columns(list(types), needed, shown(file, root), None)
+    return readable
 
 
 def _micros(column: str, type: str) -> str:
@@ -116,46 +132,31 @@ def _events(root: Path, log: LoadLog) -> RawTable:
 
 
 def _splits(root: Path, events: Sequence[Path], log: LoadLog) -> Mapping[int, str]:
-    file, name = root / "metadata" / "subject_splits.parquet", "metadata/subject_splits.parquet"
-    id = patient_id("subject_id")
-    splits: dict[int, str] = {}
-    try:
-        if checked_tables([file] if file.exists() else [], root, log):
-            check_columns(list(_types([file])), ("subject_id", "split"), name, None)
-            rows = columns(f"SELECT {id} AS p, split::VARCHAR AS s FROM {parquet_source([file])}")
-            pairs = zip(rows["p"].tolist(), rows["s"].tolist(), strict=True)
+    name = "metadata/subject_splits.parquet"
+    id, splits = patient_id("subject_id"), dict[int, str]()
+    with log.skipping(name):
+        if file := _one(root / name, ("subject_id", "split"), root, log):
+            rows = _select(f"SELECT {id} AS p, split::VARCHAR AS s", file, name)
+            pairs = zip(rows["p"], rows["s"], strict=True)
             return unique_splits(((None, id, split) for id, split in pairs), name, log)
         for split in SPLITS:
-            files = [f for f in events if split in f.relative_to(root).parts]
-            if files:  # rows without an id are reported where the events are read
-                source = parquet_source(files)
-                select = f"SELECT DISTINCT {id} AS p FROM {source} WHERE {id} IS NOT NULL"
-                splits |= dict.fromkeys(map(int, columns(select)["p"]), split)
-    except (duckdb.Error, DataError) as error:
-        reason = str(error) if isinstance(error, DataError) else f"{name}: {describe_error(error)}"
-        log.warn(f"{reason} — no patient is in a split")
-        return {}
+            if files := [f for f in events if split in f.relative_to(root).parts]:
+                # Rows without an id are reported where the events are read.
+                rows = _select(f"SELECT DISTINCT {id} AS p", files, name)["p"]
+                splits |= {patient: split for patient in rows if patient is not None}
     how = "the folders' names are used" if splits else "no patient is in a split"
-    log.warn(f"{name} is missing — {how}")
+    log.warn(f"{name} {'cannot be read' if (root / name).exists() else 'is missing'} — {how}")
     return splits
 
 
 def _names(root: Path, log: LoadLog) -> Mapping[str, str]:
-    file, name = root / "metadata" / "codes.parquet", "metadata/codes.parquet"
-    try:
-        readable = checked_tables([file] if file.exists() else [], root, log)
-        types = _types(readable) if readable else {}
-        if not {"code", "description"} <= types.keys():
-            return {}
-        rows = columns(
-            "SELECT code::VARCHAR AS c, description::VARCHAR AS d "
-            f"FROM {parquet_source([file])} WHERE description IS NOT NULL AND code IS NOT NULL"
-        )
-    except (duckdb.Error, DataError) as error:
-        reason = str(error) if isinstance(error, DataError) else f"{name}: {describe_error(error)}"
-        log.warn(f"{reason} — codes are shown without names")
-        return {}
-    return dict(zip(map(str, rows["c"]), map(str, rows["d"]), strict=True))
+    name = "metadata/codes.parquet"
+    with log.skipping(name):
+        if file := _one(root / name, ("code", "description"), root, log):
+            rows = _select("SELECT code::VARCHAR AS c, description::VARCHAR AS d", file, name)
+            pairs = zip(rows["c"], rows["d"], strict=True)
+            return {code: text for code, text in pairs if code is not None and text is not None}
+    return {}
 
 
 def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
@@ -191,19 +192,13 @@ def _tasks(root: Path) -> dict[str, list[Path]]:
     return tasks
 
 
-def _has_masks(files: Sequence[Path]) -> bool:
+def _has_masks(files: Sequence[Path], root: Path) -> bool:
     """Whether labels called chexpert are EHRSHOT's masks: whole numbers above 1."""
-    try:
-        files = checked_tables(files, files[0].parent, LoadLog())  # reading them names the others
-        types = _types(files) if files else {}
-        if "integer_value" not in types:
-            return False
-        highest = columns(f"SELECT max(integer_value) AS m FROM {parquet_source(files)}")[
-            "m"
-        ].tolist()
-    except (duckdb.Error, DataError):
-        return False  # reading the labels reports what is wrong with the file
-    return highest[0] is not None and highest[0] > 1
+    readable, types = _readable(files, root, LoadLog())  # reading them names the others
+    if "integer_value" not in types:
+        return False
+    (highest,) = _select("SELECT max(integer_value) AS m", readable, CHEXPERT)["m"]
+    return highest is not None and highest > 1
 
 
 @LOADERS.register("meds")
@@ -217,22 +212,17 @@ class Meds(EventLoader):
     def accepts(self, path: str) -> bool:
         """A folder (or file) whose first event file names subjects and codes."""
         place = Path(path)
-        files = _event_files(place)
-        readable = checked_tables(files[:1], place, LoadLog())
-        if not readable:
-            return bool(files) and (place / "metadata").is_dir()
-        if (place / "metadata").is_dir() and files[0].is_relative_to(place / "data"):
-            return True
-        try:
-            return {"subject_id", "code"} & _types(readable).keys() != set()
-        except duckdb.Error:
-            return (place / "labels").is_dir()
+        files, others = _event_files(place), [place / "metadata", place / "labels"]
+        _, types = _readable(files[:1], place, LoadLog())
+        return bool(
+            {"subject_id", "code"} & types.keys() or (files and any(map(Path.is_dir, others)))
+        )
 
     def open_files(self, place: Path, log: LoadLog) -> EventFiles:
         """Raises DataError where there are no events."""
         source, files = _events(place, log), _tasks(place)
         tasks = {task: partial(_labels, parts, place) for task, parts in files.items()}
-        if CHEXPERT in tasks and _has_masks(files[CHEXPERT]):
+        if CHEXPERT in tasks and _has_masks(files[CHEXPERT], place):
             tasks = with_findings(tasks)
         if not tasks:
             log.warn("labels holds no Parquet file — there are no labels")
