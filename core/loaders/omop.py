@@ -9,10 +9,10 @@ MedAlign's column names, ``filename`` being the person_id.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -36,9 +36,7 @@ from midchart.core.cohorts.columns import (
 from midchart.core.cohorts.files import (
     LoadLog,
     checked_tables,
-    data_error,
     entries_of,
-    without_hidden,
 )
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
@@ -78,7 +76,6 @@ from midchart.core.sequences.build import (
     sql_files,
 )
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.files import copy_regular
 from midchart.core.storage.sql_files import identifier, literal, sql_file
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
@@ -511,27 +508,23 @@ def _table_files(place: Path) -> dict[str, Path]:
     return {}
 
 
-def _visible(folder: Path, pattern: str) -> list[Path]:
-    return sorted(without_hidden(folder, folder.glob(pattern)))
+def _file_at(place: Path) -> Path | None:
+    """The DuckDB file, or else the zip of OMOP tables, at a path: itself, or the only one in the
+    folder."""
+    for ending in (".duckdb", ".zip"):
+        files = [file for file in entries_of(place) if file.suffix.lower() == ending]
+        if len(files) == 1 and files[0].is_file() and (ending == ".duckdb" or _is_omop(files[0])):
+            return files[0]
+    return None
 
 
-def _zip_at(place: Path) -> Path | None:
-    """The zip of OMOP tables at a path: itself, or the only one in the folder."""
-    archives = [place] if place.is_file() else _visible(place, "*.[zZ][iI][pP]")
-    if len(archives) != 1 or not archives[0].is_file():
-        return None
+def _is_omop(path: Path) -> bool:
+    """Whether a file is a zip with a person table."""
     try:
-        with UntrustedZip(archives[0], archives[0].name) as archive:
-            return archives[0] if "person" in _by_table(archive.names) else None
+        with UntrustedZip(path, path.name) as archive:
+            return "person" in _by_table(archive.names)
     except (DataError, OSError):
-        return None  # no zip, or a damaged one
-
-
-def _duckdb_at(place: Path) -> Path | None:
-    databases = [place] if place.is_file() else _visible(place, "*.duckdb")
-    return (
-        databases[0] if len(databases) == 1 and databases[0].suffix.lower() == ".duckdb" else None
-    )
+        return False  # no zip, or a damaged one
 
 
 class OtherDialectError(Exception):
@@ -624,41 +617,26 @@ def _read_zip(base: _Database, path: Path) -> list[str]:
 
 
 def _read_duckdb(base: _Database, path: Path) -> list[str]:
-    """Enter the tables of a DuckDB file, read-only; its views are not run.
-
-    DuckDB opens the log of changes that are not yet in the file by its name: where there is one,
-    both are copied to a private folder.
-    """
-    log, changes = base.log, path.with_name(f"{path.name}.wal")
-    if not checked_tables([path], path.parent, log):
-        raise log.nothing_read(path.name, "cannot be read")
-    with ExitStack() as stack:
-        try:
-            stored = path
-            if os.path.lexists(changes):
-                folder = stack.enter_context(temporary_folder())
-                stored = folder / path.name
-                for file in (path, changes):
-                    copy_regular(file, folder / file.name)
-            base.base.execute(f"ATTACH {sql_file(stored)} AS cdm (READ_ONLY)")
-            tables = base.base.execute(
-                "SELECT table_name, schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
-            ).fetchall()
-        except duckdb.Error as error:
-            remedy = "close other users of it"
-            raise DataError(path.name, None, describe_error(error), remedy) from None
-        except OSError as error:
-            raise data_error(error, path.name) from None
-        for name, schema in tables:
-            lower = str(name).lower()
-            if lower in _COLUMNS:
-                try:
-                    base.add(lower, lower, f'cdm."{schema}"."{name}"')
-                except (duckdb.Error, DataError) as error:
-                    reason = error.reason if isinstance(error, DataError) else describe_error(error)
-                    log.skip(path.name, None, f"table {name}: {reason} — export it")
-        base.base.execute("DETACH cdm")
-    return [str(name).lower() for name, _ in tables]
+    """Enter the tables of a DuckDB file, read-only; its views are not run."""
+    if not checked_tables([path], path.parent, base.log):
+        raise base.log.nothing_read(path.name, "cannot be read")
+    try:
+        base.base.execute(f"ATTACH {sql_file(path)} AS cdm (READ_ONLY)")
+    except duckdb.Error as error:
+        remedy = "close other users of it"
+        raise DataError(path.name, None, describe_error(error), remedy) from None
+    tables = base.base.execute(
+        "SELECT lower(table_name), schema_name FROM duckdb_tables() WHERE database_name = 'cdm'"
+    ).fetchall()
+    for table, schema in tables:
+        if table in _COLUMNS:
+            try:
+                base.add(table, table, f"cdm.{identifier(schema)}.{table}")
+            except (duckdb.Error, DataError) as error:
+                reason = error.reason if isinstance(error, DataError) else describe_error(error)
+                base.log.skip(path.name, None, f"table {table}: {reason} — export it")
+    base.base.execute("DETACH cdm")
+    return [table for table, _ in tables]
 
 
 def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
@@ -689,9 +667,7 @@ class Omop(RecordLoader):
     def accepts(self, path: str) -> bool:
         """A folder or zip with a person table and one of events, or a ``.duckdb`` file."""
         place = Path(path)
-        if place.is_dir() and _table_files(place):
-            return True
-        return _duckdb_at(place) is not None or _zip_at(place) is not None
+        return bool(place.is_dir() and _table_files(place)) or _file_at(place) is not None
 
     def companions(self, place: Path) -> list[Path]:
         """The log of a DuckDB file, with what is not written into it yet."""
@@ -714,32 +690,30 @@ class Omop(RecordLoader):
         if files:
             _read_files(base, files)
             tables: list[str] = list(files)
-        elif (stored := _duckdb_at(place)) is not None:
-            log.opened.add(stored)
-            tables = _read_duckdb(base, stored)
         else:
-            log.opened.add(_zip_at(place) or place)
-            tables = _read_zip(base, _zip_at(place) or place)
+            stored = _file_at(place) or place
+            log.opened.add(stored)
+            read = _read_duckdb if stored.suffix.lower() == ".duckdb" else _read_zip
+            tables = read(base, stored)
         if "person" not in base.columns or not base.aggregates("person", ["count(*)"])[0]:
             raise log.nothing_read(place.name, "has no person — export PERSON")
         base.read_people()
         base.read_concepts()
         base.read_providers()
-        questions = {table_name(table) for table in tables_in(place)}
-        _account(base, [table for table in tables if table not in questions], log)
+        asked = {table_name(table): table for table in tables_in(place)}
+        _account(base, sorted({*tables} - asked.keys() - _COLUMNS.keys()), log)
         readers: dict[str, ReadRecord] = {
             id: partial(_record, base, id, place.name) for id in base.places
         }
         records = ReadRecords(readers, log)
-        questions = [table for table in tables_in(place) if table_name(table) not in _COLUMNS]
+        questions = [table for name, table in asked.items() if name not in _COLUMNS]
         return records, read_question_tables(questions, records, log)
 
 
-def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
-    """Account for the rows of the tables, and name what is no part of any record."""
-    for table in ("person", *_TABLES):
-        if table not in base.columns:
-            continue
+def _account(base: _Database, others: Sequence[str], log: LoadLog) -> None:
+    """Account for the rows of the tables, and name what is no part of any record: tables,
+    ``others`` among them, rows of nobody, and rows of a person after the first one in PERSON."""
+    for table in filter(base.columns.__contains__, _ABOUT_PERSONS):
         total, nobody, unknown = base.aggregates(
             table,
             [
@@ -758,36 +732,21 @@ def _account(base: _Database, tables: Sequence[str], log: LoadLog) -> None:
             log.account(part, "rows", total=total, shown=total)
         reasons = {"names no person": nobody, "names a person who is not in PERSON": unknown}
         leave_out(log, part, reasons)
-    _account_people(base, log)
-    missing = [table for table in _TABLES if table not in base.columns]
-    if missing:
+    twice = "SELECT person_id FROM midchart_person GROUP BY person_id HAVING count(*) > 1"
+    people, file, seen, counts = People(log), base.files["person"], set[str](), Counter[str]()
+    for id, row in base.select("person", f"person_id IN ({twice})"):
+        born = "-".join(row[column].zfill(2) for column in _BORN if column in row)
+        person = Demographics(born=born, sex=base.concept(row, "gender")[1])
+        same = people.same(("", id), person, file)
+        if id in seen:
+            counts["repeats a person" if same else "is about another person"] += 1
+        seen.add(id)
+    if repeated := counts["repeats a person"]:
+        log.skip(file, None, f"{repeated:,} rows repeat a person — the first is used")
+    leave_out(log, file, counts)
+    if missing := [table for table in _TABLES if table not in base.columns]:
         log.warn(f"tables that are not there: {', '.join(missing)}")
     if "concept" not in base.columns:
         log.warn("CONCEPT is not there — entries are named by their source values")
-    others = sorted(set(tables) - _COLUMNS.keys())
     if others:
         log.warn(f"tables that are no part of a record: {', '.join(others)}")
-
-
-def _account_people(base: _Database, log: LoadLog) -> None:
-    """Name the persons who are in PERSON more than once, of whom the first row is used."""
-    twice = "SELECT person_id FROM midchart_person GROUP BY person_id HAVING count(*) > 1"
-    stated: dict[str, list[Row]] = {}
-    for id, row in base.select("person", f"person_id IN ({twice})"):
-        stated.setdefault(id, []).append(row)
-    people, file = People(log), base.files["person"]
-    repeated = others = 0
-    for id, rows in sorted(stated.items()):
-        first, *later = (_person(base, row) for row in rows)
-        people.same(("", id), first, file)
-        same = [people.same(("", id), person, file) for person in later]
-        repeated, others = repeated + same.count(True), others + same.count(False)
-    if repeated:
-        log.skip(file, None, f"{repeated:,} rows repeat a person — the first is used")
-    reasons = {"repeats a person": repeated, "is about another person": others}
-    leave_out(log, file, reasons)
-
-
-def _person(base: _Database, row: Row) -> Demographics:
-    born = "-".join(row[column].zfill(2) for column in _BORN if column in row)
-    return Demographics(born=born, sex=base.concept(row, "gender")[1])
