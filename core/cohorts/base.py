@@ -27,8 +27,6 @@ from midchart.core.cohorts.records import (
     PatientEntries,
     Questions,
     ReadRecords,
-    read_question_tables,
-    tables_in,
 )
 from midchart.core.types import Cohort, Manifest
 
@@ -91,8 +89,7 @@ class RecordLoader(CohortLoader):
 
     ``suffix`` and ``marks``: the ending (lower case) of the format's files, and texts that the
     first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``. ``by_time``:
-    whether entries have times. ``unit``: what a file holds. ``question_tables``: whether tables in
-    MedAlign's columns in the same folder are read.
+    whether entries have times. ``unit``: what a file holds.
     """
 
     suffix: ClassVar[str]
@@ -101,7 +98,6 @@ class RecordLoader(CohortLoader):
     marks_in_line: ClassVar[bool] = False
     by_time: ClassVar[bool] = True
     unit: ClassVar[str] = "record"
-    question_tables: ClassVar[bool] = False
 
     def accepts(self, path: str) -> bool:
         """A file with the format's marks, or a folder with one."""
@@ -144,8 +140,6 @@ class RecordLoader(CohortLoader):
         records = patients.records(self.by_time)
         if not records:
             raise log.nothing_read(place.name, f"holds no {self.unit}")
-        if self.question_tables:
-            return records, read_question_tables(tables_in(place), records, log)
         return records, questions
 
     def load(self, path: str) -> Cohort:

@@ -23,11 +23,10 @@ from typing import Any
 from midchart.core.cohorts.columns import are_decimal_ids, known_names, read_id
 from midchart.core.cohorts.files import LoadLog, entries_of
 from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
     DELIMITERS,
     TableRow,
+    header_of,
     leave_out,
-    read_head,
     read_table,
     table_kind,
 )
@@ -453,6 +452,18 @@ def read_question_tables(files: Iterable[Path], records: ReadRecords, log: LoadL
     return read_questions(rows, records, log)
 
 
+def read_with_questions(
+    patients: PatientEntries, place: Path, what: str, tables: Iterable[Path] | None = None
+) -> tuple[ReadRecords, Questions]:
+    """The records of all patients, and the questions of ``tables`` (None: :func:`tables_in`);
+    raises DataError where there is none, as ``place`` "holds no" ``what``."""
+    records = patients.records()
+    if not records:
+        raise patients.log.nothing_read(place.name, f"holds no {what}")
+    files = tables_in(place) if tables is None else tables
+    return records, read_question_tables(files, records, patients.log)
+
+
 def _with_plain_ids(rows: Sequence[TableRow], name: str, log: LoadLog) -> Sequence[TableRow]:
     """The rows with patients as whole numbers where a column has them as decimals (1.0 is 1)."""
     decimal = [c for c in ("filename", "person_id") if are_decimal_ids({r.get(c) for r in rows})]
@@ -473,14 +484,8 @@ def tables_in(place: Path) -> list[Path]:
 
 
 def _has_questions(file: Path) -> bool:
-    if table_kind(file) not in DELIMITERS or not file.is_file():
-        return False
-    try:
-        header = read_head(file, ",", QUESTION_COLUMNS).header
-    except (DataError, *DAMAGED_FILE):
-        return False  # no table of questions, whatever else it is
-    known = set(known_names(header, _QUESTION_NAMES).values())
-    return known >= set(QUESTION_COLUMNS)
+    header = header_of(file, QUESTION_COLUMNS)
+    return {*QUESTION_COLUMNS} <= {*known_names(header, _QUESTION_NAMES).values()}
 
 
 def _annotator(row: TableRow) -> int:

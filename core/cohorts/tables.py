@@ -408,6 +408,17 @@ def read_head(path: Path, delimiter: str, names: Sequence[str] = ()) -> Head:
     return replace(head, encoding=encoding)
 
 
+def header_of(path: Path, names: Sequence[str] = ()) -> list[str]:
+    """The columns of a delimited table (:func:`table_head`); none of any other file, or of one that
+    cannot be read, which reading it names."""
+    kind = table_kind(path)
+    try:
+        is_table = kind in DELIMITERS and path.is_file()
+        return read_head(path, DELIMITERS[kind], names).header if is_table else []
+    except (DataError, *DAMAGED_FILE):
+        return []
+
+
 def state_delimiter(head: Head, delimiter: str, name: str, log: LoadLog) -> None:
     """State the separator of a table where it is not ``delimiter``."""
     if head.delimiter != delimiter:

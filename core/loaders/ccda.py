@@ -23,8 +23,7 @@ from midchart.core.cohorts.records import (
     Questions,
     ReadRecords,
     entry,
-    read_question_tables,
-    tables_in,
+    read_with_questions,
 )
 from midchart.core.documents.ccda_entries import code_text, date_of, each, inside, joined
 from midchart.core.documents.ccda_sections import (
@@ -243,10 +242,7 @@ class Ccda(RecordLoader):
                 patients.facts[names[one.key]] = held | one.facts
         _warn_of_dates(documents, log)
         people.name_shared(names)
-        records = patients.records()
-        if not records:
-            raise log.nothing_read(place.name, "holds no document that can be read")
-        return records, read_question_tables(tables_in(place), records, log)
+        return read_with_questions(patients, place, "document that can be read")
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:

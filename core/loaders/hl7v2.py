@@ -21,8 +21,7 @@ from midchart.core.cohorts.records import (
     PatientEntries,
     Questions,
     ReadRecords,
-    read_question_tables,
-    tables_in,
+    read_with_questions,
 )
 from midchart.core.cohorts.tables import decoded, read_bytes
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
@@ -67,10 +66,7 @@ class Hl7v2(RecordLoader):
             facts = {"birthdate": people.of(key).born, "gender": people.of(key).sex}
             patients.facts[names[key]] = {n: v for n, v in facts.items() if v}
         people.name_shared(names)
-        records = patients.records()
-        if not records:
-            raise log.nothing_read(place.name, "holds no message about a patient")
-        return records, read_question_tables(tables_in(place), records, log)
+        return read_with_questions(patients, place, "message about a patient")
 
 
 def _read_file(

@@ -38,7 +38,7 @@ from midchart.core.cohorts.records import (
     Questions,
     ReadRecords,
     entry,
-    read_question_tables,
+    read_with_questions,
     tables_in,
 )
 from midchart.core.cohorts.tables import (
@@ -47,11 +47,11 @@ from midchart.core.cohorts.tables import (
     TableRow,
     decoded,
     encoding_read,
+    header_of,
     leave_out,
     opened,
     read_any_text,
     read_bytes,
-    read_head,
     read_table,
     table_kind,
     table_name,
@@ -106,13 +106,11 @@ _CLOCK = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?(?:\s*[AaPp][Mm])?")
 
 def _is_table(path: Path) -> bool:
     """Whether a file is a table with a patient and a text in its header or first lines."""
-    kind = table_kind(path)
-    if kind == "" or not path.is_file():
+    if header := header_of(path, NEEDED):
+        return {*NEEDED} <= {*known_names(header, COLUMNS).values()}
+    if table_kind(path) not in ("jsonl", "ndjson") or not path.is_file():
         return False
     try:
-        if kind in DELIMITERS:
-            header = read_head(path, DELIMITERS[kind], NEEDED).header
-            return set(NEEDED) <= set(known_names(header, COLUMNS).values())
         with opened(path) as file:
             return any(not isinstance(_cells(line), str) for line in islice(file, HEAD_LINES))
     except (DataError, *DAMAGED_FILE):
@@ -290,10 +288,7 @@ class PlainNotes(RecordLoader):
             if file not in questions:
                 reading.enter(file)
         reading.state_text_files()
-        records = reading.patients.records()
-        if not records:
-            raise log.nothing_read(place.name, "holds no note")
-        return records, read_question_tables(questions, records, log)
+        return read_with_questions(reading.patients, place, "note", questions)
 
 
 @dataclass

@@ -19,21 +19,20 @@ from midchart.core.cohorts.records import (
     Questions,
     ReadRecords,
     entry,
-    read_question_tables,
+    read_with_questions,
     tables_in,
+    with_end,
 )
 from midchart.core.cohorts.tables import (
-    DAMAGED_FILE,
     DELIMITERS,
     TableRow,
+    header_of,
     leave_out,
-    read_head,
     read_table,
     table_kind,
     table_name,
 )
-from midchart.core.documents.payloads import cell_text
-from midchart.core.errors import DataError
+from midchart.core.documents.payloads import cell_shown
 from midchart.core.loaders import LOADERS
 
 PATIENTS = "patients"
@@ -96,9 +95,9 @@ class SyntheaCsv(RecordLoader):
         """A folder with ``patients.csv`` in Synthea's columns and another of its tables."""
         place = Path(path)
         tables = _tables(place) if place.is_dir() else {}
-        return bool(
-            PATIENTS in tables and tables.keys() & _TABLES and _is_synthea(tables[PATIENTS])
-        )
+        header = header_of(tables.get(PATIENTS, place), _PATIENT_COLUMNS)
+        named = {*map(str.upper, _PATIENT_COLUMNS)} <= {*map(str.upper, header)}
+        return named and bool(tables.keys() & _TABLES)
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All rows by patient, and the questions of other tables."""
@@ -112,25 +111,14 @@ class SyntheaCsv(RecordLoader):
             elif table in _ADMINISTRATION:
                 log.opened.add(file)
                 log.account(name, "tables", total=1, shown=0, reasons={"administration": 1})
-        records = patients.records()
-        if not records:
-            raise log.nothing_read(place.name, "holds no patient")
         known = {*_TABLES, *_ADMINISTRATION, PATIENTS}
         others = [file for file in tables_in(place) if table_name(file) not in known]
-        return records, read_question_tables(others, records, log)
+        return read_with_questions(patients, place, "patient", others)
 
 
 def _tables(place: Path) -> dict[str, Path]:
     """The CSV files of a folder by the names of their tables."""
     return {table_name(file): file for file in entries_of(place) if table_kind(file) in DELIMITERS}
-
-
-def _is_synthea(file: Path) -> bool:
-    try:
-        header = read_head(file, ",", _PATIENT_COLUMNS).header
-    except (DataError, *DAMAGED_FILE):
-        return False
-    return {column.upper() for column in _PATIENT_COLUMNS} <= {one.upper() for one in header}
 
 
 def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
@@ -159,23 +147,20 @@ def _death(row: TableRow) -> list[Entry]:
 
 def _entries(form: _RowForm, row: TableRow) -> list[Entry]:
     """The entry of a row, and one for its end where that is on a later day."""
-    time, end = ISO.read(row.get(form.time)), ISO.read(row.get(form.end)) if form.end else None
-    lasting = end is not None and (time is None or end.date() > time.date())
     texts: list[str] = []
     for part in form.parts:
         label, _, column = part.rpartition(": ")
-        text, problem = cell_text(row.get(column))
-        text = text or (f"not read: the text {problem}" if problem else "")
+        text = cell_shown(row.get(column))
         texts += [f"{label} {text}".strip()] if text else []
     code, system = row.get(form.code), row.get("SYSTEM")
     one = entry(
-        time,
+        ISO.read(row.get(form.time)),
         form.kind,
         code=f"{system}/{code}" if system and code else code,
         name=form.prefix + (row.get(form.name) or form.kind),
-        text="; ".join(texts) or ("start" if lasting else "recorded"),
+        text="; ".join(texts),
         unit=row.get(form.unit) if form.unit else "",
         visit_id=row.get("ENCOUNTER") or (row.get("Id") if form.kind == "visit" else ""),
         line=row.line,
     )
-    return [one, (end, *one[1:4], "end", "", *one[6:])] if lasting else [one]
+    return with_end(one, ISO.read(row.get(form.end)) if form.end else None)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from midchart.core.cohorts.columns import known_names
 from midchart.core.cohorts.files import entries_of, read_start
-from midchart.core.cohorts.tables import DAMAGED_FILE, DELIMITERS, read_head, table_kind
-from midchart.core.errors import DataError
+from midchart.core.cohorts.tables import DELIMITERS, header_of, table_kind
 from midchart.core.loaders.plain_notes import COLUMNS, NEEDED
 
 _MOST_FILES, _MOST_ENDINGS, _HEAD = 200, 4, 1 << 14
@@ -71,12 +70,8 @@ def _files(place: Path) -> list[Path]:
 
 def _nearest(file: Path) -> str:
     head = read_start(file, _HEAD)
-    if (kind := table_kind(file)) in DELIMITERS:
-        try:
-            header = read_head(file, DELIMITERS[kind], NEEDED).header
-        except (DataError, *DAMAGED_FILE):
-            return ""
-        return next(_by_columns(header), "")
+    if table_kind(file) in DELIMITERS:
+        return next(_by_columns(header_of(file, NEEDED)), "")
     mark = next((name for text, name in _MARKS if text in head), "")
     if not mark and (root := _ROOT.match(head.lstrip(b"\xef\xbb\xbf \r\n\t"))):
         return f"no format (its root element is {root[1].decode()})"
