@@ -103,7 +103,7 @@ def headline(
         return ""
     if view.diagonal:
         drawn = _leading(estimates)
-        return _off_diagonal([one for one in known if one.row in drawn], view)
+        return _off_diagonal([one for one in known if one.row in drawn], view, rows)
     if seeds := sorted({row["seeds"] for row in rows if row.get("seeds")}):
         return _best_of_each(known, view, measure, seeds[-1])
     least, most = (end(known, key=lambda one: one.value) for end in (min, max))
@@ -139,19 +139,25 @@ def _best_of_each(known: Sequence[Value], view: View, measure: Measure, seeds: i
 
 MOST_FALSE = 0.1
 """False positive rate at which the sensitivity of a ROC curve is said."""
+CHANCE = "chance"
+"""The diagonal of ROC curves."""
 
 
-def _off_diagonal(known: Sequence[Value], view: View) -> str:
-    """Of ROC curves the sensitivity at few false alarms; of others, which line is where farthest
-    from the diagonal."""
-    if view.diagonal == "chance":
+def _off_diagonal(known: Sequence[Value], view: View, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Of ROC curves the sensitivity at few false alarms, and their number for 100 events found; of
+    others, which line is where farthest from the diagonal."""
+    if view.diagonal == CHANCE:
         allowed = [one for one in known if one.x <= MOST_FALSE]
         reached = {row: max(one.value for one in allowed if one.row == row)
                    for row in dict.fromkeys(one.row for one in allowed)}  # fmt: skip
         least, most = (end(reached, key=reached.__getitem__) for end in (min, max))
+        events = rows[0]["prevalence"]
+        cost = [100 * MOST_FALSE * (1 - events) / (reached[name] * events) if reached[name] * events
+                else nan for name in (least, most)]  # fmt: skip
         return (
             f"At a false positive rate of {percent(MOST_FALSE)}, sensitivity is from "
-            f"{percent(reached[least])} ({least}) to {percent(reached[most])} ({most})."
+            f"{percent(reached[least])} ({least}) to {percent(reached[most])} ({most}): "
+            f"{cost[0]:.0f} and {cost[1]:.0f} false alarms for 100 events found."
         )
     far = max(known, key=lambda one: abs(one.value - one.x))
     return (
@@ -410,6 +416,8 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         end_labels(chart, labels, 6.0 if measure.unit == "%" else 0.06 * spread)
     if view.zero:
         dotted(chart, y=0)
+    if view.diagonal == CHANCE:
+        dotted(chart, x=MOST_FALSE)
     chart.update_xaxes(title=view.across.replace("_", " "))
     if view.across in ALONG_RECORD:
         shade_middle(chart, named=True)

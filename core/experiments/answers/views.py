@@ -27,7 +27,7 @@ PRECISION = Measure(
     (Ends("ci_low", "ci_high", "bootstrap"),), better="more",
 )  # fmt: skip
 PAIRED = Measure(
-    "difference", "points above (right) or below (left) the baseline", "points",
+    "difference", "points above the baseline", "points",
     "Questions judged for both arms; p by McNemar's exact test, Holm-adjusted over all comparisons "
     "of a reader and judge, over which the intervals hold at once. Where the one by patient "
     "includes 0, nothing is claimed; of the same answers there is none.",

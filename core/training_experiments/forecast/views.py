@@ -22,7 +22,7 @@ AUPRC = Measure(
     chance="prevalence", better="more",
 )  # fmt: skip
 DIFFERENCE = Measure(
-    "difference", "points of AUROC above (right) or below (left) softmax", "points",
+    "difference", "points of AUROC above softmax", "points",
     "Paired by seed and patient; p by DeLong's test, Holm-adjusted.",
     (Ends("difference_low", "difference_high", "by patient"),), clusters="patients",
     p="holm_p", better="more",

@@ -14,7 +14,7 @@ CORRECT = Measure(
     clusters="records", better="more",
 )  # fmt: skip
 DIFFERENCE = Measure(
-    "difference", "points above (right) or below (left) the reference", "points",
+    "difference", "points above the reference", "points",
     "Simultaneous over all comparisons; all seeds must agree.",
     (Ends("all_low", "all_high", "simultaneous"),
      Ends("difference_low", "difference_high", "by record and seed")), better="more",
