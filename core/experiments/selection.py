@@ -96,15 +96,20 @@ class SelectionOptions(Options):
 
 
 _KNOWN = "CASE WHEN count({0}) = count(*) THEN avg({0}::DOUBLE) END AS {0}"
-_MEANS = ("chance", "any_piece", "any_chance", "picked_chance", "unmatched")
-_OF_RECALL = ", ".join(
-    [
-        *(_KNOWN.format(name) for name in _MEANS),
-        "avg(evidence_share) AS evidence_share, count(*) FILTER (lost) AS lost",
-        "count(cut_tokens) AS cut, min(cut_tokens) AS at_least, max(cut_tokens) AS at_most",
-    ]
-)
-"""SQL of further columns of recall: means are null where one of the values is not known."""
+_PROMPTED = f"first(criterion) IN {PROMPTED}"
+_OF_RECALL = {
+    **{
+        name: _KNOWN.format(name)
+        for name in ("chance", "any_piece", "any_piece_chance", "picked_chance", "unmatched")
+    },
+    "evidence_share": "avg(evidence_share) AS evidence_share",
+    "kept_but_cut": f"CASE WHEN {_PROMPTED} THEN count(*) FILTER (lost) END AS kept_but_cut",
+    "prompts_cut": f"CASE WHEN {_PROMPTED} THEN count(cut_tokens) END AS prompts_cut",
+    "cut_at_least": "min(cut_tokens) AS cut_at_least",
+    "cut_at_most": "max(cut_tokens) AS cut_at_most",
+}
+"""Further columns of recall → their SQL: means are null where one of the values is not known."""
+_OF_PROMPTS = ("kept_but_cut", "prompts_cut")
 
 
 def recall(ask: Ask, plan: Plan) -> Table:
@@ -121,52 +126,36 @@ def recall(ask: Ask, plan: Plan) -> Table:
         ("label", "criterion", "reader", "band"),
         "(SELECT *, unnest(bands) AS band FROM hits)",
     )
+    columns = ", ".join(_OF_RECALL.values())
     every, picks = (
         # How alike a patient's questions are is pooled over arms.
-        counted(ask, by, right, "hit IS NOT NULL", rows, _OF_RECALL, correlations(overall))
+        counted(ask, by, right, "hit IS NOT NULL", rows, columns, correlations(overall))
         for right in ("hit", "coalesce(own_hit, false)")
         for overall in [counted(ask, by[:3], right, "hit IS NOT NULL", "hits", "count(*)")]
     )
+    nothing = NOTHING | dict.fromkeys(_OF_RECALL)
     table: Table = []
     for entry, (criterion, reader), band in product(plan.arms, criteria_of(ask, plan), ALL_BANDS):
-        key, prompted = (entry.label, criterion, reader, band), criterion in PROMPTED
-        of, picked = every.get(key, NO_HITS), picks.get(key, NO_HITS)
+        key = (entry.label, criterion, reader, band)
+        none = nothing | (dict.fromkeys(_OF_PROMPTS, 0) if criterion in PROMPTED else {})
+        of, picked = every.get(key, none), picks.get(key, none)
         drawn = intervals(of["correct"], of["n"], plan, "recall", *filter(None, key))
+        row = {"criterion": criterion, "reader": reader, "band": band, "n": of["n"]}
+        row |= {"hits": of["correct"], "recall": drawn.pop("share"), "patients": of["patients"]}
         table.append(
             {
                 **entry_columns(entry),
-                "criterion": criterion,
-                "reader": reader,
-                "band": band,
-                "n": of["n"],
-                "hits": of["correct"],
-                "recall": drawn.pop("share"),
-                "patients": of["patients"],
+                **row,
                 **ends("patient_", by_patient(of)),
                 **drawn,
-                "chance": of["chance"],
-                "any_piece": of["any_piece"],
-                "any_piece_chance": of["any_chance"],
-                "evidence_share": of["evidence_share"],
+                **pick(of, ("chance", "any_piece", "any_piece_chance", "evidence_share")),
                 "picked_hits": picked["correct"],
                 "picked_recall": share_of(picked),
                 **ends("picked_", by_patient(picked)),
-                "picked_chance": of["picked_chance"],
-                "unmatched": of["unmatched"],
-                "kept_but_cut": of["lost"] if prompted else None,
-                "prompts_cut": of["cut"] if prompted else None,
-                "cut_at_least": of["at_least"],
-                "cut_at_most": of["at_most"],
+                **pick(of, _OF_RECALL),
             }
         )
     return table
-
-
-NO_HITS = {
-    **NOTHING,
-    **dict.fromkeys((*_MEANS, "evidence_share", "at_least", "at_most")),
-    **dict.fromkeys(("lost", "cut"), 0),
-}
 
 
 def differences(ask: Ask, plan: Plan) -> Table:

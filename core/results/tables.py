@@ -169,7 +169,7 @@ def _hits(criterion: str) -> str:
         "evidence_share": f"evidence_share{where}",
     }
     if every:
-        columns |= {"any_piece": f"evidence{where}", "any_chance": f"evidence{where}_chance"}
+        columns |= {"any_piece": f"evidence{where}", "any_piece_chance": f"evidence{where}_chance"}
     elif not prompt:
         columns |= {"kept_hits": f"{column}_kept", "picked_hits": f"{column}_picked"}
     if prompt:

@@ -91,26 +91,24 @@ def k_sweep(plan: Plan, rows: Table) -> Table:
     return sorted(swept, key=lambda row: order[row["label"]])
 
 
-PRESENCE = ("present", "part", "absent", "unknown")
-IN_PROMPT = (
-    "CASE WHEN NOT evidence_in_prompt THEN 'absent' WHEN evidence_all_in_prompt THEN 'present' "
-    "WHEN NOT evidence_all_in_prompt THEN 'part' ELSE 'unknown' END"
-)
-"""SQL: whether all pieces of the evidence, some or none were in the prompt of an answer."""
-
-
 def refusals(ask: Ask, plan: Plan) -> Table:
     """Answered and refused, of judged answers: how often each, how often right, and whether the
     evidence was in the prompt of what was refused, whatever the verdict; intervals by patient."""
     judged = "correct IS NOT NULL"
-    refused = counted(ask, CELL, "refusal", judged)
+    refused = counted(ask, CELL, "coalesce(refusal, false)", judged)
     answered = counted(ask, CELL, where=f"{judged} AND NOT refusal")
-    by_evidence = counted(ask, (*CELL, IN_PROMPT), where=f"{judged} AND refusal")
+    names = {
+        "with_evidence": "evidence_in_prompt AND evidence_all_in_prompt",
+        "with_part": "evidence_in_prompt AND NOT evidence_all_in_prompt",
+        "without_evidence": "NOT evidence_in_prompt",
+    }
+    listed = ", ".join(f"count(*) FILTER ({sql}) AS {name}" for name, sql in names.items())
+    by_evidence = counted(ask, CELL, where=f"{judged} AND refusal", columns=listed)
     every = counted(ask, CELL)
     rows: Table = []
     for columns, cell in cells(plan):
         declined, right = (of.get(cell, NOTHING) for of in (refused, answered))
-        of = {where: by_evidence.get((*cell, where), NOTHING) for where in PRESENCE}
+        of = by_evidence.get(cell, {**NOTHING, **dict.fromkeys(names, 0)})
         rows.append(
             {
                 **columns,
@@ -118,10 +116,8 @@ def refusals(ask: Ask, plan: Plan) -> Table:
                 "refused": declined["correct"],
                 "refused_share": share_of(declined),
                 **ends("refused_", by_patient(declined)),
-                "refused_correct": sum(count["correct"] for count in of.values()),
-                "refused_with_evidence": of["present"]["n"],
-                "refused_with_part": of["part"]["n"],
-                "refused_without_evidence": of["absent"]["n"],
+                "refused_correct": of["correct"],
+                **{f"refused_{name}": of[name] for name in names},
                 "answered": right["n"],
                 "answered_correct": right["correct"],
                 "answered_accuracy": share_of(right),
@@ -144,31 +140,20 @@ def hit_miss(ask: Ask, plan: Plan) -> Table:
     rows: Table = []
     for criterion in (*PROMPTED, ALL_PIECES, ANY_PIECE, "lexical", "semantic"):
         column, _ = CRITERIA.get(criterion, (criterion, ""))
-        if column not in _columns(ask, "judged"):
-            continue
-        stratum = f"CASE WHEN {column} THEN 'hit' WHEN NOT {column} THEN 'miss' END"
-        counts = counted(ask, (*CELL, stratum))
+        counts = counted(ask, (*CELL, column)) if column in _columns(ask, "judged") else {}
         names = EVIDENCE.get(criterion, ("hit", "miss"))
         rows += [
-            {
-                **columns,
-                "criterion": criterion,
-                "evidence": name,
-                "hit": key == "hit",
-                **share(counts.get((*cell, key), NOTHING)),
-            }
+            {**columns, "criterion": criterion, "evidence": name, "hit": hit}
+            | share(counts.get((*cell, hit), NOTHING))
             for columns, cell in cells(plan)
-            for name, key in zip(names, ("hit", "miss"), strict=True)
+            for name, hit in zip(names, (True, False), strict=True)
             if counts
         ]
     return rows
 
 
-FAULTS = {
-    "question cut off": ("NOT question_survived", "question_survived"),
-    'judged on "nan"': ("nan_evidence", "NOT nan_evidence"),
-}
-"""A published fault → SQL of the answers that it affected, and of those that it did not."""
+FAULTS = {"question cut off": "NOT question_survived", 'judged on "nan"': "nan_evidence"}
+"""A published fault → SQL of whether it affected an answer."""
 
 
 def faults(ask: Ask, plan: Plan) -> Table:
@@ -176,19 +161,18 @@ def faults(ask: Ask, plan: Plan) -> Table:
     ``continuations`` are answers that carry the record on (:mod:`midchart.core.judges.rules`)."""
     rows: Table = []
     continuation = "coalesce(failure_kind = 'continuation', false)"
-    for fault, (struck, spared) in FAULTS.items():
-        stratum = f"CASE WHEN {struck} THEN 'struck' WHEN {spared} THEN 'spared' END"
-        counts = counted(ask, (*CELL, stratum))
-        if not any(key[3] == "struck" for key in counts):
+    for fault, struck in FAULTS.items():
+        counts = counted(ask, (*CELL, struck))
+        continued = counted(ask, (*CELL, struck), continuation, "correct IS NOT NULL")
+        if not any(key[3] for key in counts):
             continue
-        continued = counted(ask, (*CELL, stratum), continuation, "correct IS NOT NULL")
-        for (columns, cell), where in product(cells(plan), ("struck", "spared")):
+        for (columns, cell), where in product(cells(plan), (True, False)):
             of = continued.get((*cell, where), NOTHING)
             rows.append(
                 {
                     **columns,
                     "fault": fault,
-                    "struck": where == "struck",
+                    "struck": where,
                     **share(counts.get((*cell, where), NOTHING)),
                     "continuations": of["correct"],
                     "continuation_share": share_of(of),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from midchart.core.experiments.answers.views import EVIDENCE, EVIDENCE_BY_POSITION, KEPT, OVERALL
+from midchart.core.experiments.answers.views import ANSWERS_VIEWS, KEPT
 from midchart.core.figures import controls, distinct_looks, look_of
 from midchart.core.figures.views import alt, figure
 from midchart.core.results.values import rows_of, values
@@ -32,6 +32,10 @@ ROWS: list[dict[str, Any]] = [
         ("full", "90-100", None, 0, None, None),
     )
 ]  # fmt: skip
+
+OF_ANSWERS = {view.name: view for view in ANSWERS_VIEWS}
+EVIDENCE, OVERALL = OF_ANSWERS["evidence"], OF_ANSWERS["overall"]
+EVIDENCE_BY_POSITION = OF_ANSWERS["evidence_position"]
 
 
 def columns_of(kind: str, table: str) -> set[str]:
