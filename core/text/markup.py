@@ -13,13 +13,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any
 
 ROW_TOKENS = 96
 """Tokens of one line of a table row; a longer row is continued with its name repeated."""
-MOST_REPEATED = 200
-"""Characters of a text wherever it is written again: the name of a column or row, a cell in the
-rows below its own, a footnote where it is referred to."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
 
@@ -109,11 +107,6 @@ def _is_left_out(element: Any) -> bool:
     return hidden or tag in _UNREAD or "display:none" in style or is_deleted(element)
 
 
-def _again(text: str) -> str:
-    """A text as it is written where it is not for the first time."""
-    return text if len(text) <= MOST_REPEATED else f"{text[: MOST_REPEATED - 1].rstrip()}…"
-
-
 def _footnotes(root: Any) -> Mapping[str, str]:
     """ID → text of the footnotes of a narrative."""
     notes = (one for one in root.iter() if isinstance(one.tag, str) and _tag(one) == "footnote")
@@ -122,13 +115,16 @@ def _footnotes(root: Any) -> Mapping[str, str]:
 
 @dataclass
 class _TableCell:
-    """A table's cell: its lines, the rows of tables in it, and the rows and columns it spans."""
+    """A table's cell: its lines, the rows of tables in it, the rows and columns it spans, and its
+    first column; ``again``: it begins in a row above."""
 
     lines: list[str]
     inner_rows: list[str]
     is_header: bool
-    columns: int = 1
-    rows: int = 1
+    columns: int
+    rows: int
+    start: int = 0
+    again: bool = False
 
     @property
     def text(self) -> str:
@@ -136,18 +132,9 @@ class _TableCell:
         parts = [line if _ENDED.search(line) else f"{line}," for line in self.lines[:-1]]
         return " ".join([*parts, *self.lines[-1:]])
 
-    def below(self) -> _TableCell:
-        """The cell in the rows below its own that it spans."""
-        inner = self.inner_rows if sum(map(len, self.inner_rows)) <= MOST_REPEATED else []
-        if inner is self.inner_rows and sum(map(len, self.lines)) < MOST_REPEATED:
-            return self
-        return replace(self, lines=[_again(self.text)] if self.lines else [], inner_rows=inner)
-
-
-@dataclass
-class _MarkupRow:
-    cells: list[_TableCell]
-    is_head: bool
+    def over(self) -> range:
+        """The columns that it is in."""
+        return range(self.start, self.start + self.columns)
 
 
 @dataclass
@@ -234,7 +221,7 @@ class _Layout:
         elif tag == "footnote":
             self._line.append(f" ({' '.join(self._inside(element))}) ")
         elif tag == "footnoteref":
-            note = _again(self.footnotes.get(element.get("IDREF") or "", ""))
+            note = self.footnotes.get(element.get("IDREF") or "", "")
             self._line.append(f" ({note}) " if note else " ")
         elif tag in ("rendermultimedia", "img", "video", "audio"):
             title = element.get("alt") or " ".join(self._inside(element))
@@ -284,17 +271,17 @@ class _Layout:
     def _table(self, element: Any) -> None:
         for caption in _parts(element, "caption"):
             self._lines += _headed(self._inside(caption), True)
-        rows: list[_MarkupRow] = []
+        rows: list[tuple[list[_TableCell], bool]] = []
         for row, in_head in _table_rows(element):
-            if not _is_left_out(row):
-                cells = [self._cell(cell) for cell in _parts(row, "td", "th")]
-                mark = self.marks.get(row.get("ID") or "", "")
-                first = next((cell for cell in cells if cell.lines), None)
-                if mark and first is not None:
-                    first.lines[0] = mark + first.lines[0]
-                rows.append(_MarkupRow(cells, in_head))
-        lines, headers = _row_lines(rows)
-        target = self.cell_rows if headers and self.cell_rows is not None else self._lines
+            cells = [self._cell(cell) for cell in _parts(row, "td", "th")]
+            mark = self.marks.get(row.get("ID") or "", "")
+            first = next((cell for cell in cells if cell.lines), None)
+            if mark and first is not None:
+                first.lines[0] = mark + first.lines[0]
+            if any(cell.lines or cell.inner_rows for cell in cells):
+                rows.append((cells, in_head))
+        lines, is_named = _row_lines(rows)
+        target = self.cell_rows if is_named and self.cell_rows is not None else self._lines
         target += lines
 
     def _cell(self, element: Any) -> _TableCell:
@@ -336,143 +323,102 @@ def _parts(element: Any, *tags: str) -> Iterator[Any]:
 
 def _table_rows(table: Any) -> Iterator[tuple[Any, bool]]:
     """The rows of a table and whether they are in its head; those of inner tables left out."""
-    for child in table:
-        if _tag(child) == "tr":
-            yield child, False
-        elif _tag(child) in ("thead", "tbody", "tfoot"):
-            in_head = _tag(child) == "thead"
-            yield from ((row, in_head) for row in child if _tag(row) == "tr")
+    for child in _parts(table, "tr", "thead", "tbody", "tfoot"):
+        rows = [child] if _tag(child) == "tr" else _parts(child, "tr")
+        yield from ((row, _tag(child) == "thead") for row in rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _Placed:
-    """A cell in the columns ``start`` to ``end`` (excluded) of a row and the rows below it, up to
-    ``below`` (excluded); ``again``: it begins in a row above."""
-
-    start: int
-    end: int
-    cell: _TableCell
-    below: int
-    again: bool = False
-
-
-def _grid(rows: list[_MarkupRow]) -> list[list[_Placed]]:
+def _place(rows: Iterable[list[_TableCell]]) -> list[list[_TableCell]]:
     """The cells of each row from the left; one that spans rows is in each of them."""
-    grid: list[list[_Placed]] = []
-    above: list[_Placed] = []
-    for at, row in enumerate(rows):
-        taken = {column for one in above for column in range(one.start, one.end)}
-        placed, column = list(above), 0
-        for cell in row.cells:
+    grid: list[list[_TableCell]] = []
+    above: list[_TableCell] = []
+    for cells in rows:
+        taken = {column for one in above for column in one.over()}
+        column = 0
+        for cell in cells:
             while column in taken:
                 column += 1
-            placed.append(_Placed(column, column + cell.columns, cell, at + cell.rows))
+            cell.start = column
             column += cell.columns
-        placed.sort(key=lambda one: one.start)
+        placed = sorted([*above, *cells], key=lambda one: one.start)
         grid.append(placed)
-        reaching = (one for one in placed if one.below > at + 1)
-        above = [replace(one, cell=one.cell.below(), again=True) for one in reaching]
+        above = [replace(one, rows=one.rows - 1, again=True) for one in placed if one.rows > 1]
     return grid
 
 
-def _row_lines(all_rows: list[_MarkupRow]) -> tuple[list[str], bool]:
-    """The lines of a table's rows, and whether its columns have names."""
-    rows = [row for row in all_rows if any(cell.lines or cell.inner_rows for cell in row.cells)]
-    grid = _grid(rows)
+def _row_lines(rows: list[tuple[list[_TableCell], bool]]) -> tuple[list[str], bool]:
+    """The lines of a table's rows, each with whether it is in the head, and whether its columns
+    have names."""
     heads = _head_count(rows)
-    headers = _ColumnNames(grid[:heads])
-    width = max((placed[-1].end for placed in grid if placed), default=0)
+    grid = _place(cells for cells, _ in rows)
     if heads == len(rows):  # only headers: they are what the table says
-        heads, headers = 0, _ColumnNames([])
+        heads = 0
+    names = _column_names(grid[:heads])
+    width = max((placed[-1].over().stop for placed in grid if placed), default=0)
     lines: list[str] = []
     for placed in grid[heads:]:
-        filled = [one for one in placed if one.cell.lines or one.cell.inner_rows]
-        if len(filled) == len(placed) == 1 and width > 1 and filled[0].cell.columns >= width:
-            cell = filled[0].cell  # a heading between rows, or a remark
+        filled = [one for one in placed if one.lines or one.inner_rows]
+        if len(filled) == len(placed) == 1 and width > 1 and filled[0].columns >= width:
+            cell = filled[0]  # a heading between rows, or a remark
             lines += _headed([cell.text] if cell.lines else [], cell.is_header) + cell.inner_rows
-            continue
-        lines += _one_row(filled, headers)
-    return lines, bool(headers)
+        else:
+            lines += _one_row(filled, names)
+    return lines, bool(names)
 
 
-def _head_count(rows: list[_MarkupRow]) -> int:
+def _head_count(rows: list[tuple[list[_TableCell], bool]]) -> int:
     """Number of rows at the top that name the columns."""
-    heads = 0
-    while heads < len(rows) and rows[heads].is_head:
-        heads += 1
-    if heads:
-        return heads
-    width = max((sum(cell.columns for cell in row.cells) for row in rows), default=0)
-    while heads < len(rows) and _names_columns(rows[heads], width):
-        heads += 1
-    return heads
+    in_head = len([*takewhile(lambda row: row[1], rows)])
+    width = max((sum(cell.columns for cell in cells) for cells, _ in rows), default=0)
+    named = takewhile(lambda row: _names_columns(row[0], width), rows)
+    return in_head or len([*named])
 
 
-def _names_columns(row: _MarkupRow, width: int) -> bool:
+def _names_columns(row: list[_TableCell], width: int) -> bool:
     """Whether all cells of a row are headers; the corner may be empty, and one may not span all.
 
     Bold values are no headers, so a bold cell with a digit is none.
     """
-    cells = row.cells[1:] if row.cells and not row.cells[0].lines else row.cells
+    cells = row[1:] if row and not row[0].lines else row
     spanning = len(cells) == 1 and cells[0].columns >= width > 1
     return bool(cells) and not spanning and all(cell.is_header for cell in cells)
 
 
-class _ColumnNames:
-    """The texts of the header cells over each column, from the top; false where there are none."""
-
-    def __init__(self, head: list[list[_Placed]]) -> None:
-        stacked: dict[int, dict[str, None]] = {}
-        for one in (one for placed in head for one in placed if not one.again):
-            if text := _MARK.sub("", one.cell.text).rstrip(" :"):
-                for column in range(one.start, one.end):
-                    stacked.setdefault(column, {})[text] = None
-        self._names = {column: " ".join(texts) for column, texts in stacked.items()}
-        self._written: set[str] = set()
-
-    def __bool__(self) -> bool:
-        return bool(self._names)
-
-    def over(self, one: _Placed) -> str:
-        """The name of the columns of a cell, a long one in full the first time alone; "" for one
-        below several, which is a remark."""
-        names = {self._names[at] for at in range(one.start, one.end) if at in self._names}
-        name = names.pop() if len(names) == 1 else ""
-        if name in self._written:
-            return _again(name)
-        self._written.add(name)
-        return name
+def _column_names(head: list[list[_TableCell]]) -> dict[int, str]:
+    """The texts of the header cells over each column, from the top."""
+    stacked: dict[int, dict[str, None]] = {}
+    for one in (one for placed in head for one in placed if not one.again):
+        if text := _MARK.sub("", one.text).rstrip(" :"):
+            for column in one.over():
+                stacked.setdefault(column, {})[text] = None
+    return {column: " ".join(texts) for column, texts in stacked.items()}
 
 
-def _one_row(filled: list[_Placed], headers: _ColumnNames) -> list[str]:
+def _one_row(filled: list[_TableCell], column_names: Mapping[int, str]) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []
-    inner: list[str] = []
-    for one in filled:
-        cell = one.cell
-        inner += cell.inner_rows
-        if cell.lines:
-            header = headers.over(one)
-            parts.append(f"{header}: {cell.text}" if header else cell.text)
+    for cell in (cell for cell in filled if cell.lines):
+        names = {column_names[at] for at in cell.over() if at in column_names}
+        header = names.pop() if len(names) == 1 else ""  # below several headers it is a remark
+        parts.append(f"{header}: {cell.text}" if header else cell.text)
     name = parts[0] if parts else ""
     dated = not _LETTERS.search(name.rpartition(": ")[2])
-    if not headers and len(parts) > 1 and filled[0].cell.is_header:
-        first = f"{parts[0].rstrip(' :')}: {parts[1]}"
-        parts = [first, *parts[2:]]
-    separator = "; " if headers else " | "
+    if not column_names and len(parts) > 1 and filled[0].is_header:
+        parts[:2] = [f"{parts[0].rstrip(' :')}: {parts[1]}"]
+    separator = "; " if column_names else " | "
     if dated and len(parts) > 2:  # a date alone names no row
-        parts = [separator.join(parts[:2]), *parts[2:]]
+        parts[:2] = [separator.join(parts[:2])]
         name = parts[0]
-    full, name = name, _again(name)
     lines: list[str] = []
     line, length = "", 0
     for part in parts:
         tokens = len(_TOKEN.findall(part)) + 1
-        if line and length + tokens > ROW_TOKENS and line not in (full, name):
+        if line and length + tokens > ROW_TOKENS and line != name:
             lines.append(line)
             line, length = name, len(_TOKEN.findall(name)) + 1
         line = f"{line}{separator}{part}" if line else part
         length += tokens
+    inner = [row for cell in filled for row in cell.inner_rows]
     if line and not (inner and line == name):
         lines.append(line)
     return lines + [f"{name}{separator}{row}" if name else row for row in inner]
