@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from xml.etree.ElementTree import Element
 
@@ -165,11 +165,10 @@ def _label(statement: Element) -> str:
 
 
 def _products(statement: Element) -> list[str]:
-    materials = (
-        inside(product, "manufacturedProduct", "manufacturedMaterial")
-        for product in each(statement, "consumable", "product")
-    )
-    return [_coded_name(one) for one in materials]
+    return [
+        _coded_name(inside(one, "manufacturedProduct", "manufacturedMaterial"))
+        for one in each(statement, "consumable", "product")
+    ]
 
 
 def _coded_name(named: Element | None) -> str:
@@ -180,44 +179,33 @@ def _coded_name(named: Element | None) -> str:
 
 
 def _players(statement: Element) -> list[str]:
-    players = (
-        inside(one, "participantRole", kind)
+    return [
+        _coded_name(inside(one, "participantRole", kind))
         for one in each(statement, "participant")
         for kind in ("playingEntity", "playingDevice")
-    )
-    return [_coded_name(one) for one in players]
+    ]
 
 
-def _parts(statement: Element) -> Iterator[str]:
-    """The parts of what a statement says without those nested in it and without its status."""
-    yield _label(statement)
-    yield ", ".join(filter(None, map(_value, each(statement, "value"))))
-    yield _when(statement)
-    yield from _details(statement)
-
-
-def _content(statement: Element, nested: bool = False) -> Iterator[str]:
-    """The parts without what only names the kind of a statement and its time; of one that is
-    ``nested`` with the names of its products."""
-    yield from (*_products(statement), *_players(statement)) if nested else ()
-    yield from map(_value, each(statement, "value"))
-    yield from _details(statement)
+def _values(statement: Element) -> list[str]:
+    return [_value(one) for one in each(statement, "value")]
 
 
 def _details(statement: Element) -> Iterator[str]:
-    yield from (f"rate {_quantity(d)}" for d in each(statement, "rateQuantity") if _quantity(d))
-    if tag_of(statement) == "supply":
-        yield from (f"quantity {_quantity(d)}" for d in each(statement, "quantity") if _quantity(d))
-    yield from (f"dose {_quantity(d)}" for d in each(statement, "doseQuantity") if _quantity(d))
-    yield from map(code_text, each(statement, "routeCode", "interpretationCode", "priorityCode"))
-    for name, tags in (
-        ("site", ("targetSiteCode", "approachSiteCode")),
-        ("method", ("methodCode",)),
-        ("form", ("administrationUnitCode",)),
+    """The further parts of what a statement says, but for those nested in it and its status."""
+    for name, read, *tags in (
+        ("rate", _quantity, "rateQuantity"),
+        ("quantity", _quantity, "quantity" if tag_of(statement) == "supply" else ""),
+        ("dose", _quantity, "doseQuantity"),
+        ("", code_text, "routeCode", "interpretationCode", "priorityCode"),
+        ("site", code_text, "targetSiteCode", "approachSiteCode"),
+        ("method", code_text, "methodCode"),
+        ("form", code_text, "administrationUnitCode"),
+        ("reference", _reference, "referenceRange"),
+        ("", joined, "text"),
     ):
-        yield from (f"{name} {code_text(one)}" for one in each(statement, *tags) if code_text(one))
-    yield from (f"reference {_reference(one)}" for one in each(statement, "referenceRange"))
-    yield joined(inside(statement, "text"))
+        yield from (
+            f"{name} {text}".strip() for one in each(statement, *tags) if (text := read(one))
+        )
 
 
 def _reference(element: Element) -> str:
@@ -232,14 +220,20 @@ def _words_of(text: str) -> frozenset[str]:
 
 @dataclass(slots=True)
 class _EntryStatement:
-    """A statement of an entry: the one around it, how that is related, and those in it."""
+    """A statement of an entry: the one around it, how that is related, the IDs of the texts that it
+    refers to, and the statements in it."""
 
     element: Element
-    around: _EntryStatement | None
-    relation: str
-    level: int
-    ids: frozenset[str]
-    inner: list[_EntryStatement]
+    around: _EntryStatement | None = None
+    relation: str = ""
+    ids: set[str] = field(default_factory=set[str])
+    inner: list[_EntryStatement] = field(default_factory=list["_EntryStatement"])
+
+    @property
+    def code(self) -> str:
+        """The code of its state."""
+        code = inside(self.element, "statusCode")
+        return "" if code is None else code.get("code", "")
 
     def all(self) -> Iterator[_EntryStatement]:
         """The statement and those below it."""
@@ -257,9 +251,7 @@ class _EntryStatement:
     def status(self, alone: bool = False) -> tuple[Status, str]:
         """Whether it holds, by its own mood and state and, unless ``alone``, by the negations
         around it."""
-        code = inside(self.element, "statusCode")
-        state = "" if code is None else code.get("code", "")
-        status, words = classify([state, self.element.get("moodCode", "")])
+        status, words = classify([self.code, self.element.get("moodCode", "")])
         chain = (self,) if alone else self.chain()
         denied = [one for one in chain if one.element.get("negationInd") == "true"]
         if denied and status is not Status.RETRACTED:
@@ -278,18 +270,17 @@ class _EntryStatement:
                         return time
         return None, ""
 
-    def state(self) -> str:
-        """A state that is neither the usual one nor has words of its own."""
-        code = inside(self.element, "statusCode")
-        state = "" if code is None else code.get("code", "")
-        return "" if state in ("completed", "active") or classify([state])[1] else state
-
     def line(self) -> str:
         """What it and those related to it say; "" where it was taken back."""
         status, words = self.status(alone=True)
         if status is Status.RETRACTED:
             return ""
-        text = "; ".join(filter(None, (*_parts(self.element), self.state())))
+        is_usual = self.code in ("completed", "active") or classify([self.code])[1]
+        of_element = (
+            *(_label(self.element), ", ".join(filter(None, _values(self.element)))),
+            *(_when(self.element), *_details(self.element), "" if is_usual else self.code),
+        )
+        text = "; ".join(filter(None, of_element))
         nested = (
             f"{_NESTED.get(one.relation, '')} {line}".strip()
             for one in self.inner
@@ -298,38 +289,24 @@ class _EntryStatement:
         return "; ".join(filter(None, (stated(words, text) if text else "", *nested)))
 
 
-def _build(
-    element: Element, around: _EntryStatement | None, relation: str, level: int
-) -> _EntryStatement:
-    ids: set[str] = set()
-    statements: list[tuple[Element, str]] = []
-    pending = [(element, "")]
-    while pending:
-        parent, related = pending.pop()
-        others: list[tuple[Element, str]] = []
+def _statement(element: Element) -> _EntryStatement:
+    """A statement with those in it."""
+    one = _EntryStatement(element)
+
+    def look(parent: Element, related: str) -> None:
         for child in parent:
             tag = tag_of(child)
             if tag in _STATEMENTS:
-                statements.append((child, related))
+                inner = _statement(child)
+                inner.around, inner.relation = one, related
+                one.inner.append(inner)
                 continue
             if tag == "reference" and child.get("value"):
-                ids.add(child.get("value", "").strip().lstrip("#"))
-            component = "component" if tag == "component" else ""
-            others.append((child, component or child.get("typeCode", "") or related))
-        pending += reversed(others)
-    one = _EntryStatement(element, around, relation, level, frozenset(ids), [])
-    one.inner = [_build(child, one, related, level + 1) for child, related in statements]
+                one.ids.add(child.get("value", "").strip().lstrip("#"))
+            look(child, tag if tag == "component" else child.get("typeCode", "") or related)
+
+    look(element, "")
     return one
-
-
-def statements_of(section: Element) -> list[_EntryStatement]:
-    """The statements of a section's entries."""
-    return [
-        _build(child, None, "", 0)
-        for entry in each(section, "entry")
-        for child in entry
-        if tag_of(child) in _STATEMENTS
-    ]
 
 
 class SectionEntries:
@@ -339,7 +316,8 @@ class SectionEntries:
     """
 
     def __init__(self, section: Element) -> None:
-        self._tops = statements_of(section)
+        inside_entries = (child for entry in each(section, "entry") for child in entry)
+        self._tops = [_statement(one) for one in inside_entries if tag_of(one) in _STATEMENTS]
         self._by_id: dict[str, list[_EntryStatement]] = {}
         for top in self._tops:
             for one in top.all():
@@ -357,7 +335,7 @@ class SectionEntries:
         linked = [one for id in sorted(ids) for one in self._by_id.get(id, ())]
         if not linked:
             return None, line
-        linked.sort(key=lambda one: (one.level, _is_dated_otherwise(line, one.time()[0])))
+        linked.sort(key=lambda one: (len([*one.chain()]), _is_dated_otherwise(line, one.time()[0])))
         main = linked[0]
         self._said |= {id(one) for joined in linked for one in joined.chain()}
         status, words = main.status()
@@ -385,7 +363,7 @@ class SectionEntries:
 
     def _numbers(self, linked: Sequence[_EntryStatement], known_words: frozenset[str]) -> bool:
         """Whether an entry of a line has a number that the line does not have."""
-        values = (_value(v) for one in linked for v in each(one.element, "value"))
+        values = (value for one in linked for value in _values(one.element))
         return any(
             value[:1].isdigit() and not (value.isdecimal() and len(value) > 4)
             and not _words_of(value) & known_words
@@ -410,9 +388,11 @@ class SectionEntries:
                 [inner for inner in one.inner if inner in chain or not self._is_apart(inner)]
             )
             self._said.add(id(one))
-            parts = [*_content(one.element, nested=one is not main)]
-            if one is not main and one.time()[0] not in (None, main.time()[0]):
-                parts.append(_when(one.element))
+            parts = [*_values(one.element), *_details(one.element)]
+            if one is not main:
+                parts = [*_products(one.element), *_players(one.element), *parts]
+                other_time = one.time()[0] not in (None, main.time()[0])
+                parts += [_when(one.element)] if other_time else []
             for part in parts:
                 words = _words_of(part)
                 if words and not (words <= known_words or words <= _TYPES or part.isdecimal()):
@@ -478,9 +458,8 @@ def _name(one: _EntryStatement) -> str:
 
 def _is_said(one: _EntryStatement, known_words: frozenset[str]) -> bool:
     """Whether a narrative has the words of what a statement is about."""
-    if (
-        next(each(one.element, "value"), None) is not None
-        and _quantity(next(each(one.element, "value")))[:1].isdigit()
-    ):
-        return _words_of(_value(next(each(one.element, "value")))) <= known_words
-    return _words_of(_name(one)) <= known_words
+    value = next(each(one.element, "value"), None)
+    is_number = _quantity(value)[:1].isdigit()
+    return (
+        _words_of(_value(value) if value is not None and is_number else _name(one)) <= known_words
+    )

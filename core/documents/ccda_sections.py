@@ -123,13 +123,8 @@ def _sections(
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
         stated = title or code_text(code)
         title = stated or parent or "Section"
-        lines = list(_lines(section, counts))
-        current = [line for stated_time, line in lines if not _is_of_another_day(stated_time, time)]
-        others = [
-            (stated_time, line)
-            for stated_time, line in lines
-            if _is_of_another_day(stated_time, time)
-        ]
+        lines = [(_other_day(at, time), line) for at, line in _lines(section, counts)]
+        current = [line for day, line in lines if day is None]
         if not lines and section.get("nullFlavor"):
             current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
         inner = list(_sections(section, title, time, counts))
@@ -138,18 +133,18 @@ def _sections(
                 replace(one, title=one.title if one.title == title else f"{title} — {one.title}")
                 for one in inner
             ]
+        others = [(day, line) for day, line in lines if day is not None]
         counts.dated += len(others)
-        if current:
-            yield SectionPassage(None, section_code(code), title, "\n".join(current))
-        yield from (
-            SectionPassage(stated_time, section_code(code), title, line)
-            for stated_time, line in others
-        )
+        texts = [(None, "\n".join(current))] if current else []
+        for day, text in (*texts, *others):
+            yield SectionPassage(day, section_code(code), title, text)
         yield from inner
 
 
-def _is_of_another_day(stated_time: datetime | None, time: datetime | None) -> bool:
-    return stated_time is not None and (time is None or stated_time.date() != time.date())
+def _other_day(stated: datetime | None, time: datetime | None) -> datetime | None:
+    """The time that an entry states, where it is not of the document's day."""
+    is_same = stated is not None and time is not None and stated.date() == time.date()
+    return None if is_same else stated
 
 
 def _lines(section: Element, counts: BodyCounts) -> Iterator[tuple[datetime | None, str]]:

@@ -7,7 +7,7 @@ that another one replaces is left out. A body that is no text leaves a dated not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from xml.etree.ElementTree import Element
@@ -71,11 +71,8 @@ def _patient_key(role: Element | None, name: str) -> Key:
 
     A root without an extension is itself the number; without any id the file is the patient.
     """
-    ids = _ids(role)
-    chosen = next((one for one in ids if one[0] != _SOCIAL_SECURITY), ids[0] if ids else None)
-    if chosen is None:
-        return name, PurePosixPath(name).stem
-    root, extension = chosen
+    ids = sorted(_ids(role), key=lambda one: one[0] == _SOCIAL_SECURITY)
+    root, extension = ids[0] if ids else (name, PurePosixPath(name).stem)
     return (root, extension) if extension else ("", root)
 
 
@@ -92,57 +89,34 @@ def _person(patient: Element | None) -> Demographics:
     )
 
 
-def _facts(patient: Element | None, person: Demographics) -> dict[str, str]:
-    facts = {
-        "birthdate": person.born,
-        "gender": code_text(inside(patient, "administrativeGenderCode")),
-    }
-    return {name: value for name, value in facts.items() if value}
-
-
-def _read_documents(path: Path, name: str) -> Iterator[_CcdaDocument]:
-    """The documents of a file; raises DataError where it cannot be read."""
-    roots = documents_in(read_xml(path, name))
-    for number, root in enumerate(roots, 1):
-        yield _read_document(root, name if len(roots) == 1 else f"{name}#{number}")
-
-
 def _read_document(root: Element, name: str) -> _CcdaDocument:
-    # Patient, date and author of the document.
     role = inside(root, "recordTarget", "patientRole")
     patient = inside(role, "patient")
     person = _person(patient)
+    sex = code_text(inside(patient, "administrativeGenderCode"))
     time, date = document_time(root)
     author = joined(inside(root, "author", "assignedAuthor", "assignedPerson", "name"))
     stem = PurePosixPath(name).with_suffix("").as_posix()
     counts = BodyCounts()
-    # Version, series, and the documents that it replaces.
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
     related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]
-    replaced = [key for one in related for key in _ids(inside(one, "parentDocument"))]
-    series = next(iter(_ids(root, "setId")), None)
+    more = {"visit_id": stem, "author": author}
+    passages = passages_of(root, payload_text, counts)
+    notes = [
+        entry(one.time or time, "note", code=one.code, name=one.title, text=one.text,
+              note_id=f"{stem}-{at}", **more)
+        for at, one in enumerate(passages, 1)
+    ]  # fmt: skip
     return _CcdaDocument(
         name,
         _patient_key(role, name),
         person,
-        _facts(patient, person),
-        [
-            entry(
-                one.time or time,
-                "note",
-                code=one.code,
-                name=one.title,
-                text=one.text,
-                note_id=f"{stem}-{at}",
-                visit_id=stem,
-                author=author,
-            )
-            for at, one in enumerate(passages_of(root, payload_text, counts), 1)
-        ],
+        {n: text for n, text in (("birthdate", person.born), ("gender", sex)) if text},
+        notes,
         frozenset(_ids(root)),
-        frozenset(replaced),
-        series,
+        frozenset(key for one in related for key in _ids(inside(one, "parentDocument"))),
+        next(iter(_ids(root, "setId")), None),
         int(version) if version.isdecimal() and len(version) < 10 else 0,
         len(date) == 10 or not date,
         counts,
@@ -180,20 +154,10 @@ class Ccda(RecordLoader):
     suffixes = (".xml", ".ccd", ".ccda", ".cda")
     unit = "document"
 
-    def accepts(self, path: str) -> bool:
-        """A C-CDA document, or a folder with one, also in its sub-folders."""
-        return any(self.has_marks(file) for file in self._candidates(Path(path)))
-
     def files(self, place: Path) -> list[Path]:
         """The documents at ``place``, those of sub-folders included."""
-        return [file for file in self._candidates(place) if self.has_marks(file)]
-
-    def _candidates(self, place: Path) -> list[Path]:
-        return [
-            file
-            for file in entries_of(place, deep=True)
-            if file.suffix.lower() in self.suffixes and file.is_file()
-        ]
+        inside = (f for f in entries_of(place, deep=True) if f.suffix.lower() in self.suffixes)
+        return [file for file in inside if file.is_file() and self.has_marks(file)]
 
     def has_marks(self, path: Path) -> bool:
         """Whether the root element at the head of a file is a clinical document."""
@@ -205,7 +169,10 @@ class Ccda(RecordLoader):
         for file in self.files(place):
             log.opened.add(file)
             with log.skipping(shown(file, root)):
-                documents += _read_documents(file, shown(file, root))
+                name = shown(file, root)
+                roots = documents_in(read_xml(file, name))
+                names = [f"{name}#{n}" for n in range(1, len(roots) + 1)] if roots[1:] else [name]
+                documents += map(_read_document, roots, names)
         setting = column_settings(root, log).get(PATIENTS)
         if setting == BY_FILE:
             documents = [
@@ -246,26 +213,16 @@ class Ccda(RecordLoader):
 
 
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:
-    denied = [one for one in documents if one.counts.denied]
-    dated = [one for one in documents if one.counts.dated]
-    if denied:
-        lines = sum(one.counts.denied for one in denied)
-        log.warn(
-            f"{denied[0].name}: {lines:,} lines of text state what their coded entries negate — "
-            "they open with what the entry says"
-        )
-    if dated:
-        facts = sum(one.counts.dated for one in dated)
-        log.warn(
-            f"{dated[0].name}: {facts:,} facts have the date of their coded entry, which is not "
-            "that of the document"
-        )
-    rough = [one.name for one in documents if not one.exact]
-    undated = [one.name for one in documents if one.notes and one.notes[0][0] is None]
-    if rough:
-        log.warn(
-            f"{rough[0]}: {len(rough):,} documents name only the month or year of their date — "
-            "they are at its first day"
-        )
-    if undated:
-        log.warn(f"{undated[0]}: {len(undated):,} documents have no date — they come first")
+    for what, numbers in (
+        ("lines of text state what their coded entries negate — they open with what the entry says",
+         [one.counts.denied for one in documents]),
+        ("facts have the date of their coded entry, which is not that of the document",
+         [one.counts.dated for one in documents]),
+        ("documents name only the month or year of their date — they are at its first day",
+         [not one.exact for one in documents]),
+        ("documents have no date — they come first",
+         [bool(one.notes) and one.notes[0][0] is None for one in documents]),
+    ):  # fmt: skip
+        if total := sum(numbers):
+            first = next(one.name for one, n in zip(documents, numbers, strict=True) if n)
+            log.warn(f"{first}: {total:,} {what}")
