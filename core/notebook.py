@@ -15,7 +15,7 @@ command line: nothing leaves this machine unless the cohort's tag and the run's 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,10 +67,9 @@ def select(
     Columns ``id, event, time, kind, text, score, kept_by`` ("arm", "recency" or "both"). ``k``:
     units kept (default: the protocol's); ``protocol``: "corrected" or "published".
     """
-    cohort = open(data)
-    selected = api.select_report(cohort.path, record, question, arm, k, api.parse(protocol))
-    columns = ["id", "event", "time", "kind", "text", "score", "kept_by"]
-    return _frame(selected["sentences"], columns).loc[:, columns]
+    path, rules = open(data).path, api.parse(protocol)
+    selected = api.select_report(path, record, question, arm, k, rules)["sentences"]
+    return _frame(selected, ["id", "event", "time", "kind", "text", "score", "kept_by"])
 
 
 def dropped(
@@ -98,17 +97,8 @@ def dropped(
     selection = api.select(cohort, chart, instruction, arm, rules, k)
     ids = {one.sentence.id for one in selection.kept}
     evidence = api.gold_ids(chart, gold, rules)
-    rows = [
-        {
-            "id": sentence.id,
-            "time": sentence.time,
-            "text": sentence.text,
-            "kept": sentence.id in ids,
-        }
-        for sentence in api.sentences(chart, rules)
-        if sentence.id in evidence
-    ]
-    return _frame(rows, ["id", "time", "text", "kept"])
+    rows = [(s.id, s.time, s.text, s.id in ids) for s in api.sentences(chart, rules)]
+    return _frame([row for row in rows if row[0] in evidence], ["id", "time", "text", "kept"])
 
 
 def ask(
@@ -147,7 +137,7 @@ def ask(
         "cut": api.was_cut(prompt, selection),
         "prompt": prompt.text,
     }
-    return _frame([row], list(row))
+    return _frame([row])
 
 
 def run(spec: str | Path | Mapping[str, Any], wait: bool = True) -> str:
@@ -243,11 +233,10 @@ def export(run: str, out: str | Path | None = None) -> Path:
     return Path(str(api.export_run(run, out)["file"]))
 
 
-def _frame(rows: Any, columns: Any = ()) -> pd.DataFrame:
+def _frame(rows: Any, columns: Sequence[str] = ()) -> pd.DataFrame:
     import pandas as pd
 
-    rows = list(rows)
-    return pd.DataFrame(rows) if rows else pd.DataFrame(columns=list(columns))
+    return pd.DataFrame(list(rows), columns=columns or None)
 
 
 def _instruction(cohort: Cohort, record: str, question: str, typed: bool = False) -> Instruction:

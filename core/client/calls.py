@@ -57,12 +57,8 @@ _RETRYABLE = frozenset({408, 409, 425, 429})
 
 
 def call_failure(error: BaseException, service: str) -> CallFailed:
-    """An error of a client (anthropic, Inspect's openai, httpx2) as a CallFailed.
-
-    ``service``: the service's name in messages, for example its host. The first two clients are
-    generated from one template and use the same error names, so errors are recognised without an
-    import.
-    """
+    """An error of a client (anthropic, Inspect's openai, httpx2) as a CallFailed, recognised by its
+    name without an import; ``service``: its name in messages."""
     step: BaseException | None = error
     while step is not None:
         if isinstance(step, CallFailed):
@@ -105,8 +101,8 @@ def broken_response(service: str) -> CallFailed:
 
 
 def read_as_utf8(response: Any) -> None:
-    """Have a client's package read a response as UTF-8, whatever charset the server names: Python
-    knows some that take time in the square of the text's length."""
+    """Have a client's package read a response as UTF-8, whatever charset the server names: some
+    take time in the square of the text's length."""
     response.encoding = "utf-8"
 
 
@@ -120,11 +116,9 @@ LARGEST_COUNT = 1 << 32
 
 
 def reported_count(part: Any, name: str, missing: int | None = None) -> int | None:
-    """A number, of tokens or prompts, that a part of a response, an object or JSON, reports.
-
-    ``missing`` where it reports none; None, unknown, for what is no whole number from 0 to
-    :data:`LARGEST_COUNT`.
-    """
+    """A number, of tokens or prompts, that a part of a response, an object or JSON, reports:
+    ``missing`` where it reports none, None for what is no whole number from 0 to
+    :data:`LARGEST_COUNT`."""
     value = part.get(name) if isinstance(part, dict) else getattr(part, name, None)
     if value is None:
         return missing
@@ -139,22 +133,15 @@ _POLL_S = 1.0
 """Seconds between two calls of ``poll`` while a result is awaited."""
 
 
-class _Abandoned(WorkFailed):
-    """The caller was stopped before the call succeeded."""
-
-
 _NEVER = threading.Event()
 """The event of calls that nothing stops."""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Retries after the first try, and seconds between tries.
-
-    ``first_s``, ``max_s``: the longest wait before the first retry and before any; each wait is
-    uniform between zero and its longest. ``max_retry_after_s``: a service that asks for a longer
-    Retry-After fails the call.
-    """
+    """Retries after the first try, and seconds between tries, each uniform between zero and its
+    longest (``first_s``, doubled up to ``max_s``); a service that asks for a longer Retry-After
+    than ``max_retry_after_s`` fails the call."""
 
     retries: int = 5
     first_s: float = 0.5
@@ -173,10 +160,8 @@ class Caller:
         self._unreachable = 0
 
     def call(self, ask: Callable[[], B], stop: threading.Event = _NEVER) -> B:
-        """The result of ``ask()``, which raises CallFailed as :func:`call_failure` words it.
-
-        Raises CallFailed after the last try, Abandoned once ``stop`` is set.
-        """
+        """The result of ``ask()``, which raises CallFailed as :func:`call_failure` words it; raises
+        CallFailed after the last try, and once ``stop`` is set."""
         tried, retries = 0, self.policy.retries
         while True:
             _pause(self._wait_until - time.monotonic(), stop)
@@ -219,7 +204,7 @@ class Caller:
 
 def _pause(seconds: float, stop: threading.Event) -> None:
     if stop.wait(max(seconds, 0.0)):
-        raise _Abandoned("the run was stopped")
+        raise WorkFailed("the run was stopped")
 
 
 def map_concurrently(
@@ -231,11 +216,10 @@ def map_concurrently(
 ) -> Generator[tuple[int, B | MidchartError]]:
     """``work`` on every item, ``workers`` at a time: (index, result) in order of completion.
 
-    Items are taken as workers are free, by one thread at a time, so that ``items`` may wait for
-    its next one. A MidchartError is the result of its item; any other error of ``work`` or of
-    ``items`` is raised here. ``poll`` is called every second while nothing finishes and may raise
-    to end the wait. Closing the iterator sets ``stop``; calls under way are left to end by
-    themselves.
+    Items are taken as workers are free, by one thread at a time. A MidchartError is the result of
+    its item; any other error of ``work`` or of ``items`` is raised here. ``poll`` is called every
+    second while nothing finishes and may raise to end the wait. Closing the iterator sets ``stop``;
+    calls under way are left to end by themselves.
     """
     source, taking = iter(enumerate(items)), threading.Lock()
     ready: queue.SimpleQueue[tuple[int, Any, BaseException | None] | None] = queue.SimpleQueue()
@@ -269,7 +253,11 @@ def map_concurrently(
     begin()
     try:
         while ended < started:
-            finished = _next(ready, poll)
+            try:
+                finished = ready.get(timeout=_POLL_S)
+            except queue.Empty:
+                poll()
+                continue
             if finished is None:
                 ended += 1
                 continue
@@ -279,14 +267,6 @@ def map_concurrently(
             yield index, error if isinstance(error, MidchartError) else result
     finally:
         stop.set()
-
-
-def _next(ready: queue.SimpleQueue[B], poll: Callable[[], None]) -> B:
-    while True:
-        try:
-            return ready.get(timeout=_POLL_S)
-        except queue.Empty:
-            poll()
 
 
 def quiet_clients() -> None:

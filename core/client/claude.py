@@ -1,14 +1,10 @@
 """Claude: single calls within a budget.
 
-Every prompt is one call, ``concurrency`` at a time. Prompts that share a start
-worth caching are sent one after another, so that the second reads what the first stored.
-Temperature is 0 for the models that take one; the API's version 2026-10-21 refuses the field, so
-such calls name the version before it. Every verdict's usage says which temperature was used.
-
-Before each call its highest possible cost is reserved, afterwards its cost is recorded; both are
-lines of a log in the run's folder, so the calls of a killed worker count, at their highest, when
-the run is resumed. A call is made only where spent, reserved and highest cost together stay within
-the budget.
+Every prompt is one call, ``concurrency`` at a time; prompts that share a start worth caching are
+sent one after another. Temperature is 0 for the models that take one, in the API's version that
+does. Before each call its highest possible cost is reserved, afterwards its cost is recorded; both
+are lines of a log in the run's folder, so the calls of a killed worker count, at their highest,
+when the run is resumed.
 """
 
 from __future__ import annotations
@@ -96,9 +92,7 @@ class ClaudeFields(ServiceOptions):
 
     def require(self, component: str) -> None:
         """Raise InputError or MissingKey where the model cannot be asked; opens no connection.
-
-        ``component``: what asks it, in words ("judge 'claude'").
-        """
+        ``component``: what asks it, in words."""
         if not self.model:
             raise InputError(f"'model' of the {component} is empty; the default is {HAIKU}")
         address = read_address(self.base_url, "base_url")
@@ -118,11 +112,8 @@ def require_price(component: str, model: str, price: Price | None, budget_usd: f
 
 
 def claude_key(address: Address) -> Secret | None:
-    """The key of the Claude API where it belongs to an address; a gateway on this machine may need
-    none, and one off it gets none that its owner did not give it.
-
-    Raises MissingKey.
-    """
+    """The key of the Claude API where it belongs to an address; a gateway may need none. Raises
+    MissingKey."""
     key = key_at(address, settings.CLAUDE_KEY)
     if key is None and address.host == settings.CLAUDE_HOST:
         raise MissingKey(
@@ -147,10 +138,10 @@ class BudgetSpent(CallFailed):
 
 
 class CallBudget:
-    """The budget of one judge or reader in one run, safe between threads.
+    """The budget of one judge or reader in one run, resumes included, safe between threads.
 
-    ``file``: its log (None: in memory only). ``budget_usd``: US dollars it may spend in this run,
-    resumes included; 0 is no limit, and nothing is reserved then.
+    ``file``: its log (None: in memory only). ``budget_usd``: US dollars; 0 is no limit, and nothing
+    is reserved then.
     """
 
     def __init__(self, file: Path | None, budget_usd: float = 0.0) -> None:
@@ -179,10 +170,8 @@ class CallBudget:
             self.charge(claim)
 
     def reserve(self, most: float) -> str:
-        """Reserve a call's highest cost; returns the reservation's id.
-
-        Waits while calls under way may release something. Raises BudgetSpent.
-        """
+        """Reserve a call's highest cost, waiting while calls under way may release something;
+        returns the reservation's id. Raises BudgetSpent."""
         claim = secrets.token_hex(8)
         with self._changed:
             while self.limit and most > (left := self.limit - self.spent) - sum(
@@ -261,9 +250,8 @@ def _about(subject: str, error: Exception) -> bool:
 class ClaudeEngine:
     """The Claude API, or a compatible gateway, behind a judge or a reader; safe between threads.
 
-    max_tokens: most tokens of a text, after at most thinking_tokens of thinking. log: where a run
-    notes what was spent (None: no log). watch: is called while calls are waited for, and raises to
-    end the wait.
+    max_tokens: most tokens of a text, after at most thinking_tokens of thinking. watch: is called
+    while calls are waited for, and raises to end the wait.
     """
 
     def __init__(
@@ -373,16 +361,12 @@ class ClaudeEngine:
                 billed=True,
             )
         text, reasoning = (
-            "".join(part for part in parts if isinstance(part, str)).strip()
-            for parts in (
-                [getattr(part, name, None) for part in content] for name in ("text", "thinking")
-            )
+            "".join(t for part in content if isinstance(t := getattr(part, name, ""), str)).strip()
+            for name in ("text", "thinking")
         )
         cost = self.price.of(read, written, cached, stored) if self.price else None
         temperature = "temperature 0" if tempered else "the model's own temperature"
-        model = getattr(message, "model", None)
-        used = model if isinstance(model, str) else self.options.model
-        tokens = read + cached + stored
+        used, tokens = str(getattr(message, "model", "")), read + cached + stored
         usage = Usage(used, tokens, written, cached, cost, f"alone, {temperature}")
         if not text and ended == "stop":
             ended = "empty"
@@ -398,14 +382,8 @@ class ClaudeEngine:
 
     def ask_many(self, requests: Iterable[Request]) -> Generator[IndexedReply]:
         """Each request's index and its reply or failure, in order of completion."""
-        budget = self._open()[2]
+        budget, stop = self._open()[2], threading.Event()
         budget.charge_lost()
-        return self._ask_concurrently(budget, requests)
-
-    def _ask_concurrently(
-        self, budget: CallBudget, requests: Iterable[Request]
-    ) -> Generator[IndexedReply]:
-        stop = threading.Event()
 
         def chains() -> Generator[list[tuple[int, Request]]]:
             numbered = enumerate(requests)
@@ -438,10 +416,8 @@ class ClaudeEngine:
 
 
 def cache_chains(requests: Sequence[Request], price: Price | None) -> list[list[int]]:
-    """Indices of requests, grouped where a shared start is worth caching, else one by one.
-
-    Storing costs a quarter more than reading, a hit a tenth: it pays from the second prompt on.
-    """
+    """Indices of requests, grouped where a shared start is worth caching, else one by one: storing
+    costs a quarter more than reading, a hit a tenth."""
     least = price.cached_from if price is not None else 0
     shared: dict[str, list[int]] = {}
     chains: list[list[int]] = []

@@ -1,20 +1,10 @@
 """One OpenAI-compatible server (vLLM, SGLang, llama.cpp, Ollama, a hospital's own).
 
 Decoding is greedy. Messages go to ``/v1/chat/completions``, where the server renders them by its
-model's own template; a finished text goes to ``/v1/completions``. What a server sends is validated,
-never trusted; how an answer ended, its reasoning and the model that the server names are part of a
-reply.
-
-Answers are streamed, so that a proxy that cuts idle connections ends no long one; a server that
-sends one document instead is read likewise.
-
-Servers differ in the parameters they take: newer models refuse ``max_tokens`` for
-``max_completion_tokens``, or a temperature. A refused call names the parameter; the call is made
-again without it, and so are all later ones of this connection.
-
-Tokens are counted with the model's tokenizer on this machine (``tokenizer.json`` in a folder of the
-models folder) exactly; otherwise an upper estimate for today's byte-pair tokenizers on clinical
-text, so that a prompt that is estimated to fit does fit.
+model's own template; a finished text goes to ``/v1/completions``. Answers are streamed, so that a
+proxy that cuts idle connections ends no long one. What a server sends is validated, never trusted.
+A refused call names a parameter that the server does not take; the call is made again without it,
+and so are all later ones.
 """
 
 from __future__ import annotations
@@ -72,8 +62,8 @@ ENDS: Mapping[str, Ended] = {
 @dataclass(frozen=True, slots=True)
 class ServerReply:
     """A server's answer: text, tokens read and written (0: not reported), its path, how it ended,
-    the reasoning before it with its tokens (0: not reported), the model that the server names, and
-    how the call differed from a greedy one ("": not at all)."""
+    the reasoning before it with its tokens, the model that the server names, and how the call
+    differed from a greedy one ("": not at all)."""
 
     text: str
     prompt_tokens: int
@@ -87,10 +77,8 @@ class ServerReply:
 
 
 class OpenAIServer:
-    """A connection to one server, safe between threads. It opens on the first call.
-
-    ``effort``: the parameter ``reasoning_effort`` of chat calls ("": not sent).
-    """
+    """A connection to one server, safe between threads, that opens on the first call; ``effort``:
+    ``reasoning_effort`` of chat calls ("": not sent)."""
 
     def __init__(
         self, permit: Permit, key: Secret | None, model: str, timeout_s: float, effort: str = ""
@@ -122,10 +110,8 @@ class OpenAIServer:
         return self._of_thread.client
 
     def complete(self, prompt: str, tokens: int, ends: Sequence[str] = ()) -> ServerReply:
-        """The model's greedy continuation of a finished prompt; raises CallFailed.
-
-        ``ends``: what a model that does not stop at the end of its turn writes before the next.
-        """
+        """The model's greedy continuation of a finished prompt; raises CallFailed. ``ends``: what a
+        model that does not stop at the end of its turn writes before the next."""
         reply = self._ask("completions", tokens, prompt=prompt, **_STREAM)[0]
         for end in ends:
             text, turn_end, _ = reply.text.partition(end)
@@ -184,12 +170,8 @@ class OpenAIServer:
     def _ask(
         self, path: PathName, tokens: int, **request: Any
     ) -> tuple[ServerReply, dict[str, Any]]:
-        """A reply and the choice it was read from, at temperature 0 and without penalties.
-
-        Many servers apply the repetition penalty of the model's generation settings (Qwen2.5's is
-        1.05) by default. A parameter that is refused is left out, here once the call succeeds
-        without it, and then for good.
-        """
+        """A reply and the choice it was read from, at temperature 0 and without penalties: many
+        servers apply those of the model's generation settings by default."""
         refused = self.refused
         endpoint = ENDPOINTS[path].removeprefix("/v1")
         while True:
@@ -209,10 +191,8 @@ class OpenAIServer:
             return self.permit.without_key(replace(reply, differs=_differs(refused))), choice
 
     def window(self) -> int:
-        """The longest prompt and answer of the model in tokens, as the server reports it.
-
-        Raises CallFailed where it cannot be asked, InputError where it does not say.
-        """
+        """The longest prompt and answer of the model in tokens, as the server reports it; raises
+        CallFailed, and InputError where it does not say."""
         try:
             models = _read_object(self._open().get("/models"), self.service).get("data")
         except Exception as error:  # noqa: BLE001 - every failure of a call is worded in one place
@@ -260,8 +240,7 @@ _STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage"
 
 
 def _assembled(events: str, service: str) -> dict[str, Any]:
-    """The document of a streamed answer, whose texts are joined; raises CallFailed for one that
-    breaks off or is no JSON."""
+    """The document of a streamed answer, whose texts are joined; raises CallFailed."""
     document: dict[str, Any] = {}
     texts: dict[str, str] = {}
     finished: Any = None
@@ -296,12 +275,10 @@ def _assembled(events: str, service: str) -> dict[str, Any]:
 
 
 def _object(value: Any) -> dict[str, Any]:
-    """A JSON object, empty where the value is none."""
     return value if isinstance(value, dict) else {}
 
 
 def _parameters(tokens: int, refused: frozenset[str]) -> dict[str, Any]:
-    """The parameters of a greedy call of at most so many tokens, without the refused ones."""
     limit = "max_completion_tokens" if "max_tokens" in refused else "max_tokens"
     greedy = {"temperature": 0, "frequency_penalty": 0}
     parameters: dict[str, Any] = {limit: tokens}
@@ -312,16 +289,13 @@ def _parameters(tokens: int, refused: frozenset[str]) -> dict[str, Any]:
 
 
 def _differs(refused: frozenset[str]) -> str:
-    """How calls without the refused parameters differ from the greedy one, in words."""
     words = {"temperature": "the model's own temperature", "max_tokens": "max_completion_tokens"}
     return ", ".join(text for name, text in words.items() if name in refused)
 
 
 def _refused_parameter(error: Exception) -> str:
-    """The optional parameter that an error refuses; "" for any other error.
-
-    Its field ``param`` names it (OpenAI's form), or its text does, in words of refusal.
-    """
+    """The optional parameter that an error refuses, in its field ``param`` (OpenAI's form) or in
+    words; "" for any other error."""
     if getattr(error, "status_code", 0) not in (400, 422) or _too_long(error):
         return ""
     body: Any = getattr(error, "body", None)
@@ -333,8 +307,6 @@ def _refused_parameter(error: Exception) -> str:
 
 
 def _first_token(choice: dict[str, Any], path: PathName) -> dict[str, float]:
-    """The most probable first tokens of a completion or chat completion, with their
-    log-probabilities."""
     part = _object(choice.get("logprobs")).get("content" if path == "chat" else "top_logprobs")
     first = _object(part[0] if isinstance(part, list) and part else None)
     pairs: Iterable[tuple[Any, Any]] = first.items()
@@ -398,7 +370,6 @@ def _read_response(
 
 
 def _read_content(content: Any, service: str) -> tuple[str, str]:
-    """The text and the reasoning of a message's content: a text, none, or a list of parts."""
     if content is None:
         return "", ""
     if isinstance(content, str):
@@ -430,7 +401,6 @@ def _too_long(error: Exception) -> bool:
 
 
 def _server_failure(error: Exception, service: str) -> CallFailed:
-    """An error of a call as a CallFailed; its body is inspected and never passed on."""
     if _too_long(error):
         return CallFailed(f"{service} finds the prompt too long for its model (status 400)")
     return call_failure(error, service)
@@ -443,21 +413,16 @@ _LETTERS_AND_SPACES = re.compile(r"[A-Za-z\s]+")
 
 
 def cautious(text: str) -> int:
-    """An upper estimate of the tokens of ``text``.
-
-    Digits and punctuation marks count one, a run of letters one for each three, line breaks and
-    runs of spaces one, any other character its bytes in UTF-8 (the maximum of a tokenizer with
-    byte fallback).
-    """
+    """An upper estimate of the tokens of ``text``: digits and punctuation marks count one, a run of
+    letters one for each three, line breaks and runs of spaces one, any other character its bytes in
+    UTF-8."""
     others = _LETTERS_AND_SPACES.sub("", text)
     return len(_COUNTED.findall(text)) + len(others.encode("utf-8", "replace"))
 
 
 def counter(tokenizer: str) -> Callable[[str], int]:
-    """The token count of the tokenizer of that name, or :func:`cautious` for an empty name.
-
-    Raises SpecError for a name that is not a folder's, MissingModel where it is not installed.
-    """
+    """The token count of the tokenizer of that name, or :func:`cautious` for an empty name; raises
+    SpecError, MissingModel."""
     if not tokenizer:
         return cautious
     from tokenizers import Tokenizer

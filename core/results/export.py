@@ -61,10 +61,7 @@ TEMPLATE = Path(__file__).with_name("report.html.jinja")
 
 
 def report_html(report: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
-    """One HTML document of a report (:func:`midchart.core.results.report.report`).
-
-    ``facts``: names and values shown at the end (versions, digests, seed).
-    """
+    """One HTML document of a report; ``facts``: names and values shown at the end."""
     questions = {view.table: view.title for view in reversed(views_of(report))}
     return _template().render(report=report, facts=facts, cells=_cells, questions=questions)
 
@@ -88,10 +85,8 @@ def _cell(value: Any) -> str:
         return "<td>–</td>"
     if isinstance(value, bool):
         return f"<td>{'yes' if value else 'no'}</td>"
-    if isinstance(value, int):
-        return f'<td class="n">{value:,}</td>'
-    if isinstance(value, float):
-        return f'<td class="n">{value:.3f}</td>'
+    if isinstance(value, int | float):
+        return f'<td class="n">{value:{".3f" if isinstance(value, float) else ","}}</td>'
     return f"<td>{escape(str(_printable(value)))}</td>"
 
 
@@ -106,8 +101,8 @@ def _printable(value: Any) -> Any:
 
 
 def reproduce(folder: RunDirectory, plan: Plan) -> str:
-    """The TOML of a spec that repeats a run: as it was written, with its protocol and its kind's
-    own fields in full. "" for a run of a version that did not keep it."""
+    """The TOML of a spec that repeats a run, with its protocol and its kind's own fields in full;
+    "" for a run that does not hold its spec."""
     if not folder.written.exists():
         return ""
     written = read_toml(folder.read(folder.written))
@@ -186,11 +181,8 @@ def kept_columns(table: str, schema: Schema, with_text: bool) -> list[str]:
 
 def text_allowed(folder: RunDirectory, plan: Plan) -> bool:
     """Whether an export may include text of records: the present tag of the run's cohort allows it,
-    as that of every cohort does that the program generated. A cohort that is not here any more, or
-    never was, allows nothing, whatever its tag was when the run was planned.
-
-    Raises DataError where the cohort cannot be read.
-    """
+    as that of every cohort that the program generated; one that is not here allows nothing. Raises
+    DataError where it cannot be read."""
     imported = folder.imported.exists()
     if plan.data == MADE and not imported:
         return True
@@ -216,12 +208,12 @@ def export_run(
     with_text: bool | None = None,
     rows_only: bool = False,
 ) -> dict[str, Any]:
-    """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet.
+    """Write a finished run to ``out``, a ``.zip`` or a folder that is not there yet (None:
+    ``<run>.zip`` here, by the account alone).
 
-    ``out`` None: ``<run>.zip`` here, by the account alone (else NotPermitted). ``with_text``: None
-    takes text of records along where the cohort's tag allows it; True elsewhere raises
-    DataUseError. ``rows_only``: without the report and its tables. Raises InputError for a run that
-    is not finished or a place that cannot be written.
+    ``with_text``: None takes text of records along where the cohort's tag allows it; True elsewhere
+    raises DataUseError. ``rows_only``: without the report and its tables. Raises InputError for a
+    run that is not finished or a place that cannot be written.
     """
     if out is None and by_name_alone():
         raise NotPermitted("without a place a run is exported to the account's current folder")

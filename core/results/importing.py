@@ -32,11 +32,11 @@ from midchart.core.runs.directory import DIGESTS, RUN_ID, RunDirectory, row_dige
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.schemas import EVENT, GATES
-from midchart.core.storage.archives import RATIO, UNPACKED, UntrustedZip
+from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.jsonl import encode, read_lines
 from midchart.core.storage.lock import exclusive
-from midchart.core.storage.rows import Schema, damaged_and_failed, query
+from midchart.core.storage.rows import Schema, parquet_source, query
 from midchart.core.storage.sql_files import literal
 from midchart.core.storage.staging import incoming
 
@@ -50,10 +50,6 @@ NEEDED = ("spec.json", "done.json")
 NOT_TAKEN = ("report.html", "tables/")
 """Rendered from the rows at every request."""
 MOST_FILES, MOST_BYTES = 500, 4 << 30
-MOST_DOCUMENT = 64 << 20
-"""Bytes of a document or of one of the report's tables."""
-MOST_RESAMPLES = 1_000_000
-"""A report draws so many times whenever it is made."""
 
 Opener = Callable[[str], AbstractContextManager[Any]]
 """Opens a file of an export by its name: an object with ``read(n)``."""
@@ -114,7 +110,7 @@ def _import(
     if MANIFEST not in names:
         raise InputError(f"{path}: lacks {MANIFEST}; is it the export of a run?")
     with opened(MANIFEST) as file:
-        text = file.read(MOST_DOCUMENT)
+        text = file.read()
     manifest = read_manifest(text)
     run, files = manifest.get("run"), manifest.get("files")
     if not isinstance(run, str) or not RUN_ID.fullmatch(run) or not isinstance(files, dict):
@@ -240,12 +236,9 @@ def _take(path: Path, name: str, recorded: Any, opened: Opener, into: Path, safe
         written.flush()
         if safe:
             os.fsync(written.fileno())
-    size = target.stat().st_size
-    if size > MOST_DOCUMENT and not name.endswith(".parquet"):
-        raise InputError(f"{path}: {name} has more than {MOST_DOCUMENT >> 20} MiB; not opened")
     with target.open("rb") as file:
         digest = file_digest(file, "sha256").hexdigest()  # pyright: ignore[reportArgumentType]
-    if recorded != {"bytes": size, "sha256": digest}:
+    if recorded != {"bytes": target.stat().st_size, "sha256": digest}:
         raise InputError(
             f"{path}: {name} does not match its hash in {MANIFEST}; it was changed or truncated"
         )
@@ -266,18 +259,13 @@ def _look(path: Path, run: str, fresh: RunDirectory) -> None:
         if gates.exists():
             fresh.document(gates, GATES)
         kind = EXPERIMENTS.build(plan.kind)
-        for parquet in sorted(fresh.items.iterdir()):
-            if parquet.stem not in kind.schemas:
-                raise InputError(f"holds a table {parquet.stem!r} that a {plan.kind} run lacks")
-            _columns(parquet, kind.schemas[parquet.stem])
-            damaged, _ = damaged_and_failed(parquet, kind.schemas[parquet.stem])
-            for row, reason in damaged.items():
-                raise InputError(f"{parquet.name}: row {row} {reason}; no run writes it")
-        for parquet in sorted((fresh.path / "forecast").glob("*")):
-            end = "".join(parquet.suffixes)
-            if end not in kind.predictions:
-                raise InputError(f"holds a file {parquet.name!r} that a {plan.kind} run lacks")
-            _columns(parquet, kind.predictions[end])
+        for parquet in sorted((*fresh.items.iterdir(), *fresh.path.glob("forecast/*"))):
+            rows = parquet.parent == fresh.items
+            known, name = kind.predictions, "".join(parquet.suffixes)
+            schema = kind.schemas.get(parquet.stem) if rows else known.get(name)
+            if schema is None:
+                raise InputError(f"holds {parquet.name!r}, which a {plan.kind} run lacks")
+            _check_table(parquet, schema, rows)
     except MidchartError as error:
         raise InputError(f"{path}: {error}") from None
 
@@ -296,30 +284,32 @@ def _try_report(path: Path, fresh: RunDirectory) -> None:
 
 
 def _check_plan(run: str, plan: Plan) -> None:
-    """Raise InputError for a plan of another run, with a cohort that is none, or one whose report
-    would take hours."""
+    """Raise InputError for a plan of another run, or with a cohort that is none."""
     # The cohort is looked for among this installation's.
     named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
     if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
         raise InputError("spec.json: names no cohort, or part of one")
-    if plan.protocol.resamples > MOST_RESAMPLES:
-        raise InputError(f"spec.json: protocol.resamples is over {MOST_RESAMPLES:,}")
     if plan.raw["run"] != run:
         raise InputError(f"spec.json: run is not the run {run} of the manifest")
 
 
-def _columns(parquet: Path, schema: Schema) -> None:
-    """Hold a table to what its file may unpack to, and to known columns; raises InputError."""
-    file = f"FROM read_parquet({literal(parquet)})"
+def _check_table(parquet: Path, schema: Schema, rows: bool) -> None:
+    """Hold a table to known columns of their types, and ``rows`` of a run to a key of its own and
+    a status each; raises InputError."""
     try:
-        (sizes,) = query(lambda: f"SELECT sum(strlen(COLUMNS(*)::VARCHAR)) {file}")
+        columns = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({literal(parquet)})")
+        source = parquet_source(parquet, schema)
+        query(lambda: f"SELECT count(COLUMNS(*)) FROM {source}")
     except MidchartError:
-        raise InputError(f"{parquet.name} is no Parquet file that can be read") from None
-    if sum(filter(None, sizes.values())) > UNPACKED + RATIO * parquet.stat().st_size:
-        raise InputError(f"{parquet.name} unpacks to too much; not opened")
-    names = {row["column_name"] for row in query(lambda: f"DESCRIBE SELECT * {file}")}
-    if unknown := sorted(names - schema.keys()):
+        raise InputError(f"{parquet.name} is no Parquet file of this table") from None
+    if unknown := sorted({row["column_name"] for row in columns} - schema.keys()):
         raise InputError(
             f"{parquet.name} has a column {unknown[0][:60]!r} that this installation does not "
             "know; was it made by another version?"
         )
+    counts = (
+        "count(*) AS n, count(DISTINCT key) AS keys, "
+        "count(*) FILTER (status IN ('ok', 'failed')) AS states"
+    )
+    if rows and len({*query(lambda: f"SELECT {counts} FROM {source}")[0].values()}) > 1:
+        raise InputError(f"{parquet.name} holds a row without a key or status; no run writes it")

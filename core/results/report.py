@@ -44,8 +44,8 @@ PARTS = (TEST, SEEN, ALL)
 @dataclass(frozen=True, slots=True)
 class PatientPart:
     """A part of a run's patients: ``where``, the condition on a row's ``record``, in SQL;
-    ``patients``, their number; ``seen``, the number of those that a gate has seen, by arm's label.
-    """
+    ``patients``, their number; ``seen``, the number of those that a gate has seen, by arm's
+    label."""
 
     name: str
     where: str
@@ -73,11 +73,9 @@ class PatientPart:
 
 
 def part_of(folder: RunDirectory, plan: Plan, part: str = "") -> PatientPart:
-    """A part of a run's patients.
-
-    ``part``: "test", "seen" or "all"; empty for "test" where the run has a trained arm and its
-    spec did not ask for the training patients themselves, else all. Raises UnknownName.
-    """
+    """A part of a run's patients: "test", "seen" or "all"; empty for "test" where the run has a
+    trained arm and its spec did not ask for the training patients themselves, else all. Raises
+    UnknownName."""
     if part and part not in PARTS:
         raise UnknownName("part of a run's patients", part, PARTS)
     kind = EXPERIMENTS.build(plan.kind)
@@ -111,10 +109,10 @@ def counted_store(folder: RunDirectory, plan: Plan, part: str = "") -> RowStore:
 
 @needs("viewer")
 def run_totals(run: RunRef) -> dict[str, Any]:
-    """What a finished run came to, over all its arms and readers: ``correct`` of the ``n`` answers
-    that its primary judge scored (of the patients that its tables count), ``tokens`` that its
-    readers and judges read and wrote and ``cost_usd`` (null where no row has them), and the
-    ``seconds`` from its last start to its end. Raises UnknownName, DataError."""
+    """What a finished run came to: ``correct`` of the ``n`` answers that its primary judge scored
+    (of the patients that its tables count), ``tokens`` and ``cost_usd`` of all readers and judges
+    (null where no row has them), and the ``seconds`` from its last start to its end. Raises
+    UnknownName, DataError."""
     folder = find_run(run)
     plan = folder.plan()
     store = counted_store(folder, plan)
@@ -154,8 +152,8 @@ def report(run: RunRef, part: str = "") -> dict[str, Any]:
     says).
 
     ``origin``: whose records the figures are of. ``conclusion``: what a finished run shows.
-    ``position``: which one of the evidence its bands go by, and why. ``part``: the patients that
-    the tables of a run that compares arms count (:func:`part_of`). Raises UnknownName.
+    ``part``: the patients that the tables of a run that compares arms count (:func:`part_of`).
+    Raises UnknownName.
     """
     folder = find_run(run)
     plan = folder.plan()
@@ -223,10 +221,8 @@ UNFINISHED = "not claimed: the run has not finished"
 
 
 def withdraw(tables: dict[str, Table]) -> None:
-    """Take the verdicts out of the tables of a run that has not finished: they change until then.
-
-    Sentences of a table ``verdict`` go; a comparison's ``verdict`` says why there is none.
-    """
+    """Take the verdicts out of the tables of a run that has not finished: they change until
+    then."""
     if "verdict" in tables:
         tables["verdict"] = []
     for rows in tables.values():
@@ -248,28 +244,21 @@ def _tables(folder: RunDirectory, plan: Plan, part: PatientPart) -> dict[str, Ta
     if part.name == TEST and part.seen:
         seen = kind.tables(counted_store(folder, plan, SEEN), plan)
         tables |= {f"{name}_{SEEN}": seen[name] for name in SEEN_TOO if name in seen}
+    parts = dict.fromkeys(WHOLE, ALL) | {f"{name}_{SEEN}": SEEN for name in SEEN_TOO}
     return {
-        name: [row | {"part": _row_part(name, part)} for row in rows]
+        name: [row | {"part": parts.get(name, part.name)} for row in rows]
         for name, rows in tables.items()
     }
-
-
-def _row_part(table: str, part: PatientPart) -> str:
-    if table in WHOLE:
-        return ALL
-    return SEEN if table.endswith(f"_{SEEN}") else part.name
 
 
 def _warnings(folder: RunDirectory, plan: Plan) -> list[str]:
     """Warnings about how the run was made."""
     warnings: list[str] = []
     codes = {plan.raw["versions"]["code"]}
-    if folder.events.exists():
-        with folder.open(folder.events) as file:
-            for line in file:
-                if line.endswith(b"\n") and b'"started"' in line:
-                    with suppress(DataError, LookupError, TypeError):  # damaged
-                        codes.add(str(read_json(line, folder.events.name)["versions"]["code"]))
+    for line in folder.text(folder.events).split("\n")[:-1]:
+        if '"started"' in line:
+            with suppress(DataError, LookupError, TypeError):  # damaged
+                codes.add(str(read_json(line, folder.events.name)["versions"]["code"]))
     if len(codes) > 1:
         warnings.append("the program's code changed between the start and a resume of this run")
     warnings += EXPERIMENTS.build(plan.kind).warnings(plan)
@@ -296,8 +285,8 @@ MOST_CUT_OFF = 0.02
 
 
 def cut_off(plan: Plan, store: RowStore) -> list[str]:
-    """A warning for each reader of whose answers more than :data:`MOST_CUT_OFF` were cut off at the
-    limit of their tokens, or empty."""
+    """A warning for each reader of whose answers more than :data:`MOST_CUT_OFF` were cut off or
+    empty."""
     if "ended" not in store.schemas.get("answers", ()):
         return []
     ends = ", ".join(map(literal, CUT_OFF))
@@ -316,34 +305,25 @@ def cut_off(plan: Plan, store: RowStore) -> list[str]:
 
 
 def mostly_buffer(tokens: Sequence[Mapping[str, Any]]) -> list[str]:
-    """A warning where the recency buffer is more than half of a selection, with the counts.
-
-    ``tokens``: the rows of a report's table of that name. The arm that is nothing but the buffer
-    is left out.
-    """
+    """A warning where the recency buffer is more than half of a selection, with the counts, of the
+    rows of a report's table ``tokens``; the arm that is nothing but the buffer is left out."""
     most: dict[str, tuple[int, int]] = {}
     for row in tokens:
         if row.get("mostly_buffer") and row["arm"] != BUFFER_ALONE:
-            most[row["label"]] = max(
-                most.get(row["label"], (0, 0)), (row["mostly_buffer"], row["n"])
-            )
-    if not most:
-        return []
+            counts = (row["mostly_buffer"], row["n"])
+            most[row["label"]] = max(most.get(row["label"], counts), counts)
     alike: dict[tuple[int, int], list[str]] = {}
     for label, counts in most.items():
         alike.setdefault(counts, []).append(label)
     counted = "; ".join(
         f"{over} of {n} selections of {', '.join(labels)}" for (over, n), labels in alike.items()
     )
-    return [f"the recency buffer is more than half of the tokens in {counted}"]
+    return [f"the recency buffer is more than half of the tokens in {counted}"] if alike else []
 
 
 @needs("viewer")
 def failed_in_words(run: RunRef) -> str:
-    """One line on a run's failed items: how many of how many, and the commonest reasons.
-
-    Raises UnknownName.
-    """
+    """One line on a run's failed items: how many, and the commonest reasons; raises UnknownName."""
     folder = find_run(run)
     plan, now = folder.plan(), status(run)
     store = folder.store(plan)
@@ -364,10 +344,7 @@ def failed_in_words(run: RunRef) -> str:
 
 def changed_rows(folder: RunDirectory) -> str:
     """One line where a finished run's files of rows are not those that it finished with, or was
-    imported with, else "".
-
-    Runs without digests (not finished, or older) give "".
-    """
+    imported with, else ""; a run without digests gives ""."""
     note = folder.imported if folder.imported.exists() else folder.done
     if not note.is_file():
         return ""
@@ -395,10 +372,7 @@ def rows_warning(run: RunRef) -> str:
 @needs("viewer")
 def report_csv(run: RunRef, folder: LocalPath, part: str = "") -> list[Path]:
     """Write one CSV a table of :func:`report` into ``folder``, made if need be; gives the files.
-
-    A table without rows gets an empty file. Raises InputError where it cannot be
-    written.
-    """
+    Raises InputError where it cannot be written."""
     document = report(run, part)
     return write_tables(document["tables"], folder)
 
@@ -407,10 +381,8 @@ def report_csv(run: RunRef, folder: LocalPath, part: str = "") -> list[Path]:
 def write_tables(
     tables: Mapping[str, Sequence[Mapping[str, Any]]], folder: LocalPath
 ) -> list[Path]:
-    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does.
-
-    A file has the columns of all of its rows, and no cell that a spreadsheet runs as a formula.
-    """
+    """Write tables as CSV, one a file, into ``folder``; as :func:`report_csv` does. A file has the
+    columns of all of its rows, and no cell that a spreadsheet runs as a formula."""
     target = user_path(folder)
     files = {name: output_path(target / f"{name}.csv") for name in tables}
     with writing(target):
@@ -432,13 +404,9 @@ NAMED = 20
 
 
 def _listed(what: str, labels: tuple[str, ...]) -> str:
-    if not labels:
-        return ""
-    return (
-        f"{what}: {', '.join(labels)}."
-        if len(labels) <= NAMED
-        else f"{len(labels)} {what.lower()}."
-    )
+    if len(labels) > NAMED:
+        return f"{len(labels)} {what.lower()}."
+    return f"{what}: {', '.join(labels)}." if labels else ""
 
 
 @needs("viewer")

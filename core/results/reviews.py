@@ -1,13 +1,10 @@
 """Human verdicts as those of judges: ``review:<reviewer>`` and, of two or more, the majority.
 
-A reviewer's verdict on a card is the verdict on every row with its words. An arm entry and reader
-has one row a question, so within a cell of a table each card is one row; a table over all arms
-counts cards (:mod:`midchart.core.experiments.answers.tables`).
+A reviewer's verdict on a card is the verdict on every row with its words.
 """
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -22,7 +19,7 @@ from typing_extensions import TypedDict
 
 from midchart.core import config as settings
 from midchart.core.access import RunRef, needs
-from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError, NotPermitted, UnknownName
 from midchart.core.identity import ROLES, Person, account, person
@@ -44,8 +41,8 @@ from midchart.core.text.refusals import is_refusal
 
 @dataclass(frozen=True, slots=True)
 class Distinct:
-    """A distinct answer: ``key`` its hash, ``record`` and ``instruction`` what was asked of whom
-    (of a needle, at the place of its first row), ``answers`` the keys of the rows that gave it."""
+    """A distinct answer: ``key`` its hash, ``record`` and ``instruction`` what was asked of whom,
+    ``answers`` the keys of the rows that gave it."""
 
     key: str
     record: str
@@ -55,10 +52,8 @@ class Distinct:
 
 
 def distinct_answers(folder: RunDirectory) -> dict[str, Distinct]:
-    """The cards of a run by key, in the order of their keys.
-
-    Raises InputError for a run of a kind without answers.
-    """
+    """The cards of a run by key, in the order of their keys; raises InputError for a run of a kind
+    without answers."""
     plan = folder.plan()
     store = folder.store(plan)
     if "answers" not in store.schemas:
@@ -107,10 +102,8 @@ CONSENSUS = "consensus"
 
 @needs("viewer")
 def reviewer_name(text: str) -> str:
-    """A reviewer's name as it is kept: small letters, digits and hyphens; raises InputError.
-
-    It is part of file names and addresses, so it is a code and not a person's full name.
-    """
+    """A reviewer's name as it is kept: small letters, digits and hyphens; raises InputError. It is
+    part of file names and addresses, so it is a code and not a person's full name."""
     name = text.strip().lower()
     if not _NAME.fullmatch(name):
         raise InputError(
@@ -127,8 +120,9 @@ def _file(run: str, reviewer: str) -> Path:
     return reviews_folder(run) / f"{reviewer_name(reviewer)}.jsonl"
 
 
-def reviews_folder(run: str) -> Path:
-    return settings.data_folder() / "reviews" / run
+def reviews_folder(run: str = "") -> Path:
+    """The folder of the reviewers' files of a run, or of all runs."""
+    return settings.datareviews_folder() / "reviews" / run
 
 
 @needs("reviewer")
@@ -197,10 +191,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def checked_lines(name: str, text: bytes) -> list[dict[str, Any]]:
-    """The lines of an imported reviewer's file, checked; raises InputError.
-
-    ``name``: the file's, without its ending.
-    """
+    """The lines of an imported reviewer's file of this ``name``, checked; raises InputError."""
     reviewer_name(name)
     try:
         lines = map(ReviewLine.model_validate_json, text.splitlines())
@@ -226,8 +217,8 @@ def reviewers_of(folder: RunDirectory) -> list[str]:
 
 @needs("viewer")
 def review_mark(run: RunRef) -> tuple[tuple[str, int], ...]:
-    """Changes whenever a verdict is added, or the evidence of a card is marked: the files that hold
-    them with their sizes, in bytes."""
+    """Changes whenever a verdict is added, or the evidence of a card is marked: files with their
+    sizes, in bytes."""
     folder = find_run(run)
     there = reviews_folder(folder.id)
     files = sorted(there.glob("*.jsonl"))
@@ -277,10 +268,8 @@ NOBODY = Reviews({}, {}, {}, {})
 
 
 def consensus(votes: Iterable[str]) -> str:
-    """The verdict that more than half of those who saw a card gave, else "unparsed".
-
-    Who could not judge ("unparsed") counts among those who saw it.
-    """
+    """The verdict that more than half of those who saw a card gave, those who could not judge among
+    them, else "unparsed"."""
     counted = Counter(votes)
     for outcome in ("correct", "incorrect"):
         if 2 * counted[outcome] > counted.total():
@@ -396,8 +385,7 @@ def _drawn(items: Iterable[str], *name: str) -> list[str]:
 
 
 def overlap(run: str, cards: Mapping[str, Distinct]) -> frozenset[str]:
-    """The keys of the :data:`SHARED` cards of a run that every reviewer gets, all where there are
-    fewer."""
+    """The keys of the :data:`SHARED` cards of a run that every reviewer gets."""
     by_patient: dict[str, list[str]] = defaultdict(list)
     for card in cards.values():
         by_patient[card.record].append(card.key)
@@ -410,11 +398,8 @@ def overlap(run: str, cards: Mapping[str, Distinct]) -> frozenset[str]:
 
 @needs("reviewer")
 def review_cards(run: RunRef, reviewer: str) -> list[Card]:
-    """All cards of a run in the order of a reviewer, with that reviewer's verdicts so far.
-
-    Raises UnknownName, InputError for a name that is none or a run without answers, or
-    NotPermitted where the code is another person's.
-    """
+    """All cards of a run in the order of a reviewer, with that reviewer's verdicts so far; raises
+    UnknownName, InputError, or NotPermitted where the code is another person's."""
     name = reviewer_name(reviewer)
     require_own(name)
     cards = distinct_answers(find_run(run))
@@ -441,7 +426,7 @@ def review_rows(run: RunRef, reviewer: str = "") -> list[dict[str, Any]]:
     """Every verdict on a run, a row each, oldest first; of one ``reviewer`` where it is given.
 
     ``counts`` is False for a verdict that a later one replaced; ``copies`` is how many answers of
-    the run have the card's words. Names no arm, reader or judge. Raises UnknownName, InputError.
+    the run have the card's words. Raises UnknownName, InputError.
     """
     folder = find_run(run)
     names = [name for name in reviewers_of(folder) if name == reviewer or not reviewer]
@@ -449,8 +434,8 @@ def review_rows(run: RunRef, reviewer: str = "") -> list[dict[str, Any]]:
 
 
 def review_tables(folder: RunDirectory, reviews: Reviews) -> dict[str, list[dict[str, Any]]]:
-    """The tables of a report about its reviewers: ``reviews``, a row a human judge, and
-    ``review_verdicts``, a row a verdict, without the words of answers and comments."""
+    """The tables of a report about its reviewers: a row a human judge, and a row a verdict without
+    the words of answers and comments."""
     rows = _rows(folder, reviewers_of(folder), dict(reviews.cards)) if reviews.cards else []
     return {
         "reviews": summary(reviews),
@@ -490,10 +475,8 @@ def _rows(
     return sorted(rows, key=lambda row: row["time"])
 
 
-# Whose a reviewer's code is: ``data/reviews/codes.jsonl``, which no export includes. Files of
-# verdicts name codes only. A code belongs to the person who first used it here. One that the file
-# does not name is the account's once something was written under it: it came with an import, or
-# the file was lost.
+# Whose a reviewer's code is: ``data/reviews/codes.jsonl``, which no export includes: of the person
+# who first used it here. One that came with an import is the account's.
 
 
 class _ReviewEntry(TypedDict):
@@ -505,16 +488,12 @@ class _ReviewEntry(TypedDict):
 _LINE = TypeAdapter(_ReviewEntry)
 
 
-def _folder() -> Path:
-    return settings.data_folder() / "reviews"
-
-
 def _owner(code: str) -> Person | None:
     """Who a code belongs to by the file of codes, and the account for its own name; None where
     neither says so."""
     if code == settings.user().lower():
         return account()
-    for line in read_lines(_folder() / "codes.jsonl", _LINE):
+    for line in read_lines(reviews_folder() / "codes.jsonl", _LINE):
         if line["code"] == code:
             name = str(line["who"])
             of_account = line.get("is_account", name == settings.user())  # absent: older version
@@ -523,8 +502,7 @@ def _owner(code: str) -> Person | None:
 
 
 def data_of_runs() -> set[str]:
-    """The cohorts of this installation's own runs: the account began those on other folders, and
-    runs that came from elsewhere name none."""
+    """The cohorts of this installation's own runs."""
     paths: set[str] = set()
     for run in run_ids():
         folder = find_run(run)
@@ -537,24 +515,14 @@ def data_of_runs() -> set[str]:
 
 
 def _is_used(code: str, file: Path | None) -> bool:
-    """Whether a verdict, or a line of people's questions, bears a code: in the installation's own
-    folders, in the cohorts of its runs, which may lie elsewhere, and in ``file``."""
-    if any(_folder().glob(f"*/{code}.jsonl")):
-        return True
-    folders = set(settings.cohorts_folder().glob("*"))
-    for data in map(Path, data_of_runs()):
-        if data.is_absolute():  # a run may be on a part of a cohort, one or two folders below it
-            folders |= {data, *data.parents[:2]}
-    files = {one / name for one in folders for name in (QUESTIONS_FILE, SETS_FILE)}
-    files = {one for one in files if os.path.isfile(one)} | ({file} if file else set())  # noqa: PTH113 - a place that may not be looked into has none
-    return any(line.get("by") == code for one in files for line in read_lines(one))
+    """Whether a verdict, or a line of people's questions in ``file``, bears a code."""
+    there = any(reviews_folder().glob(f"*/{code}.jsonl"))
+    return there or any(line.get("by") == code for line in (read_lines(file) if file else ()))
 
 
 def require_own(code: str, file: Path | None = None) -> None:
-    """Raise NotPermitted where a code may belong to another person than the acting one.
-
-    ``file``: questions of a cohort to which something is added.
-    """
+    """Raise NotPermitted where a code may belong to another person than the acting one; ``file``:
+    questions of a cohort to which something is added."""
     owner, acting = _owner(code), person()
     if owner not in (None, acting):
         raise NotPermitted(f"the code {code!r} belongs to another person; choose your own")
@@ -567,8 +535,8 @@ def require_own(code: str, file: Path | None = None) -> None:
 
 def code_of_import(code: str, others: Collection[str]) -> str:
     """The code under which an imported reviewer's verdicts are stored: their own, or one with a
-    number where it belongs to somebody here who does not import them. ``others``: the codes of the
-    same import and those that take their place."""
+    number where it belongs to somebody here who does not import them, and that none of ``others``
+    is."""
     if _owner(code) in (None, person()):
         return code
     numbered = (f"{code[:28]}-{number}" for number in count(2))
@@ -577,7 +545,7 @@ def code_of_import(code: str, others: Collection[str]) -> str:
 
 def require_author(by: str, what: str) -> None:
     """Raise NotPermitted where somebody who signed in has not written ``what``, which bears the
-    code or the name ``by``; the account may change everything that is in its files."""
+    code or the name ``by``."""
     acting = person()
     of_code = _owner(by) == acting if _NAME.fullmatch(by) else by == acting.name != settings.user()
     if not (of_code or acting.is_account):
@@ -588,10 +556,10 @@ def require_author(by: str, what: str) -> None:
 
 def take_code(code: str, file: Path | None = None) -> None:
     """Make a free code the acting person's; raises as :func:`require_own`."""
-    with writing(_folder()), exclusive(_folder() / ".codes.lock"):
+    with writing(reviews_folder()), exclusive(reviews_folder() / ".codes.lock"):
         require_own(code, file)
         if _owner(code) is None:
             acting = person()
             who = {"who": acting.name, "is_account": acting.is_account}
             line = {"time": now(), "code": code, **who}
-            add_line(_folder() / "codes.jsonl", line, durable=True)
+            add_line(reviews_folder() / "codes.jsonl", line, durable=True)

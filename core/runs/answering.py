@@ -1,8 +1,6 @@
 """One pass over questions: each arm's selection, each reader's answer, each judge's verdict.
 
-Existing rows are skipped; missing verdicts are judged without reading again. Questions come in
-groups by patient, so that sentences, indexes, vectors and prompt prefixes of a record are computed
-once.
+Questions come in groups by patient, so that what is derived of a record is computed once.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from itertools import product
 from typing import Annotated, Any, Generic, Optional, TypeVar, get_type_hints
 
@@ -20,14 +18,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from midchart.core.arms.base import ScoredArm
 from midchart.core.arms.hits import Question, buffer_claims
-from midchart.core.client.streams import ServiceStream
+from midchart.core.client.streams import ServiceStream, outcomes
 from midchart.core.errors import MidchartError, WorkFailed, reason_of
 from midchart.core.interfaces import GroupJudge, Judge, Reader, read_each, streams
 from midchart.core.judges.exact import IN_ORDER
 from midchart.core.judges.rules import failure_kind, reference_of
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest, now
-from midchart.core.runs.job import Job, Row, Stopped, by_patient, outcomes
+from midchart.core.runs.job import Job, Row, by_patient
 from midchart.core.runs.plan import EXACT, ArmConfig
 from midchart.core.runs.schemas import (
     ANSWERS,
@@ -68,8 +66,6 @@ def select(job: Job, entry: ArmConfig, question: Question) -> tuple[Selection | 
     try:
         arm, record = job.arm(entry), question.record()
         selection = arm.select(record, question.instruction, entry.budget)
-    except Stopped:
-        raise
     except Exception as error:  # noqa: BLE001 - becomes the row's reason
         row |= {"status": "failed", "reason": reason_of(error)}
         return None, row
@@ -150,7 +146,8 @@ class Stage(ABC, Generic[A, R, T]):
         batch, self._batches[label] = self._batches[label], []
         items = [item for item, _ in batch]
         start = time.perf_counter()
-        results = outcomes(lambda: self.work(label, items), len(batch), self.failed)
+        missing = set(range(len(batch)))
+        results = outcomes(partial(self.work, label), items, missing, self.failed)
         with closing(results):
             for index, result in results:
                 self.write(batch[index][1], result, time.perf_counter() - start)
@@ -205,8 +202,6 @@ class ReaderQuestion:
 _Asked = tuple[ReaderQuestion, Row, Prompt]
 NULL_WHERE_EMPTY = ("reason", "peak_mb", "how", "reasoning", "endpoint", "model")
 """Columns of an answer that are null where the reader says nothing."""
-KEPT_LINES, LONGEST_LINE = 1 << 15, 1_000
-"""Lines whose number of tokens is kept, and their longest, in characters."""
 
 
 def _failed(reason: str) -> Answer:
@@ -227,7 +222,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
     ) -> None:
         super().__init__(job)
         self.answered, self.complete = answered, complete
-        self._counters: dict[str, Callable[[str], int]] = {}
 
     def ask(self, asked: ReaderQuestion, selection: Selection | None, selected: Row) -> None:
         """Read a question; ``selected`` are the columns of its selection."""
@@ -242,7 +236,7 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
                 selection,
                 self.job.protocol,
                 reader.window,
-                self._counter(asked.reader, reader),
+                reader.count_tokens,
                 frame_of(reader),
                 asked.question.instruction.options,
             )
@@ -251,8 +245,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
                     f"the context is longer than the {reader.window} tokens that the reader takes "
                     "or than the protocol allows; keep fewer lines or add less"
                 )
-        except Stopped:
-            raise
         except Exception as error:  # noqa: BLE001 - becomes the row's reason
             row |= {"status": "failed", "reason": reason_of(error)}
             self._write(asked, row, None)
@@ -260,15 +252,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
         claims = buffer_claims(self.job.protocol, asked.entry.shown_k)
         row |= asked.question.prompted(prompt, selection, claims)
         self.put(asked.reader, prompt, (asked, row, prompt))
-
-    def _counter(self, label: str, reader: Reader) -> Callable[[str], int]:
-        """The reader's token count, which keeps that of lines: arms show the same of a record."""
-        if label not in self._counters:
-            of_line = lru_cache(maxsize=KEPT_LINES)(reader.count_tokens)
-            self._counters[label] = lambda text: (
-                of_line(text) if len(text) <= LONGEST_LINE else reader.count_tokens(text)
-            )
-        return self._counters[label]
 
     def member(self, label: str) -> Reader:
         return self.job.reader(label)
@@ -305,8 +288,14 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
                 "prompt_hash": digest(prompt.text),
                 "template": prompt.template or None,
                 "question_survived": prompt.question_survived,
-                "failure_kind": _failure_kind(asked.question, row, prompt, quotes),
             }
+        gold, question = asked.question.gold, asked.question.instruction.question
+        if prompt is not None and row["answer"] is not None and gold is not None:
+            shown = (line.text for line in prompt.context)
+            survived, reference = prompt.question_survived, reference_of(gold)
+            row["failure_kind"] = failure_kind(
+                question, row["answer"], reference, shown, survived, quotes
+            )
         identity = (
             entry_text(asked.entry),
             asked.reader,
@@ -317,20 +306,6 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
         row |= {"key": digest(*identity), "item": asked.item, "time": now()}
         self.job.append("answers", row)
         self.answered(asked, row)
-
-
-def _failure_kind(question: Question, row: Row, prompt: Prompt, quotes: bool) -> str | None:
-    """What kind of failure an answer is if a judge says wrong; None without answer or gold."""
-    if row["answer"] is None or question.gold is None:
-        return None
-    return failure_kind(
-        question.instruction.question,
-        row["answer"],
-        reference_of(question.gold),
-        (line.text for line in prompt.context),
-        prompt.question_survived,
-        quotes,
-    )
 
 
 def _checked(answer: object) -> Answer:
@@ -386,11 +361,9 @@ NAN = "nan"
 
 def joined(question: Question, protocol: Protocol) -> tuple[Gold | None, bool]:
     """The gold a judge is given, and whether it is the paper's "nan"."""
-    if (
-        protocol.evidence_join == "question_100"
-        and len(question.instruction.question) > JOINED_CHARACTERS
-    ):
-        return Gold(question.instruction.id, NAN, (NAN,)), True
+    asked = question.instruction
+    if protocol.evidence_join == "question_100" and len(asked.question) > JOINED_CHARACTERS:
+        return Gold(asked.id, NAN, (NAN,)), True
     return question.gold, False
 
 
@@ -424,11 +397,9 @@ class JudgedCase:
 def case_of(
     question: Question, answer: Mapping[str, Any], protocol: Protocol
 ) -> JudgedCase | Verdict:
-    """What a judge is given, or the verdict where none is needed.
-
-    Failed: a failed answer, or a question without evidence. Unparsed: an answer that its model did
-    not finish, or did not begin (:func:`unfinished`). Incorrect: an answer without a word.
-    """
+    """What a judge is given, or the verdict where none is needed: failed for a failed answer, or a
+    question without evidence; unparsed for one that its model did not finish, or did not begin;
+    incorrect for one without a word."""
     if answer["status"] != "ok":
         return _failed_verdict("the answer failed")
     gold, nan = joined(question, protocol)
@@ -541,11 +512,8 @@ Select = Callable[[Job, ArmConfig, Question], tuple[Selection | None, Row]]
 
 
 class Answering:
-    """A pass of a run with tables ``answers`` and ``verdicts``.
-
-    ``question`` makes an instruction's question, once for each with missing rows. ``select`` makes
-    an arm's selection for it, as :func:`select` does; ``complete``: as of :class:`ReadingPass`.
-    """
+    """A pass of a run with tables ``answers`` and ``verdicts``. ``question`` makes an instruction's
+    question, ``select`` an arm's selection for it; ``complete``: as of :class:`ReadingPass`."""
 
     def __init__(
         self,

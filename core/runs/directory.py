@@ -18,7 +18,7 @@
     cancelled        the worker stopped
     queued.json      number in the queue and kind of slot (midchart.core.runs.process)
     slot             slot of this machine where its worker is or was
-    place            "cores", "ray" or "ray://HOST:PORT" (midchart.core.runs.pool)
+    place            "cores", "ray" or "ray://HOST:PORT" (midchart.core.runs.planner)
     done.json        finished: counts, times and SHA-256 digests of the files of rows
     imported.json    imported from another installation, read-only
                      (midchart.core.results.importing); with digests of the files of rows
@@ -32,12 +32,13 @@ import hashlib
 import json
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from os import SEEK_END
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -112,40 +113,38 @@ class RunDirectory:
         return self.path.name
 
     def cluster(self) -> str:
-        """Where its work is done, as :func:`midchart.core.runs.pool.read_cluster` spells it."""
+        """Where its work is done, as :func:`midchart.core.runs.planner.read_cluster` spells it."""
         return self.text(self.cluster_note)
 
-    def text(self, file: Path) -> str:
-        """The text in a file of the folder, "" where there is none; raises DataError."""
+    def text(self, file: Path, last: int = 0) -> str:
+        """The text in a file of the folder, "" where there is none; ``last``: its last so many
+        bytes. Raises DataError."""
         try:
-            return self.read(file).decode("utf-8", "replace")
+            return self.read(file, last).decode("utf-8", "replace")
         except FileNotFoundError:
             return ""
 
-    def open(self, file: Path) -> BinaryIO:
-        """A file of the folder for reading (:func:`midchart.core.regular_files.open_regular`).
+    def read(self, file: Path, last: int = 0) -> bytes:
+        """The bytes of a file of the folder, or the ``last`` ones; raises FileNotFoundError, and
+        DataError where it may not be read."""
+        with self.readable(file.name), open_regular(file) as opened:
+            opened.seek(max(0, opened.seek(0, SEEK_END) - last) if last else 0)
+            return opened.read()
 
-        Raises FileNotFoundError, and DataError where it may not be read.
-        """
+    @contextmanager
+    def readable(self, name: str) -> Generator[None]:
+        """Raise DataError for a file of the folder that the body may not read."""
         try:
-            return open_regular(file)
+            yield
         except FileNotFoundError:
             raise
         except OSError as error:
             reason = f"cannot be read ({error.strerror})"
-            raise DataError(f"run {self.id}: {file.name}", None, reason, RESTORE) from None
-
-    def read(self, file: Path) -> bytes:
-        """The bytes of a file of the folder; raises as :meth:`open`."""
-        with self.open(file) as opened:
-            return opened.read()
+            raise DataError(f"run {self.id}: {name}", None, reason, RESTORE) from None
 
     def document(self, file: Path, model: TypeAdapter[Any]) -> Any:
-        """The JSON document in a file of the folder, as it is written.
-
-        Raises FileNotFoundError, and DataError where it cannot be read or ``model`` does not accept
-        it.
-        """
+        """The JSON document in a file of the folder, as it is written; raises FileNotFoundError,
+        and DataError where it cannot be read or ``model`` does not accept it."""
         return read_document(self.read(file), f"run {self.id}: {file.name}", model, RESTORE)
 
     def finished(self) -> dict[str, Any]:
@@ -155,10 +154,10 @@ class RunDirectory:
     def plan(self) -> Plan:
         """The plan in ``spec.json``, read once in each of the file's states; raises DataError."""
         try:
-            return _PLANS.get((self.spec, file_state(self.spec)), self._read_plan)
-        except OSError as error:
-            reason = f"cannot be read ({error.strerror})"
-            raise DataError(f"run {self.id}: spec.json", None, reason, RESTORE) from None
+            with self.readable(self.spec.name):
+                return _PLANS.get((self.spec, file_state(self.spec)), self._read_plan)
+        except FileNotFoundError:
+            raise DataError(f"run {self.id}: spec.json", None, "is missing", RESTORE) from None
 
     def _read_plan(self) -> Plan:
         raw = self.document(self.spec, PLAN)
@@ -171,8 +170,8 @@ class RunDirectory:
             data=raw["cohort"]["path"],
             digest=raw["cohort"]["digest"],
             arms=tuple(ArmConfig(**entry) for entry in spec["arms"]),
-            reader_entries=tuple(ComponentSpec.read(entry) for entry in spec["readers"]),
-            judge_entries=tuple(ComponentSpec.read(entry) for entry in spec["judges"]),
+            reader_entries=tuple(ComponentSpec(**entry) for entry in spec["readers"]),
+            judge_entries=tuple(ComponentSpec(**entry) for entry in spec["judges"]),
             protocol=parse(raw["protocol"]),
             limit=spec["limit"],
             part=spec.get("part", ""),
@@ -192,10 +191,9 @@ class RunDirectory:
             return {}
 
     def cohort_path(self) -> str:
-        """The path of the run's cohort: the one way to what a run's files are opened by.
+        """The path of the run's cohort. That in an imported run's plan is of another machine: its
+        cohort is the one in ``data/cohorts`` that was the same when it was imported.
 
-        The path in an imported run's plan is its sender's choice, and names a place of another
-        machine: its cohort is the one in ``data/cohorts`` that was the same when it was imported.
         Raises InputError where there is none, and DataError.
         """
         imported = self.imported_facts()
@@ -209,10 +207,8 @@ class RunDirectory:
         return imported["data"]
 
     def note(self, action: str, **facts: Any) -> None:
-        """Note in the audit log and in ``people.jsonl`` what the acting person did with the run.
-
-        Raises WorkFailed where it cannot be noted.
-        """
+        """Note in the audit log and in ``people.jsonl`` what the acting person did with the run;
+        raises WorkFailed."""
         audit.note(action, run=self.id, cohort=Path(self.plan().data).name, **facts)
         self.note_person(action)
 
@@ -243,7 +239,7 @@ def _with_later_fields(
 ) -> Mapping[str, Any]:
     """A plan's protocol, with what it did where it was written before a field was there; one
     without ``judge_prompt`` used the plain prompt wherever it used any."""
-    names = {ComponentSpec.read(judge).name for judge in judges}
+    names = {judge["name"] for judge in judges}
     plain = protocol.get("preset") == "published" or not names <= RULE_JUDGES
     return {**BEFORE, **LATER, "judge_prompt": "plain" if plain else "fenced", **protocol}
 
@@ -266,13 +262,9 @@ def row_digests(folder: RunDirectory) -> dict[str, str]:
     digests: dict[str, str] = {}
     for path in sorted(p for part in ROWS for p in (folder.path / part).glob("*.parquet")):
         name = path.relative_to(folder.path).as_posix()
-        try:
-            with open_regular(path) as file:
-                digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
-                digests[name] = digest.hexdigest()
-        except OSError as error:
-            reason = f"cannot be read ({error.strerror})"
-            raise DataError(f"run {folder.id}: {name}", None, reason, RESTORE) from None
+        with folder.readable(name), open_regular(path) as file:
+            digest = hashlib.file_digest(file, "sha256")  # pyright: ignore[reportArgumentType]
+            digests[name] = digest.hexdigest()
     return digests
 
 
@@ -323,9 +315,9 @@ def make_run(
 ) -> RunDirectory:
     """A new run's folder with its ``spec.json``; the document gets the run's id and time.
 
-    ``cluster``: where its work is done; ``complete`` adds what the folder holds besides, before any
-    list shows it. Raises InputError where the folder cannot be written or the
-    cohort was removed meanwhile, and leaves nothing of it.
+    ``cluster``: where its work is done; ``complete`` adds what the folder holds besides. No list
+    shows it before. Raises InputError where it cannot be written or the cohort was removed
+    meanwhile.
     """
     runs = settings.runs_folder()
     with writing(runs):
@@ -365,8 +357,7 @@ def make_run(
 
 
 def take_lock(folder: RunDirectory) -> Lock:
-    """The run's lock; raises InputError where another worker holds it, or it cannot be
-    taken."""
+    """The run's lock; raises InputError where it cannot be taken."""
     with writing(folder.path):
         lock = Lock.take(folder.lock)
     if lock is None:

@@ -1,9 +1,5 @@
-"""What a run will do, estimated before it starts: items, calls, tokens, cost, time, egress.
-
-Nothing is written, sent or loaded. Tokens are estimated from a few records spread over the cohort
-and from the arms' budgets; costs rest on the judges' price table
-(:mod:`midchart.core.judges.model_options`).
-"""
+"""What a run will do, estimated before it starts: items, calls, tokens, cost, time, egress. Nothing
+is written, sent or loaded."""
 
 from __future__ import annotations
 
@@ -37,11 +33,13 @@ from midchart.core.runs.planner import (
     chosen,
     destinations,
     find_data,
+    named_cluster,
     open_source,
     permit,
     positioned,
+    read_cluster,
+    require_divisible,
 )
-from midchart.core.runs.pool import named_cluster, read_cluster, require_divisible
 from midchart.core.runs.spec import gathering, read_spec, read_toml
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text import count_tokens, sentences
@@ -148,16 +146,14 @@ def _lengths(cohort: Cohort, instructions: Sequence[Instruction], protocol: Prot
     )
 
 
-def _row(
-    entry: ComponentSpec, label: str, calls: float, read: float, written: float
-) -> dict[str, Any]:
+def _row(spec: Spec, entry: ComponentSpec, label: str, calls: int, read: float) -> dict[str, Any]:
     """Calls of a reader, the tokens that it reads and writes in all, and what they cost, of one
     that has a price (null: it is not known)."""
-    sizes = {"calls": calls, "read_tokens": read, "written_tokens": written}
-    row: dict[str, Any] = {"label": label, **{name: round(size) for name, size in sizes.items()}}
+    read, written = round(read), round(calls * spec.protocol.answer_tokens * ANSWER)
+    row = {"label": label, "calls": calls, "read_tokens": read, "written_tokens": written}
     if price_of := getattr(READERS.get(entry.name), "price", None):
         price = price_of(**entry.options)
-        row["cost_usd"] = None if price is None else price.of(round(read), round(written))
+        row["cost_usd"] = None if price is None else price.of(read, written)
     return row
 
 
@@ -167,20 +163,19 @@ def _reader(
     window = int(entry.options.get("window") or WINDOW)
     prompts = sum(lengths.prompt(arm, window, spec.protocol) for arm in spec.arms)
     calls, read = questions * len(spec.arms), prompts * questions + added * len(spec.arms)
-    return _row(entry, entry.label, calls, read, calls * spec.protocol.answer_tokens * ANSWER)
+    return _row(spec, entry, entry.label, calls, read)
 
 
 def _arms_reader(spec: Spec, arm: ArmConfig, records: int, lengths: Lengths) -> dict[str, Any]:
     """What an arm has its own reader write of each record, once for all questions: a summary of
-    each chunk of events. Summaries of summaries, of records with many chunks, are not counted."""
-    entry = ComponentSpec.read(arm.options[READER])
+    each chunk of events (those of summaries are not counted)."""
+    entry = ComponentSpec(**arm.options[READER])
     default = inspect.signature(ARMS.get(arm.name)).parameters.get("events")
     chunk = arm.options.get("events", default.default if default else 0)
     calls = records * ceil(lengths.events / (chunk or max(lengths.events, 1)))
     read = records * (lengths.total + DATE * lengths.units)
     read += calls * (FRAME + count_tokens(SUMMARISE))
-    label = f"{entry.label}, for the arm {arm.label}"
-    return _row(entry, label, calls, read, calls * spec.protocol.answer_tokens * ANSWER)
+    return _row(spec, entry, f"{entry.label}, for the arm {arm.label}", calls, read)
 
 
 def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -> dict[str, Any]:
@@ -208,21 +203,18 @@ def _judge(spec: Spec, entry: ComponentSpec, questions: int, lengths: Lengths) -
 def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
     """What the run of a spec will do; ``cluster``: whose machines are to do its work.
 
-    ``items``, ``instructions``, ``records``; ``position`` of the evidence and why; ``readers``
-    (those of arms too) and ``judges`` with label, calls and tokens, and the price of a judge that
-    is a ``model`` and of a reader that has one; ``calls`` of readers and such judges, ``tokens``
-    and ``cost_usd`` in all (null: a price is unknown); ``hosts`` called; ``leaves``, what would
-    leave this machine (null: nothing), with ``refused``, why it may not; ``cluster``, the same for
-    a named cluster;
-    ``weights`` needed; ``time``, the lowest and highest ``seconds`` (null: unknown) and their
-    basis. Raises as starting the run does, except for what may not leave.
+    ``readers`` (those of arms too) and ``judges`` with label, calls, tokens and price; ``calls``,
+    ``tokens`` and ``cost_usd`` in all (null: a price is unknown); ``hosts`` called; ``leaves``,
+    what would leave this machine (null: nothing), with ``refused``, why it may not; ``cluster``,
+    the same for a named cluster; ``weights`` needed; ``time``, the lowest and highest ``seconds``
+    (null: unknown) and their basis. Raises as starting the run does, except for what may not leave.
     """
     spec = read_spec(source)
     path = find_data(spec.data, spec.base)
     kind = EXPERIMENTS.build(spec.kind)
-    source_cohort = open_source(str(path))
-    spec, position = positioned(spec, source_cohort)
-    cohort = kind.cohort(source_cohort, spec)
+    opened = open_source(str(path))
+    spec, position = positioned(spec, opened)
+    cohort = kind.cohort(opened, spec)
     instructions = chosen(cohort, spec)
     lengths = _lengths(cohort, instructions, spec.protocol)
     n, records = len(instructions), len({instruction.record_id for instruction in instructions})
@@ -248,11 +240,8 @@ def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
         "cost_usd": None if None in costs else sum(costs),
         "hosts": [destination.shown() for destination in listed],
         "leaves": _leaves(listed, cohort, spec, patients, n),
-        "cluster": {
-            "address": cluster,
-            "what": "records, prompts and answers",
-            "refused": _refused((), cohort, (), cluster),
-        }
+        "cluster": {"address": cluster}
+        | _sent("records, prompts and answers", (), cohort, (), cluster)
         if cluster
         else None,
         "weights": _weights(spec),
@@ -260,15 +249,15 @@ def estimate(source: SpecRef, cluster: str = "") -> dict[str, Any]:
     }
 
 
-def _refused(
-    listed: Sequence[Destination], cohort: Cohort, hosts: Sequence[str], cluster: str = ""
-) -> str:
-    """Why text may not go to the destinations or the cluster; "" where it may."""
+def _sent(
+    what: str, listed: Sequence[Destination], cohort: Cohort, hosts: Sequence[str], cluster: str
+) -> dict[str, Any]:
+    """What would leave this machine, and why it may not; ``refused`` is "" where it may."""
     try:
         permit(listed, cohort, hosts, cluster)
     except EgressRefused as error:
-        return str(error)
-    return ""
+        return {"what": what, "refused": str(error)}
+    return {"what": what, "refused": ""}
 
 
 def _leaves(
@@ -278,13 +267,13 @@ def _leaves(
     if not external:
         return None
     readers = any(destination.purpose.startswith("reader") for destination in external)
+    what = "parts of records, " * readers + "questions, evidence and answers"
     return {
         "hosts": sorted({destination.host for destination in external}),
-        "what": "parts of records, " * readers + "questions, evidence and answers",
         "records": patients,
         "questions": questions,
         "encrypted": all(destination.encrypted for destination in external),
-        "refused": _refused(listed, cohort, spec.allow_hosts),
+        **_sent(what, listed, cohort, spec.allow_hosts, ""),
     }
 
 
@@ -308,12 +297,11 @@ def _weights(spec: Spec) -> list[dict[str, Any]]:
 
 @needs("viewer")
 def preflight(source: SpecText, on: str = "") -> dict[str, Any]:
-    """Preflight: what a spec will do, and every reason why it cannot start.
+    """What a spec will do, and every reason why it cannot start; raises nothing for a wrong one.
 
     ``source``: TOML text, a TOML file's path (a ``Path``), or a mapping. ``on``: where its work is
-    to be done (:mod:`midchart.core.runs.pool`). ``problems``: reasons, none where it can start;
-    ``estimate``: null where the spec is not valid; ``cluster``: the cluster whose
-    machines would see records, "" where none would. Raises nothing for a wrong spec or cluster.
+    to be done (:mod:`midchart.core.runs.planner`). ``problems``: reasons; ``estimate``: null where
+    the spec is not valid; ``cluster``: whose machines would see records, "" for none.
     """
     estimated: dict[str, Any] | None = None
     problems: list[str] = []

@@ -1,10 +1,5 @@
-"""The interface of an experiment: its part of a spec, its work, its rows, its tables.
-
-The engine (:mod:`midchart.core.runs`) provides everything else of a run: folder, worker process,
-lock, resume, status, cancel, report. To add an experiment, add a file to ``core/experiments`` (to
-``core/training_experiments``, if it trains models), or a package with an entry point in the group
-``midchart.experiments``; ``docs/architecture.md`` has a complete example.
-"""
+"""The interface of an experiment: its part of a spec, its work, its rows, its tables
+(docs/architecture.md)."""
 
 from __future__ import annotations
 
@@ -88,11 +83,8 @@ class Experiment(ABC):
         return tuple(self.options_model.model_fields) if self.options_model else ()
 
     def cohort(self, cohort: Cohort, what: Spec) -> Cohort:
-        """The cohort that the run works on, derived from the one that was opened.
-
-        Its instructions are the questions of the run. Raises SpecError where the opened cohort
-        lacks what the experiment needs.
-        """
+        """The cohort that the run works on, derived from the one that was opened, whose
+        instructions are the questions of the run; raises SpecError."""
         return cohort
 
     def patients(self, cohort: Cohort, asked: Sequence[Instruction]) -> int:
@@ -120,12 +112,9 @@ class Experiment(ABC):
 
     @abstractmethod
     def execute(self, job: Job) -> None:
-        """Write every row that is missing: of the names of all rows, those that ``job.todo`` gives,
-        each row (``job.append``) before the next is begun.
-
-        An experiment on questions asks those of ``job.questions()``. One that trains models, and
-        sets ``shard``, trains those for which ``job.includes(shard)`` is true.
-        """
+        """Write every row that is missing, those that ``job.todo`` gives, each (``job.append``)
+        before the next is begun: for ``job.questions()``, or for the models whose ``shard`` is in
+        ``job.includes``."""
 
     @abstractmethod
     def tables(self, store: RowStore, plan: Plan) -> dict[str, Table]:

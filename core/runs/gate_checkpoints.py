@@ -69,12 +69,10 @@ def mark(arm: str, gate: Path) -> str:
 def seen_by(arm: str, gate: Path, cohort: Cohort, digest: str) -> list[str]:
     """The ids of a cohort's patients on whom a gate was trained or calibrated, sorted.
 
-    The gate's card names its patients, their records' hashes and its cohort. In that cohort
-    (``digest``: the hash of this one's files) these are the patients; in another one a patient is
-    the same where the id and the record's hash are, or where the cohort has the same name (it was
-    edited). Of a card that names no hashes every id counts. A record that cannot be read is left
-    out: it has no rows. Of a cross-fitted gate, which scores a patient by the gate that was not
-    trained on them, nobody is. Raises DataError for a broken gate.
+    In the gate's own cohort (``digest``: the hash of this one's files) these are the patients of
+    its card; in another one a patient is the same where the id and the record's hash are, or where
+    the cohort has the same name (it was edited). Of a cross-fitted gate, which scores a patient by
+    the gate that was not trained on them, nobody is. Raises DataError for a broken gate.
     """
     if arm != GATED:  # such an arm answers no patient by what it learned of the same
         return []

@@ -8,15 +8,16 @@ from __future__ import annotations
 import inspect
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from midchart.core.arms import ARMS
+from midchart.core.client.streams import Stopped
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.egress import CLOSED, EgressCheck
-from midchart.core.errors import MidchartError, WorkFailed, reason_of
+from midchart.core.errors import MidchartError, reason_of
 from midchart.core.gate.cohort_training import split_of
 from midchart.core.interfaces import Arm, Judge, Reader
 from midchart.core.judges import JUDGES
@@ -38,10 +39,6 @@ Progress = Callable[[int, int], bool]
 """Called after each item with the numbers of rows done and failed; False stops the pass."""
 
 
-class Stopped(Exception):
-    """The run was cancelled."""
-
-
 class _Broken:
     """A component that could not be built, and why."""
 
@@ -55,18 +52,14 @@ def outcome(row: Row) -> Generator[None]:
     try:
         yield
         row["status"] = "ok"
-    except Stopped:
-        raise
     except Exception as error:  # noqa: BLE001 - becomes the row's reason
         row |= {"status": "failed", "reason": reason_of(error)}
 
 
 def chosen(cohort: Cohort, what: Spec) -> tuple[Instruction, ...]:
-    """The instructions that a spec or plan asks, in the cohort's order.
-
-    The first ``limit`` of those about patients of ``part`` (of the split that gates are trained
-    by). Raises InputError for a part of a cohort too small to be split.
-    """
+    """The instructions that a spec or plan asks, in the cohort's order: the first ``limit`` of
+    those about patients of ``part``. Raises InputError for a part of a cohort too small to be
+    split."""
     asked = cohort.instructions
     if what.part:
         patients = getattr(split_of(cohort, what.protocol), what.part)
@@ -131,20 +124,14 @@ class Job:
         return self._only is None or shard in self._only
 
     def questions(self) -> list[Instruction]:
-        """The questions that this pass asks, those of a patient one after another.
-
-        Those of the plan's ``part``, the first ``limit`` of them, and of this pass's shards, where
-        the work is divided by patient.
-        """
+        """The questions that this pass asks, those of a patient one after another, of this pass's
+        shards where the work is divided by patient."""
         groups = by_patient(self.cohort, chosen(self.cohort, self.plan))
         return [one for patient in groups if self.includes(patient) for one in groups[patient]]
 
     def todo(self, table: str, names: Iterable[str], by: str = "key") -> list[str]:
-        """The ``names`` of rows that a table does not have yet, in order.
-
-        ``by``: the column that names a row: "key", or "item" where the key depends on what the work
-        gives. Both are unique in a table.
-        """
+        """The ``names`` of rows that a table does not have yet, in order; ``by``: the column that
+        names a row, "key", or "item" where the key depends on what the work gives."""
         if (table, by) not in self._names:
             rows = self.store.select(table, by)
             self._names[table, by] = {row[by] for row in rows}
@@ -173,8 +160,8 @@ class Job:
     def watch(self, text: str = "") -> None:
         """Report the state of a long wait (or nothing); raises Stopped on a cancel.
 
-        In the thread of a service (:mod:`midchart.core.client.streams`): raises Stopped once the
-        part of the pass that began it is over, and reports nothing.
+        In the thread of a service it raises Stopped once the part of the pass that began it is
+        over, and reports nothing.
         """
         if self._thread not in (None, threading.get_ident()):
             if self._over.is_set():
@@ -206,8 +193,6 @@ class Job:
         if key not in self._built:
             try:
                 self._built[key] = make()
-            except Stopped:  # weights may be prepared for minutes
-                raise
             except Exception as error:  # noqa: BLE001 - kept, and raised for each of its items
                 self._built[key] = _Broken(reason_of(error))
         component = self._built[key]
@@ -216,8 +201,8 @@ class Job:
         return component
 
     def arm(self, entry: ArmConfig) -> Arm:
-        """The arm of an entry; the oracle gets the cohort's located evidence, and an arm with a
-        gate keeps the gate of its first use in the run."""
+        """The arm of an entry; the oracle gets the located evidence, and an arm with a gate keeps
+        that of its first use in the run."""
 
         def pinned(instruction: Instruction) -> tuple[Span, ...]:
             gold = self.cohort.gold.get(instruction.id)
@@ -228,7 +213,7 @@ class Job:
             if entry.name == "oracle":
                 options["pinned"] = pinned
             if READER in options:
-                options[READER] = self._reader(ComponentSpec.read(options[READER]))
+                options[READER] = self._reader(ComponentSpec(**options[READER]))
             arm = ARMS.build(entry.name, self.protocol, **options)
             if option := pinned_option(entry.name):
                 pin(self.folder, entry, options[option], self.cohort, self.plan.digest)
@@ -260,40 +245,6 @@ class Job:
         of_run["watch"] = self.watch
         extra = {name: value for name, value in of_run.items() if name in asked}
         return registry.build(entry.name, self.protocol, **entry.options, **extra)
-
-
-# Batch results: exactly one outcome per item.
-
-
-def outcomes(
-    begin: Callable[[], Iterator[tuple[int, T]]], n: int, failed: Callable[[str], T]
-) -> Generator[tuple[int, T]]:
-    """Each of 0 … n − 1 once with its outcome, in the order in which ``begin()`` yields them.
-
-    An item without an outcome gets ``failed(reason)`` at the end: the error that ended the batch,
-    or that the item was omitted. Closing this closes the iterator of ``begin()``. Raises Stopped,
-    after which items get no outcome.
-    """
-    missing = set(range(n))
-    reason = "the group ended without an outcome for this item"
-    results: Iterator[tuple[int, T]] | None = None
-    try:
-        results = begin()
-        for index, outcome in results:
-            if index not in missing:
-                raise WorkFailed(f"item {index} of a group of {n} came twice or is none of it")
-            missing.remove(index)
-            yield index, outcome
-    except Stopped:
-        raise
-    except Exception as error:  # noqa: BLE001 - becomes the reason of what is missing
-        reason = reason_of(error)
-    finally:
-        close = getattr(results, "close", None)
-        if close is not None:
-            close()
-    for index in sorted(missing):
-        yield index, failed(reason)
 
 
 # Runs whose items are models trained one after another: forecasts, decoders, gates. Each model

@@ -49,11 +49,6 @@ class ComponentSpec:
         """Verdicts that each answer gets of a judge."""
         return int(self.options.get("repeats", 1))
 
-    @classmethod
-    def read(cls, written: str | Mapping[str, Any]) -> ComponentSpec:
-        """An entry as ``spec.json`` holds it; older runs hold bare names."""
-        return cls(written, label=written) if isinstance(written, str) else cls(**written)
-
 
 @dataclass(frozen=True, slots=True)
 class ArmConfig:
@@ -139,7 +134,7 @@ class Spec:
     @property
     def readers_of_arms(self) -> list[ComponentSpec]:
         """The readers that arms work with themselves."""
-        return [ComponentSpec.read(a.options[READER]) for a in self.arms if READER in a.options]
+        return [ComponentSpec(**a.options[READER]) for a in self.arms if READER in a.options]
 
 
 @dataclass(frozen=True, kw_only=True)

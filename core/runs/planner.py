@@ -1,7 +1,16 @@
-"""From a spec to a plan: find and open the cohort, count the work, check where text would go."""
+"""From a spec to a plan: open the cohort, count the work, check where it is done and text would go.
+
+A place, as the command line says it: "" (here) is the run's own process; "cores" as many processes
+as this machine has cores for it; "ray" a Ray that serves this run alone, listens on loopback and
+uses all of this machine; "ray://HOST:PORT" the cluster whose first machine was started with ``ray
+start --head --port=PORT``.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -9,31 +18,107 @@ from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
+from midchart.core.arms import ARMS
 from midchart.core.egress import EgressCheck, audit, gate_of, read_address
-from midchart.core.errors import DataError
+from midchart.core.egress.owners_list import RAY_PORT
+from midchart.core.errors import DataError, InputError, MissingModel
 from midchart.core.judges import JUDGES
 from midchart.core.loaders.check import resolve_position
 from midchart.core.loaders.open import content_digest, open_cohort, still_allows
 from midchart.core.parsing import user_path
 from midchart.core.provenance import versions
 from midchart.core.readers import READERS
+from midchart.core.registry import Registry
 from midchart.core.runs.experiment import EXPERIMENTS, MADE
 from midchart.core.runs.job import chosen
 from midchart.core.runs.plan import ComponentSpec, Spec
 from midchart.core.runs.spec import write_toml
 from midchart.core.types import Cohort, Manifest
 
+# Where a run is done.
+
+
+HERE, CORES, LOCAL = "here", "cores", "ray"
+CPU, GPU = "cpu", "gpu"
+_ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
+
+
+def read_cluster(text: str) -> str:
+    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here.
+
+    Raises InputError, MissingModel where Ray is not installed.
+    """
+    if text in ("", HERE, CORES):
+        return "" if text == HERE else text
+    match = _ADDRESS.fullmatch(text)
+    port = int(match["port"] or RAY_PORT) if match else 0
+    if text != LOCAL and (match is None or not 0 < port < 65536):
+        raise InputError(
+            f"a run is done on 'here', 'cores', 'ray' or 'ray://HOST:PORT', not on {text!r}"
+        )
+    if importlib.util.find_spec("ray") is None:
+        raise MissingModel(
+            "a run on Ray needs the package ray; get it with: pip install -r docs/optional/ray.txt"
+        )
+    return f"ray://{match['host']}:{port}" if match else LOCAL
+
+
+def on_ray(cluster: str) -> bool:
+    """Whether Ray starts the workers of a place."""
+    return cluster == LOCAL or cluster.startswith("ray://")
+
+
+def named_cluster(cluster: str) -> str:
+    """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
+
+    One whose first machine is this one may have others, so its address does not decide.
+    """
+    return cluster if cluster.startswith("ray://") else ""
+
+
+def wanted(plan: Spec) -> str:
+    """``gpu`` for a run that trains or has a component that loads weights, else ``cpu``, as where
+    the spec's ``device`` keeps training there."""
+    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
+    components: list[tuple[Registry[Any], str]] = [
+        *((ARMS, arm.name) for arm in plan.arms),
+        *((READERS, entry.name) for entry in (*plan.reader_entries, *plan.readers_of_arms)),
+        *((JUDGES, entry.name) for entry in plan.judge_entries),
+    ]
+    factories = [registry.get(name) for registry, name in components]
+    loads = any(getattr(one, "needs", None) or hasattr(one, "mark") for one in factories)
+    return GPU if trains or loads or plan.options.get("semantic") else CPU
+
+
+def tracks_budget(registry: Registry[Any], entry: ComponentSpec) -> bool:
+    """Whether a reader or judge has a budget, which one process tracks."""
+    return "folder" in inspect.signature(registry.get(entry.name)).parameters
+
+
+def require_divisible(plan: Spec, cluster: str) -> None:
+    """Refuse a run that cannot be divided among the workers of a place; raises InputError."""
+    readers = (*plan.reader_entries, *plan.readers_of_arms)
+    paid = [entry.label for entry in readers if tracks_budget(READERS, entry)]
+    if cluster and paid:
+        raise InputError(
+            f"the reader {paid[0]!r} keeps a budget, which one process tracks: do the run without "
+            "workers (--on here)"
+        )
+    if cluster == CORES and wanted(plan) == GPU and settings.gpus():
+        raise InputError(
+            "this run uses a GPU, which processes would share: do it in one process (--on here), "
+            "or with a worker for each GPU (--on ray)"
+        )
+
+
 # Egress check: a run's external endpoints, listed at planning time and again in the worker.
 
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """An address that a component of a run calls.
-
-    ``purpose``: the family and the component's name; ``local``: it is this machine; ``calls``: how
-    many items go there at most (None: an arm's own reader, called as its records need);
-    ``encrypted``: over https.
-    """
+    """An address that a component of a run calls: ``purpose``, the family and the component's name;
+    ``calls``: how many items go there at most (None: as its records need); ``encrypted``: over
+    https."""
 
     purpose: str
     host: str
@@ -118,11 +203,8 @@ def digest_of(path: str) -> str:
 
 
 def find_data(data: str, base: str = "") -> Path:
-    """The cohort that a spec means by ``data``.
-
-    Tried in this order: the path as written, in the spec file's folder (``base``), under the data
-    folder (with or without a leading ``data/``), and a cohort's name. Raises DataError.
-    """
+    """The cohort that a spec means by ``data``: the path as written, in the spec file's folder
+    (``base``), or under the data folder; or a cohort's name. Raises DataError."""
     if data == MADE:
         return Path(MADE)
     path = user_path(data)
@@ -152,8 +234,8 @@ def weights_used(what: Spec) -> dict[str, str]:
 
 
 def positioned(spec: Spec, cohort: Cohort) -> tuple[Spec, dict[str, Any] | None]:
-    """A spec with its resolved position of evidence, and the reason for it
-    (:func:`midchart.core.loaders.check.resolve_position`); None for a kind without evidence."""
+    """A spec with its resolved position of evidence, and the reason for it; None for a kind without
+    evidence."""
     if not EXPERIMENTS.build(spec.kind).has_evidence:
         return spec, None
     protocol, why = resolve_position(spec.protocol, cohort)
@@ -164,9 +246,9 @@ def plan(spec: Spec, cluster: str = "") -> dict[str, Any]:
     """The document ``spec.json`` for a spec, and its TOML (``written``); ``cluster``: whose
     machines are to do its work.
 
-    Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind of
-    run needs, DataUseError where text of its records would go where it may not, InputError where a
-    reader's server does not report what every prompt needs.
+    Raises DataError where the cohort cannot be opened, SpecError where it lacks what the kind
+    needs, DataUseError where text would go where it may not, InputError where a reader's server
+    does not report what every prompt needs.
     """
     # The run's cohort, questions and items, and where text would be sent.
     path = find_data(spec.data, spec.base)

@@ -1,9 +1,4 @@
-"""Where a run is done, and a run divided among worker processes, of this machine or of Ray.
-
-As the command line says it: "" (here) is the run's own process; "cores" as many processes as this
-machine has cores for it; "ray" a Ray that serves this run alone, listens on loopback and uses all
-of this machine; "ray://HOST:PORT" the cluster whose first machine was started with ``ray start
---head --port=PORT``.
+"""A run divided among worker processes, of this machine or of Ray.
 
 The run's own process (:mod:`midchart.core.runs.worker`) holds the run's lock and writes all rows. A
 worker is given a few shards and returns their rows; where it dies they are done again.
@@ -12,27 +7,24 @@ worker is given a few shards and returns their rows; where it dies they are done
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import logging
 import multiprocessing
 import os
-import re
 import threading
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from midchart.core import config as settings
-from midchart.core.arms import ARMS
+from midchart.core.client.streams import Stopped
 from midchart.core.egress import audit, require_cluster
-from midchart.core.egress.owners_list import RAY_PORT
-from midchart.core.errors import InputError, MissingModel, WorkFailed, reason_of
+from midchart.core.errors import WorkFailed, reason_of
 from midchart.core.identity import resolve
 from midchart.core.judges import JUDGES
 from midchart.core.provenance import code_digest
@@ -40,85 +32,20 @@ from midchart.core.readers import READERS
 from midchart.core.registry import Registry
 from midchart.core.runs.directory import find_run
 from midchart.core.runs.experiment import EXPERIMENTS, Experiment
-from midchart.core.runs.job import Job, Stopped, chosen
-from midchart.core.runs.plan import ComponentSpec, Plan, Spec
-from midchart.core.runs.planner import destinations, open_source, permit
+from midchart.core.runs.job import Job, chosen
+from midchart.core.runs.plan import ComponentSpec, Plan
+from midchart.core.runs.planner import (
+    CORES,
+    GPU,
+    LOCAL,
+    destinations,
+    named_cluster,
+    open_source,
+    permit,
+    tracks_budget,
+    wanted,
+)
 from midchart.core.storage.rows import RowStore, Schema, literal
-
-HERE, CORES, LOCAL = "here", "cores", "ray"
-CPU, GPU = "cpu", "gpu"
-_ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>\d{1,5}))?/?")
-
-
-def read_cluster(text: str) -> str:
-    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here.
-
-    Raises InputError, MissingModel where Ray is not installed.
-    """
-    if text in ("", HERE, CORES):
-        return "" if text == HERE else text
-    match = _ADDRESS.fullmatch(text)
-    port = int(match["port"] or RAY_PORT) if match else 0
-    if text != LOCAL and (match is None or not 0 < port < 65536):
-        raise InputError(
-            f"a run is done on 'here', 'cores', 'ray' or 'ray://HOST:PORT', not on {text!r}"
-        )
-    if importlib.util.find_spec("ray") is None:
-        raise MissingModel(
-            "a run on Ray needs the package ray; get it with: pip install -r docs/optional/ray.txt"
-        )
-    return f"ray://{match['host']}:{port}" if match else LOCAL
-
-
-def on_ray(cluster: str) -> bool:
-    """Whether Ray starts the workers of a place."""
-    return cluster == LOCAL or cluster.startswith("ray://")
-
-
-def named_cluster(cluster: str) -> str:
-    """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
-
-    One whose first machine is this one may have others, so its address does not decide.
-    """
-    return cluster if cluster.startswith("ray://") else ""
-
-
-def wanted(plan: Spec) -> str:
-    """ "gpu" for a run that trains or has a component that loads weights, else "cpu".
-
-    A spec whose ``device`` is "cpu" keeps training off the GPUs.
-    """
-    trains = EXPERIMENTS.build(plan.kind).gpu and plan.options.get("device") != CPU
-    components: list[tuple[Registry[Any], str]] = [
-        *((ARMS, arm.name) for arm in plan.arms),
-        *((READERS, entry.name) for entry in (*plan.reader_entries, *plan.readers_of_arms)),
-        *((JUDGES, entry.name) for entry in plan.judge_entries),
-    ]
-    factories = [registry.get(name) for registry, name in components]
-    loads = any(getattr(one, "needs", None) or hasattr(one, "mark") for one in factories)
-    return GPU if trains or loads or plan.options.get("semantic") else CPU
-
-
-def tracks_budget(registry: Registry[Any], entry: ComponentSpec) -> bool:
-    """Whether a reader or judge has a budget, which one process tracks."""
-    return "folder" in inspect.signature(registry.get(entry.name)).parameters
-
-
-def require_divisible(plan: Spec, cluster: str) -> None:
-    """Refuse a run that cannot be divided among the workers of a place; raises InputError."""
-    readers = (*plan.reader_entries, *plan.readers_of_arms)
-    paid = [entry.label for entry in readers if tracks_budget(READERS, entry)]
-    if cluster and paid:
-        raise InputError(
-            f"the reader {paid[0]!r} keeps a budget, which one process tracks: do the run without "
-            "workers (--on here)"
-        )
-    if cluster == CORES and wanted(plan) == GPU and settings.gpus():
-        raise InputError(
-            "this run uses a GPU, which processes would share: do it in one process (--on here), "
-            "or with a worker for each GPU (--on ray)"
-        )
-
 
 Rows: TypeAlias = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table → rows."""
@@ -325,60 +252,51 @@ def divide(job: Job, kind: Experiment, run: str, cluster: str) -> None:
         name, records = job.cohort.manifest.name, len(job.cohort.records)
         where = {"host": host, "encrypted": False, "purpose": "workers of the cluster"}
         audit.note("left", run=run, cohort=name, records=records, items=None, **where)
-    todo = deque(kind.shards(job.cohort, job.plan))
+    todo = kind.shards(job.cohort, job.plan)
     for _ in range(ATTEMPTS):
         place = Cores() if cluster == CORES else Ray(cluster, wanted(job.plan) == GPU)
         job.watch(f"workers of {place.where} are at work, or being started")
         try:
-            _do(job, kind, run, place, todo)
+            return _do(job, kind, run, place, todo)
+        except place.deaths:
+            continue
         finally:
             place.close()
-        if not todo:
-            return
     raise WorkFailed(
         f"workers died {ATTEMPTS} times (too little memory?), with {len(todo)} shards of the run "
         "to do; resume goes on with these"
     )
 
 
-def _do(job: Job, kind: Experiment, run: str, place: Cores | Ray, todo: deque[str]) -> None:
-    """Do shards and take them from ``todo``, until none is left or a worker has died."""
-    call = run, place.room, code_digest()
+def _do(job: Job, kind: Experiment, run: str, place: Cores | Ray, todo: list[str]) -> None:
+    """Do shards; each leaves ``todo`` with its rows. Raises one of the place's ``deaths``."""
     size = min(LONGEST, 1 + len(todo) // (PIECES * place.room))
+    parts = iter([todo[at : at + size] for at in range(0, len(todo), size)])
     doing: dict[Future[Outcome], list[str]] = {}
-    died = False
 
-    def take(done: Iterable[Future[Outcome]]) -> None:
-        """Write what workers returned."""
-        nonlocal died
-        for future in done:
+    def submit(shards: list[str]) -> None:
+        job.egress.ask_again()
+        where = f"{kind.shard} IN ({', '.join(map(literal, shards))})"
+        existing = {table: job.store.select(table, "*", where) for table in job.store.schemas}
+        doing[place.submit(run, place.room, code_digest(), shards, existing)] = shards
+
+    def take(patience_s: float, until: str = FIRST_COMPLETED) -> None:
+        """Write what workers return."""
+        for future in wait_for(doing, patience_s, until).done:
             shards = doing.pop(future)
-            try:
-                rows, problem = future.result()
-            except place.deaths:
-                died = True
-                todo.extend(shards)
-                continue
+            rows, problem = future.result()
             for table, row in rows:
                 job.write(table, row)
             if problem:
                 raise WorkFailed(f"a worker of {place.where} cannot go on: {problem}")
+            todo[:] = [shard for shard in todo if shard not in shards]
 
     try:
-        while doing or (todo and not died):
-            while todo and not died and len(doing) < 2 * place.room:
-                job.egress.ask_again()
-                shards = [todo.popleft() for _ in range(min(size, len(todo)))]
-                where = f"{kind.shard} IN ({', '.join(map(literal, shards))})"
-                tables = job.store.schemas
-                existing = {table: job.store.select(table, "*", where) for table in tables}
-                try:
-                    doing[place.submit(*call, shards, existing)] = shards
-                except place.deaths:
-                    died = True
-                    todo.extend(shards)
-            take(wait_for(doing, LOOK_S, FIRST_COMPLETED).done)
+        while todo:
+            for shards in islice(parts, 2 * place.room - len(doing)):
+                submit(shards)
+            take(LOOK_S)
             job.notify()
     except Stopped:
-        take(wait_for(doing, DRAIN_S).done)
+        take(DRAIN_S, ALL_COMPLETED)
         raise

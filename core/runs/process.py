@@ -1,11 +1,9 @@
 """Start, queue, wait for, resume and cancel runs; slots of this machine; the worker's process.
 
 A run takes a GPU's slot where it loads weights and this machine has a GPU, "ray" where Ray's
-workers do its work, else the CPU's. A queued run is a complete run folder with ``queued.json``: its
-queue number and the kind of slot it wants. There is no scheduler process: every worker at its end,
-and every status query, starts what may start (:func:`tick`) under one lock
-(``data/runs/.queue.lock``). Queue numbers are counters, never times, so a changed clock changes
-nothing.
+workers do its work, else the CPU's. A queued run is a complete run folder with ``queued.json``.
+There is no scheduler process: every worker at its end, and every status query, starts what may
+start (:func:`tick`) under one lock. Queue numbers are counters, so a changed clock changes nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ import secrets
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,26 +36,29 @@ from midchart.core.runs.directory import (
 )
 from midchart.core.runs.gate_checkpoints import refuse_others
 from midchart.core.runs.plan import ComponentSpec, Plan
-from midchart.core.runs.planner import digest_of, open_source, permit, plan, weights_used
-from midchart.core.runs.pool import (
+from midchart.core.runs.planner import (
     CPU,
     GPU,
     LOCAL,
+    digest_of,
     named_cluster,
     on_ray,
+    open_source,
+    permit,
+    plan,
     read_cluster,
     require_divisible,
     wanted,
+    weights_used,
 )
 from midchart.core.runs.spec import read_spec
-from midchart.core.runs.status import slot_of, state_of
+from midchart.core.runs.status import ACTIVE, AT_WORK, slot_of, state_of
 from midchart.core.storage.files import open_private, writing
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.lock import Lock, exclusive
 
 ON_LOOPBACK = (LOCAL, "ray://127.0.0.1:", "ray://localhost:")
 """Places that this machine's loopback reaches."""
-BUSY = ("running", "cancelling")
 RAY = "ray"
 children: dict[str, subprocess.Popen[bytes]] = {}
 """Run → the worker that this process started and has not reaped yet."""
@@ -67,19 +68,17 @@ def _wanted_by(folder: RunDirectory) -> str:
     return RAY if on_ray(folder.cluster()) else wanted(folder.plan())
 
 
-def _fitting(wants: str) -> tuple[str, ...]:
-    """The slots for a run that wants "cpu", "gpu" or "ray": "cpu", "gpu 0" and so on by the GPUs'
-    names, or "ray"."""
-    gpus = tuple(f"{GPU} {name}" for name in settings.gpus()) if wants == GPU else ()
-    return gpus or (RAY if wants == RAY else CPU,)
+def _fitting(wants: str) -> list[str]:
+    """The slots for a run that wants "cpu", "gpu" or "ray": of GPUs by their names ("gpu 0")."""
+    gpus = [f"{GPU} {name}" for name in settings.gpus()] if wants == GPU else []
+    return gpus or [RAY if wants == RAY else CPU]
 
 
 def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     """Start a worker in a new session that inherits the lock; this process closes its copy.
 
     ``slot``: one of :func:`_fitting`, whose GPU alone the worker sees; without one it is the first
-    that fits, and the worker sees this process's own GPUs. Raises InputError where the run's folder
-    cannot be written.
+    that fits, and the worker sees this process's own GPUs. Raises InputError.
     """
     where = slot or _fitting(_wanted_by(folder))[0]
     gpu = None
@@ -121,24 +120,18 @@ def _reap() -> None:
 
 @needs("researcher")
 def enqueue(spec: SpecRef, on: str = "") -> str:
-    """Plan a spec and put it at the queue's end; gives the run's id.
-
-    ``on``: where its work is done (:mod:`midchart.core.runs.pool`). Raises as :func:`start` does.
-    """
-    return _begin(spec, on, at_once=False)
+    """As :func:`start`, but at the end of the queue."""
+    return start(spec, on, at_once=False)
 
 
 @needs("researcher")
-def start(spec: SpecRef, on: str = "") -> str:
+def start(spec: SpecRef, on: str = "", at_once: bool = True) -> str:
     """Plan a spec (a TOML file's path, or a mapping), start its worker, give the run's id.
 
-    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.pool`). Raises
-    InputErrors before any folder is made. :func:`enqueue` queues it instead.
+    ``on``: where its work is done, "" for here (:mod:`midchart.core.runs.planner`). Without
+    ``at_once``
+    it is queued. Raises InputErrors before any folder is made.
     """
-    return _begin(spec, on, at_once=True)
-
-
-def _begin(spec: str | Path | Mapping[str, Any], on: str, at_once: bool) -> str:
     cluster, asked = read_cluster(on), read_spec(spec)
     require_divisible(asked, cluster)
     document = plan(asked, named_cluster(cluster))
@@ -152,17 +145,6 @@ def _begin(spec: str | Path | Mapping[str, Any], on: str, at_once: bool) -> str:
                 folder.queued.unlink(missing_ok=True)
     tick()
     return folder.id
-
-
-def _leave(run: str) -> bool:
-    """Take a run out of the queue, as cancelled; False where it is not queued any more."""
-    folder = find_run(run)
-    with writing(folder.path), exclusive(_lock()):
-        if state_of(folder) != "queued":
-            return False
-        folder.cancelled.touch()
-        folder.queued.unlink(missing_ok=True)
-    return True
 
 
 def tick() -> str:
@@ -184,7 +166,7 @@ def tick() -> str:
 
 def _start_queued() -> None:
     folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
-    busy = {slot_of(f) for f in folders if state_of(f) in BUSY}
+    busy = {slot_of(f) for f in folders if state_of(f) in AT_WORK}
     for folder, note in waiting():
         free = [slot for slot in _fitting(note["wants"]) if slot not in busy]
         if not free or state_of(folder) != "queued":
@@ -211,10 +193,8 @@ def _queue(folder: RunDirectory) -> None:
 
 @needs("viewer", paths=("data",))
 def status(run: RunRef | None = None) -> Any:
-    """:func:`midchart.core.runs.status.status`, after starting what may start.
-
-    Where nothing can be started from here, the ``note`` of a queued run says why.
-    """
+    """:func:`midchart.core.runs.status.status`, after starting what may start; the ``note`` of a
+    queued run says why nothing can be started from here."""
     problem = tick()
     rows = state.status(run)
     for row in rows if isinstance(rows, list) else [rows]:
@@ -238,11 +218,11 @@ def resume(
 ) -> str:
     """Resume a run that crashed, was cancelled or has failed items; gives its id.
 
-    At once, or with ``queued`` as soon as its slot is free. Done items are skipped; a finished run
-    without failed items is left as it is. ``budget_usd``: a new budget of every judge and reader
-    that has one, in US dollars for the whole run. ``on``: another place for its work ("here",
-    "cores", "ray", "ray://HOST:PORT"). Raises InputError where it is running, where cohort files,
-    a reader's weights or an arm's gate have changed, or where the place cannot or may not do it.
+    At once, or with ``queued`` as soon as its slot is free; a finished run without failed items is
+    left as it is. ``budget_usd``: a new budget of every judge and reader that has one, for the
+    whole run. ``on``: another place for its work. Raises InputError where it is running, where
+    cohort files, a reader's weights or an arm's gate have changed, or where the place cannot or may
+    not do it.
     """
     # A run that can be resumed, under its lock.
     cluster = None if on is None else read_cluster(on)
@@ -326,14 +306,8 @@ def cancel(run: RunRef) -> None:
 
     Raises InputError where it is neither running nor queued.
     """
-    folder = find_run(run)
-    if not _leave(run):
-        current = state_of(folder)
-        if current not in BUSY:
-            raise InputError(f"run {run} is {current}; there is nothing to cancel")
-        with writing(folder.path):
-            folder.cancel.touch()
-    folder.note("cancelled")
+    if not cancel_runs([run]):
+        raise InputError(f"run {run} is {state_of(find_run(run))}; there is nothing to cancel")
 
 
 @needs("researcher")
@@ -341,17 +315,17 @@ def cancel_runs(runs: Iterable[RunRef]) -> list[str]:
     """Cancel several runs, queued ones first, so that none of them starts meanwhile; gives those
     that were cancelled: a run that has ended stays as it is."""
     folders = sorted(map(find_run, runs), key=lambda folder: state_of(folder) != "queued")
-    active = ("queued", "running")
     cancelled: list[str] = []
     for folder in folders:
-        if state_of(folder) not in active:
-            continue
-        try:
-            cancel(folder.id)
-        except InputError:
-            if state_of(folder) in active:
-                raise
-        else:
+        with writing(folder.path), exclusive(_lock()):
+            state_now = state_of(folder)
+            if state_now == "queued":
+                folder.cancelled.touch()
+                folder.queued.unlink(missing_ok=True)
+            elif state_now in AT_WORK:
+                folder.cancel.touch()
+        if state_now in ACTIVE:
+            folder.note("cancelled")
             cancelled.append(folder.id)
     return cancelled
 
@@ -376,11 +350,14 @@ def wait(
             if progress is not None:
                 finished = now["done"] + now["failed"]
                 progress(finished, now["planned"], now["failed"], now["seconds_left"])
-            if now["status"] not in ("queued", *BUSY):
+            if now["status"] not in ACTIVE:
                 break
             time.sleep(POLL_S)
     except KeyboardInterrupt:
-        _stop(run)
+        cancel_runs([run])
+        deadline = time.monotonic() + STOP_PATIENCE_S
+        while state_of(find_run(run)) == "cancelling" and time.monotonic() < deadline:
+            time.sleep(POLL_S)
         raise
     counted = f"after {now['done'] + now['failed']} of {now['planned']} items"
     if now["status"] == "cancelled":
@@ -391,14 +368,3 @@ def wait(
             f"the worker of run {run} died {counted}{reason}; see {find_run(run).log}; continue "
             f"with: resume {run}"
         )
-
-
-def _stop(run: str) -> None:
-    folder = find_run(run)
-    if _leave(run) or state_of(folder) != "running":
-        return
-    folder.cancel.touch()
-    folder.note("cancelled")
-    deadline = time.monotonic() + STOP_PATIENCE_S
-    while state_of(folder) == "cancelling" and time.monotonic() < deadline:
-        time.sleep(POLL_S)

@@ -1,8 +1,7 @@
 """The documents and the tables of rows in a run's folder: their fields, columns, keys and ranges.
 
-A run of this installation is held to these models when it is read, one of another installation
-before it appears. Further fields of documents are kept: other versions may have more. A column that
-an older run's file lacks reads as null.
+Further fields of documents are kept, as other versions may have more; a column that a file lacks
+reads as null.
 """
 
 from __future__ import annotations
@@ -24,14 +23,12 @@ LARGEST = 1 << 53
 
 def _moment(text: str) -> str:
     moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError("has no time zone")
-    if not 1 < moment.year < MAXYEAR:  # whose time in another zone may be in no year
-        raise ValueError("is in a year of no run")
+    if moment.tzinfo is None or not 1 < moment.year < MAXYEAR:
+        raise ValueError("is no moment of a run")
     return text
 
 
-Moment = Annotated[str, Field(max_length=40), AfterValidator(_moment)]
+Moment = Annotated[str, AfterValidator(_moment)]
 Count = Annotated[int, Field(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Field(ge=0, le=1e10)]
 
@@ -57,9 +54,9 @@ class _SpecDocument(_RunDocument):
     name: str
     kind: str
     data: str = ""
-    arms: Annotated[list[_ArmDocument], Field(max_length=1_000)]
-    readers: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
-    judges: Annotated[list[str | _ComponentDocument], Field(max_length=1_000)]
+    arms: list[_ArmDocument]
+    readers: list[_ComponentDocument]
+    judges: list[_ComponentDocument]
     limit: Count | None
     part: str = ""
     options: dict[str, Any] = {}
@@ -89,7 +86,7 @@ class _Versions(_RunDocument):
 class _Position(_RunDocument):
     used: Literal["order", "time", "token"]
     named: bool
-    median_events: Annotated[float, Field(ge=0, le=LARGEST)] | None
+    median_events: float | None
     records: Count
 
 
@@ -185,13 +182,9 @@ QUEUED, EVENT, PERSON = TypeAdapter(QueueDocument), TypeAdapter(EventLine), Type
 # skipped on resume. `key` names the content (the same, the prompt and the protocol): it is unique
 # in its table, and equal in two runs exactly where the same reader was given the same prompt.
 # `status` is ok or failed; a failed row has a `reason` and is dropped and retried on resume. `band`
-# and `middle` are those of the evidence by the protocol's position, "unlocated" and null where the
-# evidence was not found in the record. `location_score` and `location_candidates` say how well it
-# was found and at how many places equally well (null where the source gives its spans);
-# `evidence_unlocated` of its `evidence_pieces` were not found. `text_located`, `text_event`,
-# `text_decile`, `text_zone`: where the source gives spans, whether locating the evidence by its
-# text finds it, and on the same event, in the same decile and in the same zone, middle or edge.
-# `task_type`, `domain` and `specialty` are the instruction's own, so that tables need no cohort.
+# and `middle` are those of the evidence by the protocol's position, "unlocated" and null where it
+# was not found. `text_located`, `text_event`, `text_decile`, `text_zone`: where the source gives
+# spans, whether locating the evidence by its text finds it, and in the same event, decile and zone.
 
 
 _KEPT = "STRUCT(id VARCHAR, event BIGINT, score DOUBLE, kept_by VARCHAR)[]"
@@ -242,32 +235,24 @@ SELECTIONS: Schema = {
     "evidence_all_in_prompt_picked_chance": "DOUBLE",
 }
 """One row an arm entry and instruction. ``lexical``: a kept sentence holds a content word of the
-reference (null without one). ``evidence``: any piece, one of the sentences with evidence was kept
-(null where the evidence is unlocated), ``evidence_all``: all pieces, each of them was (null in runs
-of earlier versions, for which :data:`ALL_KEPT` derives it), ``evidence_share``: the share of the
-evidence's characters inside the selected sentences. ``…_chance``: the probability that random
-sentences of as many tokens as the context are such a hit, ``…_picked_chance``: as many as the arm's
-own picks (:mod:`midchart.core.arms.hits`). ``wording`` and ``lines``: where an arm wrote its
-context itself, "compressed" or as "summaries", and what it wrote; of a compressed sentence at least
-half of the evidence must be left (``evidence_share`` counts the characters that are), and what a
-summary holds is not known: null. ``kept`` counts the lines of the context, ``picked`` those that
-the arm itself chose (:func:`midchart.core.arms.hits.own_pick`); of both, how many are hits.
-``unmatched`` counts units that the arm chose without a reason to keep them (no word shared with the
-question, no similarity above 0), null for an arm that scores no units and in runs of earlier
-versions. ``buffer_tokens``: how many of ``selection_tokens`` are lines of the recency buffer that
-the arm itself did not choose; ``filler_tokens``: how many a draw added, which filled a token budget
-(null in runs of earlier versions). ``evidence_in_prompt``: a sentence with evidence was not only
-kept but is in the prompt, by at least half of its evidence, ``evidence_all_in_prompt``: every such
-sentence is; of the arm's own picks so many are (``evidence_in_prompt_picked``), and of the
-evidence's characters this share (``evidence_share_in_prompt``). In an answer's row
-``prompt_tokens``, ``cut`` (lines lost) and ``prompt_cut`` (anything lost) are those of its reader's
-prompt; in a selection's, which nobody reads, what the protocol's own limits leave, null where it
-sets none."""
+reference (null without one). ``evidence``, ``evidence_all``: any, all of the sentences with
+evidence were kept (null where it is unlocated); ``evidence_share``: the share of its characters
+inside the selected sentences. ``…_chance``: the probability that random sentences of as many tokens
+as the context are such a hit, ``…_picked_chance``: as many as the arm's own picks
+(:mod:`midchart.core.arms.hits`). ``wording`` and ``lines``: where an arm wrote its context itself,
+"compressed" (at least half of the evidence must be left) or as "summaries" (what these hold is
+null). ``kept`` counts the lines of the context, ``picked`` those that the arm itself chose; of
+both, how many are hits. ``unmatched`` counts units chosen without a reason to keep them, null for
+an arm that scores no units. ``buffer_tokens``, ``filler_tokens``: how many of ``selection_tokens``
+are lines of the recency buffer that the arm did not choose, and lines that a draw added to fill a
+token budget. ``…_in_prompt``: the same of what is in the prompt, by at least half of a sentence's
+evidence. ``prompt_tokens``, ``cut`` (lines lost) and ``prompt_cut`` (anything lost) are those of
+its reader's prompt; in a selection's row, which nobody reads, what the protocol's own limits
+leave."""
 
 ALL_KEPT = "coalesce(evidence_all, evidence_share > 0.999999)"
 ALL_IN_PROMPT = "coalesce(evidence_all_in_prompt, evidence_share_in_prompt > 0.999999)"
-"""SQL: all pieces of the evidence were kept, are in the prompt; null where that is not known. A run
-of an earlier version counts a question where every character of the evidence is there."""
+"""SQL: all pieces of the evidence were kept, are in the prompt; null where that is not known."""
 
 SEMANTIC: Schema = {
     **_COMMON,
@@ -278,8 +263,8 @@ SEMANTIC: Schema = {
 }
 """One row an arm entry and instruction: for each line of its context the larger probability of
 entailment, of both directions, with the reference (``about`` says which: the answer or the
-evidence). ``best`` is the largest of them. Null without a reference. Thresholds are laid on these
-when a report is made."""
+evidence), and the ``best``. Null without a reference. Thresholds are laid on these when a report is
+made."""
 
 ANSWERS: Schema = {
     **SELECTIONS,
@@ -297,15 +282,13 @@ ANSWERS: Schema = {
     "evidence_quoted": "BOOLEAN",
 }
 """One row an arm entry, instruction and reader. ``read_tokens``, ``reused_tokens``: the prompt in
-the reader's own tokens, and how many of them it had read for another prompt already. ``peak_mb``:
-see :class:`midchart.core.types.Answer`. ``failure_kind``: what kind of failure the answer is if a
-judge says wrong (:mod:`midchart.core.judges.rules`); null where there is no answer or no
-reference. From ``ended`` on (null in runs of earlier versions): how the answer ended
-(:data:`midchart.core.types.Ended`; null for a failed one); the reasoning before it, of which
-``output_tokens`` count ``reasoning_tokens``; what rendered the prompt (``template``, as of
-:class:`midchart.core.types.Prompt`); the service's path, the model that it named, and the
-price. ``evidence_quoted``: whether a sentence that the reader names as its source holds evidence;
-null where it names none, the evidence is unlocated, and in runs of earlier versions."""
+the reader's own tokens, and how many of them it had read for another prompt already.
+``failure_kind``: what kind of failure the answer is if a judge says wrong
+(:mod:`midchart.core.judges.rules`); null without answer or reference. ``ended``: how the answer
+ended (null for a failed one); ``reasoning_tokens`` are part of ``output_tokens``. ``template``
+rendered the prompt (:class:`midchart.core.types.Prompt`). ``evidence_quoted``: whether a sentence
+that the reader names as its source holds evidence; null where it names none or the evidence is
+unlocated."""
 
 VERDICTS: Schema = {
     **_COMMON,
@@ -322,13 +305,11 @@ VERDICTS: Schema = {
     "without_value": "BOOLEAN",
 }
 """One row an answer, judge and repeat. ``prompt_hash``: of what the judge was given (question,
-reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault
-question_100). ``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the
-same text, which measure how a judge agrees with itself. From ``model`` on: what a judge that is a
-language model used (null for a rule); ``read_tokens`` count those it found in its cache, which are
-``reused_tokens``. ``without_value``: of the judge ``exact``, whether it found no value in the
-reference to compare (:data:`midchart.core.judges.exact.IN_ORDER`); null for others and in older
-runs."""
+reference, response). ``nan_evidence``: judged against the text "nan" (protocol fault question_100).
+``repeat``: 0 for the verdict that counts, 1 and on for those asked again of the same text. From
+``model`` on: what a judge that is a language model used (null for a rule); ``reused_tokens`` are
+those of ``read_tokens`` found in its cache. ``without_value``: the judge ``exact`` found no value
+in the reference to compare (:data:`midchart.core.judges.exact.IN_ORDER`)."""
 
 
 COUNTS = "coalesce(repeat, 0) = 0"

@@ -14,7 +14,7 @@ from midchart.core.arms.hits import buffer_claims, own_pick
 from midchart.core.embedding.pairs import Entailment
 from midchart.core.errors import WorkFailed, reason_of
 from midchart.core.provenance import digest, now
-from midchart.core.runs.job import Job, Row, Stopped
+from midchart.core.runs.job import Job, Row
 from midchart.core.runs.schemas import SEMANTIC, blank
 from midchart.core.text import sentences
 from midchart.core.text.prompt import body
@@ -95,8 +95,6 @@ class _ScoringPass:
                 part = pairs[start : start + _PART]
                 scores.update(zip(part, entailment.either_way(part).tolist(), strict=True))
                 self.job.notify()
-        except Stopped:
-            raise
         except Exception as error:  # noqa: BLE001 - becomes the reason of the record's rows
             problem = reason_of(error)
         for selected, lines, references, why in asked:

@@ -133,11 +133,8 @@ class ArmBudget(Options):
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Annotation of an arm, reader or judge in a spec: a name, or a table with its options.
-
-    Options are those of the class's ``options_model``, or else the constructor's arguments of
-    plain types, with its defaults.
-    """
+    """Annotation of an arm, reader or judge in a spec: a name, or a table with its options, those
+    of the class's ``options_model``, or else the constructor's arguments of plain types."""
 
     registry: Registry[Any]
 
@@ -194,19 +191,21 @@ class Component:
 
 @cache
 def _model(kind: str) -> type[SpecFields]:
-    """The fields of a spec of a kind, those of its experiment alone left out."""
+    """The fields of a spec of a kind."""
     experiment = EXPERIMENTS.build(kind)
     fields: dict[str, Any] = {"kind": (Literal[kind], Field(title="Kind"))}
     for name, required in experiment.lists.items():
         entry: Any = Annotated[Any, Component(LISTS[name])]
         about = f"{name.capitalize()}: names, or tables with a name and options."
         default: Any = experiment.usual_arms if name == "arms" else ()
-        if required and not default:
-            default = ...
-        kind_of_list = Chosen[entry] if required else Several[entry]
         fields[name] = (
-            kind_of_list,
-            Field(default, title=name.capitalize(), description=about, validate_default=True),
+            Chosen[entry] if required else Several[entry],
+            Field(
+                ... if required and not default else default,
+                title=name.capitalize(),
+                description=about,
+                validate_default=True,
+            ),
         )
     if "judges" in experiment.lists:
         about = "Label of the judge that decides; default: choice, else statements, else the first."
@@ -216,7 +215,9 @@ def _model(kind: str) -> type[SpecFields]:
         )
     if experiment.makes_records:
         fields["data"] = (Literal[MADE], MADE)
-    return create_model(f"{kind} spec", __base__=SpecFields, **fields)
+    model = create_model(f"{kind} spec", __base__=SpecFields, **fields)
+    own = experiment.options_model
+    return create_model(f"{kind} spec", __base__=(own, model)) if own is not None else model
 
 
 @needs("viewer")
@@ -227,20 +228,13 @@ def spec_schema(kind: str = "") -> Schema:
     definitions: Schema = {}
     for name in names:
         experiment = EXPERIMENTS.build(name)
-        table = _model(name).model_json_schema(schema_generator=SpecSchema)
-        definitions |= table.pop("$defs")
+        table = _model(name).model_json_schema(
+            ref_template=f"#/$defs/{name}.{{model}}", schema_generator=SpecSchema
+        )
+        definitions |= {f"{name}.{key}": one for key, one in table.pop("$defs").items()}
         for field in LISTS.keys() & table["properties"].keys():
             definitions[field] = table["properties"][field]["items"]
             table["properties"][field]["items"] = {"$ref": f"#/$defs/{field}"}
-        if experiment.options_model is not None:
-            options_schema = experiment.options_model.model_json_schema(
-                ref_template=f"#/$defs/{name}.{{model}}", schema_generator=SpecSchema
-            )
-            table["properties"] |= options_schema["properties"]
-            table["required"] += options_schema.get("required", [])
-            definitions |= {
-                f"{name}.{key}": one for key, one in options_schema.get("$defs", {}).items()
-            }
         for field in experiment.refuses.keys() | ({"data"} if experiment.makes_records else set()):
             table["properties"].pop(field, None)
         definitions[name] = table | {"title": experiment.title, "description": f"kind = {name}"}
@@ -252,11 +246,8 @@ def spec_schema(kind: str = "") -> Schema:
 
 
 def read_spec(source: str | Path | Mapping[str, Any]) -> Spec:
-    """A spec from a TOML file's path, whose name it has unless it states one, or from a mapping
-    with the same fields.
-
-    Raises SpecError, UnknownName or MissingModel, each one line.
-    """
+    """A spec from a TOML file's path, whose name it has unless it states one, or from a mapping;
+    raises SpecError, UnknownName or MissingModel, each one line."""
     if isinstance(source, Mapping):
         return parse_spec(source)
     path = user_path(source)
@@ -278,7 +269,7 @@ def parse_spec(table: Mapping[str, Any]) -> Spec:
         raise SpecError(f"{problem}. Valid: {', '.join(EXPERIMENTS.names())}")
     kind = EXPERIMENTS.build(name)
     _refuse(table, kind)
-    fields = read_table(_model(name), {k: v for k, v in table.items() if k not in kind.fields})
+    fields = read_table(_model(name), table)
     written: Mapping[str, Any] = {field: getattr(fields, field, ()) for field in LISTS}
     protocol: Protocol = fields.protocol
     if fields.seed is not None:
@@ -315,15 +306,11 @@ def _primary(named: str | None, judges: Sequence[ComponentSpec]) -> str:
 
 
 def _refuse(table: Mapping[str, Any], kind: Experiment) -> None:
-    """Raise SpecError or UnknownName for fields that a kind does not take."""
-    known = (*_model(kind.name).model_fields, *kind.fields)
-    valid = [name for name in known if name not in kind.refuses]
+    """Raise SpecError for fields of other kinds that a kind does not take."""
     for field in table:
         why = f": {kind.refuses[field]}" if field in kind.refuses else ""
         if why or (field in LISTS and field not in kind.lists):
             raise SpecError(f"a run of kind {kind.name!r} takes no {field}{why}")
-        if field not in valid:
-            raise UnknownName("field of a spec", str(field), valid)
     if kind.makes_records and table.get("data", MADE) != MADE:
         raise SpecError(f"a run of kind {kind.name!r} makes its own records: leave 'data' out")
 
@@ -355,7 +342,7 @@ def component_options(
     registry: Registry[Any], name: str, options: Any, protocol: Protocol
 ) -> Mapping[str, Any]:
     """Options of a reader or judge that is asked outside of a run, held to what a spec may say;
-    raises SpecError, or UnknownName for an option that it does not have."""
+    raises SpecError, UnknownName."""
     if not isinstance(options, Mapping) or "name" in options:
         of = f"the {registry.family} {name!r}"
         raise SpecError(f"the options of {of} are {options!r}; they take a table of its options")
@@ -383,9 +370,8 @@ def token_twins(
 ) -> list[ArmConfig]:
     """For each budget of tokens every arm of a run once more, held to it instead of to a k.
 
-    Entries that differ in k or tokens alone have one twin. A twin compares the arms' own picks:
-    it has no recency buffer, the arm that is nothing else excepted, unless the protocol serves
-    the buffer first (published).
+    A twin compares the arms' own picks: it has no recency buffer, the arm that is nothing else
+    excepted, unless the protocol serves the buffer first (published).
     """
     own_picks = protocol.recency_rule == "share"
     twins: list[ArmConfig] = []
@@ -468,10 +454,8 @@ def try_options(
     options: Mapping[str, Any],
     build: bool = True,
 ) -> None:
-    """Let the member itself refuse its options before anything is written.
-
-    ``build``: a member without ``check`` may be built for that.
-    """
+    """Let the member itself refuse its options before anything is written; a member without
+    ``check`` may be built (``build``) for that."""
     check = getattr(factory, "check", None)
     try:
         if check is not None:

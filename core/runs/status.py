@@ -6,16 +6,15 @@ running, cancelling: the lock is held. queued: it is not, and ``queued.json`` ex
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import Any, Literal
 
-from pydantic import ConfigDict, TypeAdapter, with_config
+from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
 from midchart.core.access import RunRef, needs
@@ -37,12 +36,12 @@ from midchart.core.runs.schemas import EVENT
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import is_locked
 from midchart.core.storage.lru import LRU
-from midchart.core.storage.rows import RowStore, damage_warnings, literal
+from midchart.core.storage.rows import RowStore, literal
 
 AT_WORK = ("running", "cancelling")
 ACTIVE = (*AT_WORK, "queued")
 TAIL = 1 << 16
-"""Bytes of the event log that are read."""
+"""Bytes of a log that are read."""
 
 
 _COUNTS: LRU[tuple[int, int]] = LRU(4096)
@@ -63,22 +62,12 @@ def state_of(folder: RunDirectory) -> str:
     return "cancelled" if folder.cancelled.exists() else "crashed"
 
 
-def _tail(folder: RunDirectory, file: Path, length: int) -> bytes:
-    """The last bytes of a file of a run, none where there is no file; raises DataError."""
-    try:
-        with folder.open(file) as opened:
-            opened.seek(max(0, opened.seek(0, os.SEEK_END) - length))
-            return opened.read()
-    except FileNotFoundError:
-        return b""
-
-
 def last_events(folder: RunDirectory) -> list[dict[str, Any]]:
     """The last complete events, oldest first."""
     events: list[dict[str, Any]] = []
-    for line in _tail(folder, folder.events, TAIL).split(b"\n")[:-1]:
+    for line in folder.text(folder.events, TAIL).split("\n")[:-1]:
         with suppress(DataError):  # a damaged line, or the end of one
-            events.append(read_document(line, folder.events.name, EVENT, RESTORE))
+            events.append(read_document(line.encode(), folder.events.name, EVENT, RESTORE))
     return events
 
 
@@ -126,15 +115,12 @@ def _status(folder: RunDirectory) -> dict[str, Any]:
     """A run's status; raises DataError, naming the run, where its folder is damaged."""
     try:
         return _read_status(folder)
-    except DataError as error:
-        if error.file.startswith(f"run {folder.id}"):
+    except (MidchartError, OSError, TypeError, ValueError, LookupError) as error:
+        if isinstance(error, DataError) and error.file.startswith(f"run {folder.id}"):
             raise
-        reason = str(error)
-    except MidchartError as error:
-        reason = str(error)
-    except (OSError, TypeError, ValueError, LookupError) as error:
-        reason = f"its files cannot be read ({type(error).__name__})"
-    raise DataError(f"run {folder.id}", None, reason, RESTORE)
+        unread = f"its files cannot be read ({type(error).__name__})"
+        reason = str(error) if isinstance(error, MidchartError) else unread
+        raise DataError(f"run {folder.id}", None, reason, RESTORE) from None
 
 
 def plan_warnings(state: str, rows: int, planned: int) -> list[str]:
@@ -175,10 +161,7 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
         "cohort_here": imported.get("cohort", ""),
         "reason": _crash_reason(folder, events) if state == "crashed" else "",
         "note": _last(events, "note").get("text", "") if working else "",
-        "warnings": [
-            *damage_warnings(folder.items),
-            *([] if imported else plan_warnings(state, done + failed, raw["planned"])),
-        ],
+        "warnings": [] if imported else plan_warnings(state, done + failed, raw["planned"]),
         "queue_number": queue.index(folder.id) + 1 if folder.id in queue else None,
         "slot": slot_of(folder) if working else "",
         "seconds_left": _last(events, "progress").get("seconds_left") if working else None,
@@ -186,18 +169,15 @@ def _read_status(folder: RunDirectory) -> dict[str, Any]:
 
 
 def status(run: str | None = None) -> Any:
-    """Status of a run, or of all runs, newest first; raises UnknownName, DataError.
-
-    Among all runs those with a damaged folder are left out (:func:`damaged_runs`).
+    """Status of a run, or of all runs, newest first, without those with a damaged folder
+    (:func:`damaged_runs`); raises UnknownName, DataError.
 
     ``done`` and ``failed`` count rows; together they reach ``planned``. ``reason``: why a worker
-    died; ``note``: what a running one waits for; ``warnings``: damaged lines of its tables, and
-    rows that its plan does not have or lacks.
-    ``name``: that of :func:`label_run`, else the spec's; ``group``: the spec's.
-    ``queue_number``, from 1; ``slot`` of a running worker; ``seconds_left``: null before a tenth of
-    the items. ``cohort_here``: whether this installation's cohort
-    of an imported run's name is the "same" (then ``data`` is that one), an "other", or "absent"
-    (then ``data`` is a name, and no place).
+    died; ``note``: what a running one waits for; ``name``: that of :func:`label_run`, else the
+    spec's. ``queue_number``, from 1; ``slot`` of a running worker; ``seconds_left``: null before a
+    tenth of the items. ``cohort_here``: whether this installation's cohort of an imported run's
+    name is the "same" (then ``data`` is that one), an "other", or "absent" (then ``data`` is a
+    name, and no place).
     """
     if run is not None:
         return _status(find_run(run))
@@ -246,8 +226,7 @@ LOG_LINES, MOST_FAILED = 40, 500
 def log_tail(run: RunRef) -> str:
     """The last lines of a run's log, which never holds text of a record; raises UnknownName."""
     folder = find_run(run)
-    text = _tail(folder, folder.log, 400 * LOG_LINES).decode("utf-8", "replace")
-    return "\n".join(text.splitlines()[-LOG_LINES:])
+    return "\n".join(folder.text(folder.log, TAIL).splitlines()[-LOG_LINES:])
 
 
 @needs("viewer")
@@ -277,12 +256,9 @@ SUMMED = ("planned", "done", "failed")
 
 
 def listed(rows: Iterable[Row]) -> list[Row]:
-    """The entries of a list of runs, in the order of each one's first row.
-
-    ``rows``: of :func:`midchart.core.runs.status.status`. An entry has the fields of a status and
-    ``runs``, its ids, oldest first. The entry of a group of several runs sums their counts on one
-    cohort; ``run`` is the id of the oldest.
-    """
+    """The entries of a list of runs, in the order of each one's first row: a status each with
+    ``runs``, its ids, oldest first. The entry of a group of runs sums their counts on one cohort;
+    ``run`` is the id of the oldest."""
     groups: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         alone = "" if row["group"] else row["run"]
@@ -316,12 +292,11 @@ def _entry(rows: Sequence[Row]) -> Row:
 
 
 def progress(rows: Iterable[Row]) -> Row:
-    """Where the queue is: the one source of the figures that pages show.
+    """Where the queue is, of the ``rows`` of all runs.
 
-    ``rows``: those of all runs. ``active``: the entries that are running or queued, in the queue's
-    order; ``running``: names of those at work, with ``planned``, ``done`` and ``failed`` items,
-    and ``seconds_left`` (None: unknown) of these together; ``queued``:
-    number of runs that wait.
+    ``active``: the entries that are running or queued, in the queue's order; ``running``: names of
+    those at work, with ``planned``, ``done`` and ``failed`` items, and ``seconds_left`` (None:
+    unknown) of these together; ``queued``: number of runs that wait.
     """
     rows = list(rows)
     entries = [entry for entry in listed(rows) if entry["status"] in ACTIVE]
@@ -340,15 +315,11 @@ def progress(rows: Iterable[Row]) -> Row:
 # imported runs can be named too; an export leaves the name out.
 
 
-@with_config(ConfigDict(strict=True))
-class RunLabels(TypedDict):
-    """``name``: shown in place of the spec's, "" for the spec's own. Other keys, which earlier
-    versions wrote, are ignored."""
-
+class _RunLabels(TypedDict):
     name: RunName | Literal[""]
 
 
-_LABELS = TypeAdapter(RunLabels)
+_LABELS = TypeAdapter(_RunLabels)
 
 
 def label_of(folder: RunDirectory) -> str:

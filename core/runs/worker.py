@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from midchart.core.client.streams import Stopped
 from midchart.core.errors import InputError, MidchartError, reason_of
 from midchart.core.format import time_left
 from midchart.core.identity import resolve
@@ -26,19 +27,20 @@ from midchart.core.runs.directory import (
     write_json,
 )
 from midchart.core.runs.experiment import EXPERIMENTS
-from midchart.core.runs.job import Job, Stopped, chosen
+from midchart.core.runs.job import Job, chosen
 from midchart.core.runs.planner import (
     audit_destinations,
     destinations,
+    named_cluster,
     open_source,
     permit,
     preflight,
 )
-from midchart.core.runs.pool import divide, named_cluster
+from midchart.core.runs.pool import divide
 from midchart.core.runs.process import tick
 from midchart.core.runs.status import plan_warnings
 from midchart.core.storage.lock import Lock
-from midchart.core.storage.rows import LineWriter, damage_warnings
+from midchart.core.storage.rows import LineWriter
 
 NOTIFY_S, UNCHANGED_S = 0.3, 5.0
 """Seconds between progress events, with and without new rows."""
@@ -76,8 +78,7 @@ def do_run(folder: RunDirectory) -> str:
     try:
         folder.queued.unlink(missing_ok=True)
         notify("started", versions=versions())
-        store.reopen()
-        for warning in damage_warnings(folder.items):
+        for warning in store.reopen():
             print(f"{now()} warning: {warning}", flush=True)
         # The cohort, and a check of where text would be sent.
         kind, cluster = EXPERIMENTS.build(plan.kind), folder.cluster()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,19 +46,15 @@ def replication_specs(
 ) -> dict[str, dict[str, Any]]:
     """The spec of every step and every fault alone, by its name.
 
-    ``reader``: a name, or the label of a reader of an earlier run; ``changes``: fields of
-    :data:`FIELDS` as a spec has them. Raises UnknownName for another field or an unknown reader.
+    ``reader``: a name, or the label of a reader of an earlier run; ``changes``: :data:`FIELDS` as a
+    spec has them. Raises UnknownName.
     """
     path = open_data(data).path
     unknown = sorted((changes or {}).keys() - set(FIELDS))
     if unknown:
         raise UnknownName("field of a replication", unknown[0], FIELDS)
-    fields: dict[str, Any] = {
-        "reader": readers_of(path).get(reader, reader),
-        "allow_hosts": [],
-        "part": "",
-    }
-    fields |= changes or {}
+    fields: dict[str, Any] = {"reader": readers_of(path).get(reader, reader)}
+    fields |= {"allow_hosts": [], "part": "", **(changes or {})}
     if "judges" not in fields:
         preset = settings.ROOT / "docs" / f"{DEMO}.toml"
         fields["judges"] = read_toml(preset.read_text(encoding="utf-8"))["judges"]
@@ -76,10 +72,8 @@ def replicate(
     data: CohortRef, reader: Entries[str], changes: Entries[Mapping[str, Any] | None] = None
 ) -> list[str]:
     """Queue the runs of a replication that this installation has not made on the cohort, or with
-    ``changes`` all of them; gives their ids. Imported and included runs do not count as made.
-
-    Raises as :func:`replication_specs` and :func:`midchart.core.runs.process.enqueue` do.
-    """
+    ``changes`` all of them; gives their ids. Raises as :func:`replication_specs` and
+    :func:`midchart.core.runs.process.enqueue` do."""
     specs = replication_specs(data, reader, changes)
     first = next(iter(specs.values()))
     rows = replication(first["data"], reader, first["arms"], first["judges"])
@@ -146,9 +140,8 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
         alone = commands.get(path.relative_to(top).as_posix())
         command = alone or commands.get(folder, "")
         if kind in ("", manifest["kind"]):
-            rows.append(
-                {"run": run, "made": manifest["made"], "command": command, "folder": folder}
-            )
+            made = manifest["made"]
+            rows.append({"run": run, "made": made, "command": command, "folder": folder})
     return rows
 
 
@@ -165,17 +158,16 @@ def open_shipped(run: RunRef) -> dict[str, Any]:
 @needs("researcher")
 def open_examples(folder: str = "") -> dict[str, int]:
     """Open all included exports (of a ``folder``) that are not here yet; ``opened`` and
-    ``already_here``: how many.
-
-    A run is linked to its cohort where that exists here; raises InputErrors.
-    """
+    ``already_here``: how many. Raises InputErrors."""
     files = {run: one for run, one in _files().items() if folder in ("", one[0].parent.name)}
-    missing = [
-        path for run, (path, _) in files.items() if not (settings.runs_folder() / run).exists()
-    ]
-    for path in missing:
-        add_included(path)
+    missing = _absent(files)
+    for run in missing:
+        add_included(files[run][0])
     return {"opened": len(missing), "already_here": len(files) - len(missing)}
+
+
+def _absent(runs: Iterable[str]) -> list[str]:
+    return [run for run in runs if not (settings.runs_folder() / run).exists()]
 
 
 _SEEN = ".included.json"
@@ -189,9 +181,8 @@ def _add_included() -> int:
     seen = set(read_json(read_regular(place), place.name)) if place.is_file() else set[str]()
     files = _files()
     fresh = [run for run in files if run not in seen]
-    for run in fresh:
-        if not (settings.runs_folder() / run).exists():
-            add_included(files[run][0])
+    for run in _absent(fresh):
+        add_included(files[run][0])
     if fresh:
         write_atomic(place, json.dumps(sorted(files)))
     return len(fresh)
@@ -199,11 +190,9 @@ def _add_included() -> int:
 
 @needs("owner")
 def remove_run(run: RunRef) -> dict[str, int]:
-    """Remove a run that is not active, also a damaged one, with its rows, log and reviews.
-
-    Gives the number of ``files``; noted in the audit log. Raises UnknownName, and InputError
-    where it is running or queued, or cannot be removed.
-    """
+    """Remove a run that is not active, also a damaged one, with its rows, log and reviews; gives
+    the number of ``files``. Raises UnknownName, and InputError where it is running or queued, or
+    cannot be removed."""
     folder = find_run(run)
     if folder.queued.exists():
         raise InputError(f"run {run} is queued; cancel it first")
@@ -242,8 +231,7 @@ def unassigned_runs() -> list[str]:
 
 def made_on(folder: RunDirectory, cohort: Path) -> bool:
     """Whether a run was made on the cohort in this folder or on a part of it, is a log of it, or
-    was imported with text and names it or a part of it; also where the data folder had another
-    place then."""
+    was imported with text and names it; also where the data folder had another place then."""
     path = _cohort_of(folder)
     try:
         parts = Path(path).parts
@@ -258,11 +246,8 @@ def made_on(folder: RunDirectory, cohort: Path) -> bool:
 
 @needs("researcher")
 def prepare_first_start(progress: Callable[[int, int], None] | None = None) -> dict[str, Any]:
-    """Install the demo cohorts and the included runs, each where it was never there.
-
-    ``progress`` gets the steps done and planned. Returns what was made, by name; raises InputError
-    where the data folder cannot be written.
-    """
+    """Install the demo cohorts and the included runs, each where it was never there; gives what was
+    made, by name. Raises InputError where the data folder cannot be written."""
     counts: dict[str, Any] = {}
     missing = {
         kind: folder

@@ -44,7 +44,7 @@ def add_line(
         handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
         try:
             lock_descriptor(handle, poll_interval=0.001)
-            end, last = _last_line(handle)
+            end, last = last_line(handle)
             os.ftruncate(handle, end)
             data = encode({**line, PREVIOUS: line_digest(last)} if chained else line)
             try:
@@ -63,7 +63,7 @@ def add_line(
         raise WorkFailed(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def _last_line(handle: int) -> tuple[int, bytes]:
+def last_line(handle: int) -> tuple[int, bytes]:
     """Where the complete lines of a file end, and the last of them."""
     end, tail = os.fstat(handle).st_size, b""
     start = end

@@ -1,37 +1,38 @@
-"""A folder of tables that one process appends to, its queries, and its damaged lines.
+"""A folder of tables that one process appends to, and its queries.
 
 Its files are queried through DuckDB, in memory: without a database file, readers and writers do not
 block each other.
 
 A table's columns are declared, never guessed from its first rows. A line that is not whole JSON
 comes out of DuckDB as a row of nulls; it is left out by its missing key. One such line, the last,
-is what a writer at work or a killed one leaves; more of them are damage.
-
-Damaged lines of a table's JSON Lines file are known by the table's declared columns, and moved. The
-damaged lines of ``answers.jsonl`` go to ``answers.damaged.jsonl`` in its folder, which is only
-appended to: ``line`` (from 1, in the file as it was), ``reason`` and ``text``, with bytes that are
-not UTF-8 as escapes. Their items are then absent from the table, and repeated.
+is what a writer at work or a killed one leaves; more of them are damage, and their items are done
+again by a resume.
 """
 
 from __future__ import annotations
 
 import atexit
-import mmap
 import os
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal, Optional, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
+import msgspec
 
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import file_state_if_any, open_private, sync_folder
-from midchart.core.storage.jsonl import add_line, encode, read_lines
+from midchart.core.storage.files import (
+    file_state_if_any,
+    open_private,
+    replacing,
+    sync_folder,
+)
+from midchart.core.storage.jsonl import encode, last_line
 from midchart.core.storage.sql_files import identifier, literal, sql_file
 
 T = TypeVar("T")
@@ -86,13 +87,12 @@ def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
     return f"(SELECT * FROM {read} WHERE key IS NOT NULL)"
 
 
-def source(folder: Path, table: str, schema: Schema) -> str:
+def source(parquet: Path, journal: Path, schema: Schema) -> str:
     """SQL of a table from its current file: Parquet, JSONL or none.
 
     The order of the checks matters: a finished run's rows move from JSONL to Parquet at any
     moment, so where neither exists Parquet is checked once more.
     """
-    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
     if parquet.exists():
         return parquet_source(parquet, schema)
     try:
@@ -101,7 +101,7 @@ def source(folder: Path, table: str, schema: Schema) -> str:
         return parquet_source(parquet, schema) if parquet.exists() else f"({_no_rows(schema)})"
     except OSError as error:
         reason = f"cannot be read ({error.strerror})"
-        name = f"run {folder.parent.name}: {folder.name}/{journal.name}"
+        name = f"run {journal.parts[-3]}: {journal.parent.name}/{journal.name}"
         raise DataError(name, None, reason, _RESTORE_ROWS) from None
 
 
@@ -165,128 +165,39 @@ def _attempted(read: Callable[[], T], name: str = ROWS) -> T:
     raise AssertionError("unreachable")
 
 
-_SUFFIX = ".damaged.jsonl"
-_INTEGER = 1 << 63
-_MOST_NAMED = 20
+class _Key(msgspec.Struct):
+    key: str
 
 
-def _column_type(declared: Any) -> Any:
-    """The pydantic type of a DuckDB type."""
-    from pydantic import Field, create_model
-
-    column: Any
-    if declared.id == "list":
-        column = list[_column_type(declared.children[0][1])]
-    elif declared.id == "struct":
-        fields: dict[str, Any] = {
-            f"field_{name}": (_column_type(inner), Field(None, alias=name))
-            for name, inner in declared.children
-        }
-        column = create_model("Struct", **fields)
-    else:
-        column = {
-            "varchar": str,
-            "bigint": Annotated[int, Field(ge=-_INTEGER, lt=_INTEGER)],
-            "double": Annotated[float, Field(allow_inf_nan=False)],
-            "boolean": bool,
-        }[declared.id]
-    return Optional[column]  # noqa: UP045 - the type is a value here
+_KEY = msgspec.json.Decoder(_Key)
 
 
-def _row_model(schema: Schema) -> Any:
-    """The pydantic model of a table's rows. A column that is absent reads as null, as in files of
-    an earlier version."""
-    from pydantic import ConfigDict, Field, create_model
-
-    columns: dict[str, Any] = {
-        f"column_{name}": (_column_type(duckdb.sqltype(type)), Field(None, alias=name))
-        for name, type in schema.items()
-    }
-    columns["column_key"] = (Annotated[str, Field(min_length=1)], Field(alias="key"))
-    columns["column_status"] = (Literal["ok", "failed"], Field(alias="status"))
-    return create_model("Row", __config__=ConfigDict(strict=True), **columns)
+def _key_of(line: bytes) -> str | None:
+    """The key of a line of rows; None for one that is no JSON object with a key."""
+    try:
+        return _KEY.decode(line).key
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
 
 
-def _lines(path: Path, schema: Schema) -> Iterator[bytes]:
-    """The lines of a table's file, and those that the rows of a Parquet file would be."""
-    if path.suffix != ".parquet":
-        with open_regular(path) as file:
-            yield from file
-        return
-    for row in query(lambda: f"SELECT * FROM {parquet_source(path, schema)}", name=path.name):
-        try:
-            yield encode(row)
-        except (TypeError, ValueError):
-            yield b""  # a value that JSON does not have
+def keep_finished(path: Path, schema: Schema) -> int:
+    """Rewrite a table's file, by atomic rename, without rows that failed and without lines that are
+    no rows of the table, and give the number of the latter. The other lines stay byte for byte.
 
-
-def damaged_and_failed(path: Path, schema: Schema) -> tuple[dict[int, str], set[int]]:
-    """The damaged lines (from 1) of a table's file, JSON Lines or Parquet, with their reasons, and
-    the lines of failed rows; raises DataError for a Parquet file that cannot be read."""
-    from pydantic import ValidationError
-
-    model = _row_model(schema)
-    keys: set[str] = set()
-    damaged: dict[int, str] = {}
-    failed: set[int] = set()
-    for number, line in enumerate(_lines(path, schema), 1):
-        try:
-            row = model.model_validate_json(line)
-        except ValidationError as error:
-            at = error.errors(include_url=False, include_input=False)[0]["loc"]
-            damaged[number] = f"{at[0]} is missing or has a wrong type" if at else "is no row"
-            continue
-        if row.column_key in keys:
-            damaged[number] = "repeats the key of an earlier line"
-            continue
-        keys.add(row.column_key)
-        if row.column_status == "failed":
-            failed.add(number)
-    return damaged, failed
-
-
-def set_aside(path: Path, schema: Schema) -> None:
-    """Rewrite a table's file without its damaged lines, which are appended to another file, and
-    without failed rows, by atomic rename.
-
-    A row whose key an earlier row has is damaged too. The other lines stay byte for byte. Only
-    under the run's lock, without a half-written last line and with no writer open.
+    Only under the run's lock, without a half-written last line and with no writer open.
     """
-    if not path.exists():
-        return
-    damaged, failed = damaged_and_failed(path, schema)
-    if not damaged and not failed:
-        return
-    aside = path.with_name(path.stem + _SUFFIX)
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.unlink(missing_ok=True)
-    with open_regular(path) as file, fresh.open("xb") as out:
-        for number, line in enumerate(file, 1):
-            if number in damaged:
-                text = line.removesuffix(b"\n").decode("utf-8", "backslashreplace")
-                entry = {"line": number, "reason": damaged[number], "text": text}
-                add_line(aside, entry, durable=True)
-            elif number not in failed:
-                out.write(line)
-        out.flush()
-        os.fsync(out.fileno())
-    fresh.replace(path)
-    sync_folder(path.parent)
-
-
-def damage_warnings(folder: Path) -> list[str]:
-    """A sentence on each table in ``folder`` that lost damaged lines to such a file."""
-    warnings: list[str] = []
-    for aside in sorted(folder.glob(f"*{_SUFFIX}")):
-        numbers = sorted({e["line"] for e in read_lines(aside) if isinstance(e.get("line"), int)})
-        if numbers:
-            more = f" and {len(numbers) - _MOST_NAMED} more" if len(numbers) > _MOST_NAMED else ""
-            warnings.append(
-                f"{aside.name.removesuffix(_SUFFIX)}.jsonl had damaged lines: line "
-                f"{', '.join(map(str, numbers[:_MOST_NAMED]))}{more}; they are kept in "
-                f"items/{aside.name}, and a resume does their items again"
-            )
-    return warnings
+    columns = f"SELECT key, status FROM {_json_source(path, schema)}"
+    statuses = {row["key"]: row["status"] for row in query(lambda: columns)}
+    left_out: dict[int, bool] = {}
+    with open_regular(path) as file:
+        for number, line in enumerate(file):
+            status = statuses.pop(_key_of(line) or "", None)
+            if status != "ok":
+                left_out[number] = status != "failed"
+    if left_out:
+        with replacing(path) as fresh, open_regular(path) as file, fresh.open("wb") as out:
+            out.writelines(line for number, line in enumerate(file) if number not in left_out)
+    return sum(left_out.values())
 
 
 # Append-only JSON lines: one row, one line, one write.
@@ -298,13 +209,9 @@ SYNC_EVERY_S = 1.0
 
 def repair(path: Path) -> None:
     """Cut off a half-written last line. Only under the run's lock."""
-    if not path.exists() or not path.stat().st_size:
-        return
-    with os.fdopen(open_private(path, os.O_RDWR), "r+b") as file:
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            size, end = len(content), content.rfind(b"\n") + 1
-        if end < size:
-            file.truncate(end)
+    if path.exists():
+        with os.fdopen(open_private(path, os.O_RDWR), "r+b") as file:
+            file.truncate(last_line(file.fileno())[0])
             os.fsync(file.fileno())
 
 
@@ -354,65 +261,6 @@ class LineWriter:
         return WorkFailed(f"{self.path}: cannot be written ({error.strerror})")
 
 
-# From JSON Lines to Parquet when a run is finished, and back when it is resumed.
-
-
-def compact(folder: Path, table: str, schema: Schema) -> None:
-    """Move a table from JSONL to Parquet. Only under the run's lock, with no writer open.
-
-    Raises WorkFailed where the JSONL holds damaged lines: a resume moves them to another file.
-    """
-    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
-    if not parquet.exists():
-        if not journal.exists():
-            return
-        repair(journal)
-        damaged, _ = damaged_and_failed(journal, schema)
-        if damaged:
-            raise WorkFailed(
-                f"{journal}: {spelled(len(damaged), 'damaged line')}; resume the run: it moves "
-                "them to a separate file and does their items again"
-            )
-        fresh = parquet.with_name(parquet.name + ".tmp")
-        fresh.unlink(missing_ok=True)
-        # Several threads would hold all rows that are read ahead of the one that is written.
-        single = duckdb.connect(":memory:", config=_CONFIG | {"threads": 1})
-        with open_regular(journal) as file:
-            longest = max(map(len, file), default=0)
-        with single as connection:
-            connection.execute(
-                f"COPY {_json_source(journal, schema, longest)} TO {literal(fresh)} "
-                f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_AT_ONCE})"
-            )
-        with fresh.open("rb") as file:
-            os.fsync(file.fileno())
-        fresh.replace(parquet)
-        sync_folder(folder)
-    journal.unlink(missing_ok=True)
-    sync_folder(folder)
-
-
-def reopen(folder: Path, table: str) -> None:
-    """Move a table from Parquet back to JSONL, to append to it. Only under the run's lock.
-
-    A JSONL that a kill left next to the Parquet is replaced: the Parquet is the complete table.
-    """
-    parquet, journal = folder / f"{table}.parquet", folder / f"{table}.jsonl"
-    if not parquet.exists():
-        return
-    fresh = journal.with_name(journal.name + ".tmp")
-    fresh.unlink(missing_ok=True)
-    with fresh.open("xb") as file:
-        for row in query(lambda: f"SELECT * FROM read_parquet({sql_file(parquet)})"):
-            file.write(encode(row))
-        file.flush()
-        os.fsync(file.fileno())
-    fresh.replace(journal)
-    sync_folder(folder)
-    parquet.unlink()
-    sync_folder(folder)
-
-
 class RowStore:
     """Tables in ``folder``; ``schemas`` maps each table's name to its columns.
 
@@ -432,9 +280,13 @@ class RowStore:
             raise UnknownName("table", table, self.schemas)
         return self.schemas[table]
 
+    def _files(self, table: str) -> tuple[Path, Path]:
+        """A table's Parquet and JSONL file."""
+        return self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl"
+
     def source(self, table: str) -> str:
         """SQL of a table's present rows; raises DataError for a file that cannot be read."""
-        return source(self.folder, table, self._schema(table))
+        return source(*self._files(table), self._schema(table))
 
     def select(self, table: str, columns: str = "*", where: str = "true") -> list[dict[str, Any]]:
         """Rows of a table, in the order in which they were appended; raises DataError."""
@@ -442,7 +294,7 @@ class RowStore:
 
     def state(self, table: str) -> Hashable:
         """A table's files and what changes with their content."""
-        files = (self.folder / f"{table}.parquet", self.folder / f"{table}.jsonl")
+        files = self._files(table)
         return files, *map(file_state_if_any, files)
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
@@ -461,19 +313,33 @@ class RowStore:
         self._writers[table].append(row)
         self._keys[table].add(row["key"])
 
-    def reopen(self) -> None:
-        """Ready every table for appending: back to JSONL, without failed rows and damaged lines.
+    def reopen(self) -> list[str]:
+        """Ready every table for appending: back to JSONL, without failed rows and damaged lines,
+        on which it gives a sentence.
 
-        Damaged lines are moved to another file (:mod:`midchart.core.storage.rows`).
+        Only under the run's lock. A JSONL that a kill left next to a Parquet file is replaced: the
+        Parquet is the complete table.
         """
+        warnings: list[str] = []
         if not self.folder.exists():
             self.folder.mkdir()
             sync_folder(self.folder.parent)
         for table, schema in self.schemas.items():
-            reopen(self.folder, table)
-            repair(self.folder / f"{table}.jsonl")
-            set_aside(self.folder / f"{table}.jsonl", schema)
+            parquet, journal = self._files(table)
+            if parquet.exists():
+                with replacing(journal) as fresh, fresh.open("wb") as file:
+                    for row in query(
+                        lambda at=parquet: f"SELECT * FROM read_parquet({sql_file(at)})"
+                    ):
+                        file.write(encode(row))
+                parquet.unlink()
+                sync_folder(self.folder)
+            repair(journal)
+            if damaged := keep_finished(journal, schema) if journal.exists() else 0:
+                lines = spelled(damaged, "damaged line")
+                warnings.append(f"{journal.name}: {lines} left out; their items are done again")
         self._keys.clear()
+        return warnings
 
     def close(self) -> None:
         """Close all files; the store can be read from and opened again."""
@@ -482,10 +348,35 @@ class RowStore:
         self._writers.clear()
 
     def compact(self) -> None:
-        """Close all files and move every table to Parquet."""
+        """Close all files and move every table to Parquet. Only under the run's lock.
+
+        Raises WorkFailed where a JSONL holds damaged lines, which a resume leaves out.
+        """
         self.close()
         for table, schema in self.schemas.items():
-            compact(self.folder, table, schema)
+            parquet, journal = self._files(table)
+            if journal.exists() and not parquet.exists():
+                repair(journal)
+                _compact(journal, parquet, schema)
+            journal.unlink(missing_ok=True)
+            sync_folder(self.folder)
+
+
+def _compact(journal: Path, parquet: Path, schema: Schema) -> None:
+    with open_regular(journal) as file:
+        lengths = [len(line) for line in file]
+    rows = _json_source(journal, schema, max(lengths, default=0))
+    (counts,) = query(lambda: f"SELECT count(DISTINCT key) AS keys FROM {rows}")
+    if counts["keys"] < len(lengths):
+        damaged = spelled(len(lengths) - counts["keys"], "damaged line")
+        raise WorkFailed(f"{journal}: {damaged}; resume the run, which does their items again")
+    # Several threads would hold all rows that are read ahead of the one that is written.
+    single = duckdb.connect(":memory:", config=_CONFIG | {"threads": 1})
+    with replacing(parquet) as fresh, single as connection:
+        connection.execute(
+            f"COPY {rows} TO {literal(fresh)} "
+            f"(FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROWS_AT_ONCE})"
+        )
 
 
 # Many questions about one moment of a run: its tables read once, into memory, then asked.

@@ -25,8 +25,7 @@ from midchart.core.regular_files import read_named
 
 
 @command(
-    "audit",
-    "where another system lost the evidence: its log, read back against the charts (a run)",
+    "Runs",
     arg("data", metavar="DATA"),
     arg("log", metavar="LOG", help="traces, a log or a table of answers"),
     arg("--ids", default="", metavar="CSV", help="the log's name of a patient, and the record's"),
@@ -41,13 +40,12 @@ from midchart.core.regular_files import read_named
     arg("--against", default="", metavar="RUN", help="an earlier audit: what changed since"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     DETACH,
-    group="Runs",
-    examples=(
-        "midchart audit demo answers.jsonl",
-        "midchart audit demo answers.jsonl --arm bm25",
-    ),
 )
 def audit(call: Namespace) -> None:
+    """where another system lost the evidence: its log, read back against the charts (a run)
+    midchart audit demo answers.jsonl
+    midchart audit demo answers.jsonl --arm bm25
+    """
     files = {"log": call.log, "ids": call.ids}
     run = api.start(
         {
@@ -69,20 +67,18 @@ def audit(call: Namespace) -> None:
 
 
 @command(
-    "cards",
-    "questions of an audit without known evidence: deal them to a clinician, read the marks",
+    "Runs",
     RUN,
     arg("--deal", type=positive, default=0, metavar="N", help="deal N more cards"),
     arg("--marks", default="", metavar="CSV", help="columns question, evidence (empty: none)"),
     arg("--by", default="", metavar="CODE", help="the clinician's code (default: the account)"),
-    group="Runs",
-    examples=(
-        "midchart cards RUN",
-        "midchart cards RUN --deal 10",
-        "midchart cards RUN --marks marks.csv --by clinician-1",
-    ),
 )
 def cards(call: Namespace) -> None:
+    """questions of an audit without known evidence: deal them to a clinician, read the marks
+    midchart cards RUN
+    midchart cards RUN --deal 10
+    midchart cards RUN --marks marks.csv --by clinician-1
+    """
     from midchart.extras.audit.cards import audit_cards, deal_cards, mark_cards
 
     if call.marks:
@@ -102,19 +98,19 @@ def cards(call: Namespace) -> None:
     table(dealt, ("question", "record", "state", "counts", "text"))
     if corrected:
         say()
-        table(corrected, list(corrected[0]))
+        table(corrected)
 
 
 @command(
-    "import-results",
-    "import the log of another system (Inspect AI, HELM, traces, a table, …), read-only",
+    "Results",
     arg("path", metavar="FILE|DIR"),
     arg("--name", default="", help="of the run (default: that of the log)"),
     arg("--format", default="", help="of the log (default: the first that recognises it)"),
-    group="Results",
-    examples=("midchart import-results answers.jsonl",),
 )
 def import_results(call: Namespace) -> None:
+    """import the log of another system (Inspect AI, HELM, traces, a table, …), read-only
+    midchart import-results answers.jsonl
+    """
     from midchart.extras.audit import other_results
 
     imported = other_results.import_results(call.path, call.name, call.format)

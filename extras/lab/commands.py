@@ -8,16 +8,16 @@ from midchart.core.cli import DATA, PROTOCOL, arg, command, facts, meter
 
 
 @command(
-    "calibrate",
-    "calibrate the arm 'certain' on a cohort's questions with located evidence",
+    "Models",
     DATA,
     arg("--out", metavar="FILE", required=True, help="the calibration, a JSON file"),
     PROTOCOL,
-    group="Models",
-    examples=("midchart calibrate demo --out calibration.json",),
+    name="calibrate",
 )
 def calibrate_cohort(call: Namespace) -> None:
-    """``midchart calibrate``."""
+    """calibrate the arm 'certain' on a cohort's questions with located evidence
+    midchart calibrate demo --out calibration.json
+    """
     from midchart.extras.lab.calibrate import make_calibration
 
     coverage = make_calibration(call.data, call.out, call.protocol, meter("calibrate, questions"))
@@ -25,17 +25,16 @@ def calibrate_cohort(call: Namespace) -> None:
 
 
 @command(
-    "agreement",
-    "how far offline judges agree with people on a file of verdicts",
+    "Models",
     arg("data", metavar="FILE", help="tab-separated: question, references, answer, people"),
     arg("--judge", action="append", metavar="NAME", help="a judge; may be given again"),
     arg("--train", default="", metavar="FILE", help="fit the model of 'statements'; its new card"),
     arg("--source", default="", metavar="TEXT", help="where the verdicts are from, for the card"),
-    group="Models",
-    examples=("midchart agreement verdicts.tsv --judge statements --judge token_overlap",),
 )
 def agreement(call: Namespace) -> None:
-    """``midchart agreement``."""
+    """how far offline judges agree with people on a file of verdicts
+    midchart agreement verdicts.tsv --judge statements --judge token_overlap
+    """
     from midchart.extras.lab.agreement import JUDGES_MEASURED, judge_agreement
 
     document = judge_agreement(call.data, call.judge or JUDGES_MEASURED, call.train, call.source)

@@ -239,12 +239,6 @@ def write_rows(folder: Path, **columns: list[Any]) -> None:
     sealed(folder)
 
 
-def grow(folder: Path, file: str, megabytes: int) -> None:
-    with (folder / file).open("ab") as opened:
-        opened.truncate(megabytes << 20)
-    sealed(folder)
-
-
 def pickled(folder: Path) -> None:
     (folder / "items" / "answers.parquet").write_bytes(b"\x80\x04N.")
     sealed(folder)
@@ -265,14 +259,13 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
     "another file": (lambda f: (f / "items" / "x.pkl").write_text("evil"), "which no export has"),
     "a link": (link, "holds a link"),
     "changed bytes": (longer, "changed or truncated"),
-    "large document": (lambda f: grow(f, "done.json", 65), "done.json has more than 64 MiB"),
     "pickle": (pickled, "no Parquet file"),
     "other columns": (lambda f: write_rows(f, key=["a"], remark=["b"]), "does not know"),
-    "one text in many rows": (
-        lambda f: write_rows(f, key=MANY, prompt=["x" * 20_000] * 1_000), "unpacks to too much"
+    "other types": (lambda f: write_rows(f, key=["a"], k=["many"]), "no Parquet file"),
+    "one key in many rows": (
+        lambda f: write_rows(f, key=["a"] * 9, status=["ok"] * 9), "without a key or status"
     ),
-    "one key in many rows": (lambda f: write_rows(f, key=["a"] * 100_000), "no run writes it"),
-    "a value of no run": (lambda f: write_rows(f, key=MANY), "row 1 status is missing"),
+    "a value of no run": (lambda f: write_rows(f, key=MANY), "without a key or status"),
     **{
         f"{file} {change}": (lambda f, file=file, change=change: rewrite(f, file, **change), says)
         for file, change, says in (
@@ -285,7 +278,6 @@ ATTACKS: dict[str, tuple[Callable[[Path], None], str]] = {
             ("spec.json", {"cohort": {"path": "../secret", "digest": ""}}, "'cohort"),
             ("spec.json", {"spec": {}}, "'spec"),
             ("spec.json", {"versions": {"code": "", "packages": ["torch"]}}, "'versions"),
-            ("spec.json", {"protocol": {"preset": "corrected", "resamples": 10**12}}, "resamples"),
             ("done.json", {"done": -1}, "'done' is missing or wrong"),
         )
     },

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from midchart.core.arms.hits import Question
+from midchart.core.client.streams import Stopped, outcomes
 from midchart.core.errors import WorkFailed
 from midchart.core.loaders.open import open_cohort
 from midchart.core.results.items import rows
 from midchart.core.results.report import report
 from midchart.core.runs.answering import select, validated
-from midchart.core.runs.job import Stopped, outcomes
 from midchart.core.runs.plan import ArmConfig
 from midchart.core.runs.process import cancel, start
 from midchart.core.types import Answer, Usage, Verdict
@@ -87,13 +87,13 @@ def test_a_cancel_takes_effect_within_a_batch(
     st.sampled_from([None, RuntimeError("a text of the record")]),
 )
 def test_every_item_of_a_batch_has_exactly_one_outcome(order, error):
-    def begin():
+    def begin(items):
         for index in order:
             yield index, f"answer {index}"
         if error is not None:
             raise error
 
-    collected = list(outcomes(begin, 5, lambda reason: f"failed: {reason}"))
+    collected = list(outcomes(begin, range(5), {*range(5)}, lambda reason: f"failed: {reason}"))
     assert sorted(index for index, _ in collected) == [0, 1, 2, 3, 4]
     wrong = [i for i, index in enumerate(order) if index > 4 or index in order[:i]]
     good = order[: wrong[0]] if wrong else order
@@ -105,14 +105,14 @@ def test_every_item_of_a_batch_has_exactly_one_outcome(order, error):
 def test_a_stopped_batch_is_not_a_failure():
     closed = []
 
-    def begin():
+    def begin(items):
         try:
             yield 0, "answer 0"
             raise Stopped
         finally:
             closed.append(True)
 
-    going = outcomes(begin, 3, lambda reason: f"failed: {reason}")
+    going = outcomes(begin, range(3), {0, 1, 2}, lambda reason: f"failed: {reason}")
     assert next(going) == (0, "answer 0")
     with pytest.raises(Stopped):
         next(going)

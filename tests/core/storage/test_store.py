@@ -15,15 +15,7 @@ from hypothesis import strategies as st
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.storage.lock import Lock, is_locked
-from midchart.core.storage.rows import (
-    RowStore,
-    compact,
-    cursor,
-    encode,
-    query,
-    reopen,
-    source,
-)
+from midchart.core.storage.rows import RowStore, cursor, encode
 
 SCHEMA = {
     "key": "VARCHAR",
@@ -105,7 +97,7 @@ def test_any_text_survives_both_forms(tmp_path_factory, text: str, score: float 
     assert rows_store.select("rows") == [wanted]
     rows_store.compact()
     assert rows_store.select("rows") == [wanted]
-    reopen(folder, "rows")
+    rows_store.reopen()
     assert list(read_lines(folder / "rows.jsonl")) == [wanted]
 
 
@@ -177,8 +169,8 @@ def test_readers_never_see_rows_doubled_or_missing_while_files_move(tmp_path: Pa
     for thread in threads:
         thread.start()
     for _ in range(8):
-        compact(tmp_path, "rows", SCHEMA)
-        reopen(tmp_path, "rows")
+        store(tmp_path).compact()
+        store(tmp_path).reopen()
     stop.set()
     for thread in threads:
         thread.join()
@@ -196,10 +188,8 @@ def test_a_folder_name_may_contain_glob_characters(tmp_path: Path):
 
 def test_an_absent_table_is_empty_with_its_columns(tmp_path: Path):
     assert store(tmp_path).select("rows") == []
-    assert "kept" in source(tmp_path, "rows", SCHEMA)
-    assert query(lambda: f"SELECT count(*) AS n FROM {source(tmp_path, 'rows', SCHEMA)}") == [
-        {"n": 0}
-    ]
+    assert "kept" in store(tmp_path).source("rows")
+    assert store(tmp_path).select("rows", "count(*) AS n") == [{"n": 0}]
 
 
 def test_extensions_are_never_fetched():
