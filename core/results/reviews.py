@@ -122,7 +122,7 @@ def _file(run: str, reviewer: str) -> Path:
 
 def reviews_folder(run: str = "") -> Path:
     """The folder of the reviewers' files of a run, or of all runs."""
-    return settings.datareviews_folder() / "reviews" / run
+    return settings.data_folder() / "reviews" / run
 
 
 @needs("reviewer")
