@@ -2,9 +2,8 @@
 
 Each function that pages call through :mod:`midchart.core.api` states the role that it needs
 (:func:`needs`) and types its arguments by what they name (:data:`CohortRef`, :data:`RunRef`, …).
-The account that runs the program may call every function and name any path. People who sign in are
-held to the roles here, and to the names that the installation knows by the package that signs them
-in (entry-point group ``midchart.access``); without that package they are refused.
+The account that runs the program may call every function and name any path; people who sign in are
+held to both by the package that signs them in (entry-point group ``midchart.access``).
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ def needs(role: str, paths: Iterable[str] = ()) -> Callable[[F], F]:
     """Decorator of a function of the interface: the least role that may call it.
 
     ``paths``: fields of its result, or of tables in it, that hold paths; people who sign in read
-    names there (:func:`midchart.core.named_files.name_of`).
+    names there.
     """
 
     def state(function: F) -> F:
@@ -84,10 +83,8 @@ def may(function: Callable[..., Any]) -> bool:
 
 
 def guarded(function: F) -> F:
-    """A function that checks, at each call, the acting person's role and arguments.
-
-    The function raises NotPermitted.
-    """
+    """A function that checks, at each call, the acting person's role and arguments; it raises
+    NotPermitted."""
 
     @wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:

@@ -127,7 +127,6 @@ def _homes(modules: Mapping[str, str]) -> dict[str, tuple[str, str]]:
 
 _CHECKED = _homes(FUNCTIONS)
 HOMES = _CHECKED | _homes(OPEN)
-"""Name → its module and its name there."""
 
 
 def __getattr__(name: str) -> Any:

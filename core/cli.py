@@ -72,7 +72,7 @@ def facts(
     columns: Mapping[str, Iterable[str]] = {},
 ) -> None:
     """Print a mapping: as JSON, or a line a value without the ``hidden`` ones, lists of rows as
-    tables of the ``most`` first rows, with all of their columns or the named ones."""
+    tables of the ``most`` first rows with the named ``columns``."""
     if call.json:
         json_line(values)
         return
@@ -173,8 +173,8 @@ def command(group: str, *arguments: Argument, name: str = "") -> Callable[[Comma
     """Decorator of a command's function, by default of its name; every command takes ``--json``
     too. The docstring's first line is the help, each further one an example.
 
-    The entry point of an installed package's command, in the group ``midchart.commands``, names its
-    function.
+    An installed package names its command's function in the entry-point group
+    ``midchart.commands``.
     """
 
     def enter(function: Command) -> Command:
@@ -866,8 +866,8 @@ def _components(family: str) -> Callable[..., list[str]]:
 
 
 def _offered(candidate: str, typed: str) -> bool:
-    """Whether a shell is offered a candidate: one without hidden characters, since made visible it
-    would be another name, and the shell would insert that one."""
+    """Whether a shell is offered a candidate: one without hidden characters, which would be another
+    name when it is inserted."""
     seen = candidate.isprintable() and for_terminal(candidate) == candidate
     return seen and candidate.startswith(typed) and not candidate.startswith("-")
 

@@ -126,10 +126,8 @@ _ROOT = Path(__file__).parents[1]
 
 
 def reason_of(error: BaseException) -> str:
-    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line.
-
-    Texts of other errors may quote a record.
-    """
+    """Reason of a failure that is safe to store: the text of a MidchartError, or type and line, as
+    texts of other errors may quote a record."""
     if isinstance(error, MidchartError):
         return str(error)
     line = ""

@@ -72,20 +72,16 @@ class Reader(Protocol):
 class GroupReader(Reader, Protocol):
     """A reader that reads many prompts faster together than one after another.
 
-    ``group`` is how many are worth collecting; the prompts of one patient are adjacent,
-    so that a shared prefix can be read once. Optional attribute: ``streams`` is True where a
-    service answers, so that prompts are made while it does; ``read_many`` is then called in a
-    separate thread (also while ``read`` is called in another), and takes prompts as it can use
-    them from an iterable that may wait for the next one.
+    ``group`` is how many are worth collecting; the prompts of one patient are adjacent. Optional
+    attribute: ``streams`` is True where a service answers; ``read_many`` is then called in a
+    separate thread, and takes prompts as it can use them from an iterable that may wait for the
+    next one.
     """
 
     group: int
 
     def read_many(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, Answer]]:
-        """Each prompt's index and answer, in any order, as they are there.
-
-        Closing the iterator stops the reader; missing answers are not computed.
-        """
+        """Each prompt's index and answer, in any order; closing the iterator stops the reader."""
         ...
 
 

@@ -1,15 +1,8 @@
 """Midchart in a notebook or script: twelve functions, tables in and out.
 
->>> import midchart
->>> midchart.demo()                                        # a synthetic cohort, made once
->>> one = midchart.open("demo").instructions[0]            # a question of a patient
->>> midchart.select("demo", one.record_id, one.question, arm="bm25")
->>> midchart.dropped("demo", one.record_id, one.question)
-
-A cohort is a name in the data folder, a path (folder or record file), or what :func:`open` gives.
-A question is a text, or the id of one of the cohort's own. Tables are pandas frames; an error is
-one line that says what is wrong, where, and what would be right. Permissions are those of the
-command line: nothing leaves this machine unless the cohort's tag and the run's spec both allow it.
+A cohort is a name in the data folder, a path (folder or record file), or what :func:`open` gives. A
+question is a text, or the id of one of the cohort's own. Tables are pandas frames. Permissions are
+those of the command line.
 """
 
 from __future__ import annotations
@@ -113,11 +106,10 @@ def ask(
 ) -> pd.DataFrame:
     """A reader's answer from what an arm keeps, one row.
 
-    Columns ``answer, source`` (the lines of the record that the reader names, "" for none),
-    ``ended`` ("stop", "length", "empty", …), ``reason`` (why it failed), ``reader, arm,
-    prompt_tokens, cut`` (whether context was cut from the prompt) and ``prompt``. ``reader``:
-    default the installed one that errs least on the included checks; ``options``: its own.
-    Raises MissingModel, UnknownName, SpecError.
+    Columns ``answer, source`` (the lines of the record that the reader names), ``ended``,
+    ``reason`` (why it failed), ``reader, arm, prompt_tokens, cut`` (whether context was cut from
+    the prompt) and ``prompt``. ``reader``: default the installed one that errs least on the
+    included checks; ``options``: its own. Raises MissingModel, UnknownName, SpecError.
     """
     cohort, rules = open(data), api.parse(protocol)
     chart = cohort.records[record]
@@ -188,8 +180,7 @@ def curve(data: str | Path | Cohort, **options: Any) -> pd.DataFrame:
 
 def claims(data: str = "demo", reader: str = "") -> pd.DataFrame:
     """The paper's main claims with its figures, this installation's under either protocol where
-    they were run on the cohort with ``reader`` (default: as of :func:`ask`), and a verdict by a
-    stated rule."""
+    they were run on the cohort with ``reader``, and a verdict by a stated rule."""
     reader = reader or api.default_reader()
     published, corrected, others = api.paper_runs(data, reader)
     judge = api.report(corrected)["primary_judge"] if corrected else ""
@@ -199,9 +190,9 @@ def claims(data: str = "demo", reader: str = "") -> pd.DataFrame:
 def figure(run: str, view: str = "", measure: str = "", **chosen: Any) -> go.Figure:
     """The figure of a run that its page shows: a Plotly figure.
 
-    ``view``: its name (default: the first with a figure; an unknown name is refused with the known
-    ones). ``measure``: a column that the view measures. ``chosen``: values of columns, such as
-    ``judge="exact"``; else the first. Raises UnknownName, and InputError where nothing is drawn.
+    ``view``: its name (default: the first with a figure). ``measure``: a column that the view
+    measures. ``chosen``: values of columns, such as ``judge="exact"``; else the first. Raises
+    UnknownName, and InputError where nothing is drawn.
     """
     document = api.report(run)
     views = {one.name: one for one in api.views_of(document) if one.figure != "none"}

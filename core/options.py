@@ -1,8 +1,5 @@
-"""Pydantic base of everything a user writes (spec, protocol, options), and its one-line errors.
-
-A field's type holds its limits; the docstring below it holds its meaning with units. The JSON
-schema is made from both.
-"""
+"""Pydantic base of everything a user writes (spec, protocol, options), and its one-line errors. A
+field's type holds its limits; the docstring below it holds its meaning with units."""
 
 from __future__ import annotations
 
@@ -115,12 +112,12 @@ RECEIVED = "received file"
 CHECKPOINT = "checkpoint"
 WORDS = "words"
 """Formats of texts: three name a file or folder (:mod:`midchart.core.named_files`), words name
-none. A text without a format is none of them, and people who sign in may not write a path there."""
+none. People who sign in may not write a path in a text without a format."""
 CohortPath = Annotated[Text, Field(json_schema_extra={FORMAT: COHORT})]
 """A cohort's name or path."""
 ReceivedPath = Annotated[str, Field(json_schema_extra={FORMAT: RECEIVED})]
-"""The path, or name (:mod:`midchart.core.named_files`), of a file or folder that another system or
-person made; "" where there is none."""
+"""The path, or name, of a file or folder that another system or person made; "" where there is
+none."""
 CheckpointPath = Annotated[str, Field(json_schema_extra={FORMAT: CHECKPOINT})]
 """The same of a trained gate's folder or of a calibration."""
 Words = Annotated[Text, Field(json_schema_extra={FORMAT: WORDS})]
@@ -146,9 +143,7 @@ _RUN_NAME: TypeAdapter[str] = TypeAdapter(RunName, config=CONFIG)
 
 def read_run_name(name: str, of: str) -> str:
     """The name of a run without blanks at its ends, "" where it is blank; ``of``: what is named.
-
-    Raises InputError for a name that is too long or cannot be printed.
-    """
+    Raises InputError."""
     try:
         return _RUN_NAME.validate_python(name) if name.strip() else ""
     except ValidationError:
@@ -165,10 +160,8 @@ Different = Annotated[Several[T], Field(min_length=1), AfterValidator(different)
 
 
 def read_table(model: type[M], table: Mapping[str, Any], of: str = SPEC) -> M:
-    """A table that a user wrote as ``model``; ``of``: its name in errors.
-
-    Raises SpecError or UnknownName in one line: path, value and what would be right.
-    """
+    """A table that a user wrote as ``model``; ``of``: its name in errors. Raises SpecError or
+    UnknownName in one line."""
     try:
         return model.model_validate(table)
     except ValidationError as error:
@@ -218,11 +211,9 @@ def received_fields(model: type[BaseModel] | None) -> frozenset[str]:
 
 
 class Configurable:
-    """A reader or judge with a pydantic model of options: ``Component(protocol, **options)``.
-
-    Subclasses set ``options_model`` and may have an ``__init__`` that names the arguments which a
-    run provides (egress, folder, label, watch) and passes ``**options`` on.
-    """
+    """A reader or judge with a pydantic model of options: ``Component(protocol, **options)``. An
+    ``__init__`` names the arguments which a run provides (egress, folder, label, watch) and passes
+    ``**options`` on."""
 
     family: ClassVar[str]
     options_model: ClassVar[type[Options]]

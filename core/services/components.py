@@ -105,8 +105,8 @@ _PARTS = ("train", "validation", "test")
 
 @needs("viewer")
 def gate_cards() -> list[dict[str, Any]]:
-    """Every gate in ``cache/gates``, newest first, and the included one: ``folder``, ``made``,
-    ``problem``, and of one that can be read its settings and facts. No id of a patient is in it."""
+    """Every gate in ``cache/gates``, newest first, and the included one, with its settings and
+    facts or its ``problem``. No id of a patient is in it."""
     files = sorted(settings.gates_folder().glob(f"*/{CARD}"), key=lambda file: file.stat().st_mtime)
     files.insert(0, SHIPPED / CARD)
     cards: list[dict[str, Any]] = []
