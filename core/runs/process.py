@@ -95,7 +95,7 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             with os.fdopen(open_private(folder.log, flags), "ab") as log:
                 children[folder.id] = subprocess.Popen(
-                    [*worker, folder.id, "--lock-fd", str(lock.fd)],
+                    [*worker, folder.id, str(lock.fd)],
                     cwd=settings.ROOT,
                     env={**settings.worker_environment(gpu), **ray},
                     stdin=subprocess.DEVNULL,

@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache, reduce
+from itertools import product
 from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
@@ -329,11 +330,8 @@ def _component(
     name: str = table["name"]
     factory = registry.get(name)
     defaults = inspect.signature(factory).parameters
-    changed = {
-        key: option
-        for key, option in table.items()
-        if key != "name" and option != defaults[key].default
-    }
+    written = {key: option for key, option in table.items() if key != "name"}
+    changed = {key: one for key, one in written.items() if one != defaults[key].default}
     try_options(factory, registry.family, name, protocol, changed)
     return ComponentSpec(name, changed, _label(name, changed))
 
@@ -373,22 +371,16 @@ def token_twins(
     A twin compares the arms' own picks: it has no recency buffer, the arm that is nothing else
     excepted, unless the protocol serves the buffer first (published).
     """
-    own_picks = protocol.recency_rule == "share"
-    twins: list[ArmConfig] = []
-    for tokens in budgets:
-        for entry in arms:
-            without = own_picks and entry.name != BUFFER_ALONE
-            left_out = ("k=", "tokens=", *(("recency=",) if without else ()))
-            name, *changed = entry.label.split(" ")
-            others = [part for part in changed if not part.startswith(left_out)]
-            label = " ".join([name, "k=all", f"tokens={tokens}", *others])
-            if label not in [twin.label for twin in twins]:
-                recency = 0 if without else entry.recency
-                twin = dataclasses.replace(
-                    entry, k=UNLIMITED, recency=recency, tokens=tokens, label=label
-                )
-                twins.append(twin)
-    return twins
+    twins: dict[str, ArmConfig] = {}
+    for tokens, entry in product(budgets, arms):
+        without = protocol.recency_rule == "share" and entry.name != BUFFER_ALONE
+        left_out = ("k=", "tokens=", *(("recency=",) if without else ()))
+        name, *changed = entry.label.split(" ")
+        others = [part for part in changed if not part.startswith(left_out)]
+        label = " ".join([name, "k=all", f"tokens={tokens}", *others])
+        twin = dataclasses.replace(entry, k=UNLIMITED, tokens=tokens, label=label)
+        twins.setdefault(label, dataclasses.replace(twin, recency=0) if without else twin)
+    return list(twins.values())
 
 
 def _arm(
@@ -396,31 +388,20 @@ def _arm(
 ) -> ArmConfig:
     """An arm from its checked table; the label shows what differs from the protocol."""
     name: str = table["name"]
-    factory = ARMS.get(name)
-    options = {k: v for k, v in table.items() if k not in ("name", *ArmBudget.model_fields)}
-    default = protocol.budget()
-    k, recency = table.get("k", default.k), table.get("recency", default.recency)
-    tokens = table["tokens"] or None if "tokens" in table else default.tokens
-    changed = [
-        f"{key}={value}"
-        for key, value, usual in (
-            ("k", k, default.k),
-            ("recency", recency, default.recency),
-            ("tokens", tokens or 0, default.tokens or 0),
-        )
-        if value != usual
-    ]
-    shown = dict(options)
-    if READER in inspect.signature(factory).parameters:
-        reader = _reader_of(name, options.pop(READER, None), protocol, readers)
-        if READER in shown:
-            shown[READER] = reader.label
-        try_options(factory, ARMS.family, name, protocol, options, build=False)
-        options[READER] = dataclasses.asdict(reader)
-    else:
-        try_options(factory, ARMS.family, name, protocol, options)
+    factory, usual = ARMS.get(name), asdict(protocol.budget())
+    options = {k: v for k, v in table.items() if k not in ("name", *usual)}
+    budget = {field: table.get(field, value) or 0 for field, value in usual.items()}
+    changed = [f"{field}={n}" for field, n in budget.items() if n != (usual[field] or 0)]
+    works_with_reader = READER in inspect.signature(factory).parameters
+    shown, named = dict(options), options.pop(READER, None) if works_with_reader else None
+    try_options(factory, ARMS.family, name, protocol, options, build=not works_with_reader)
+    if works_with_reader:
+        reader = _reader_of(name, named, protocol, readers)
+        shown |= {READER: reader.label} if named is not None else {}
+        options[READER] = asdict(reader)
     label = _label(" ".join([name, *changed]), shown)
-    return ArmConfig(name, k, recency, tokens, options, label)
+    tokens = budget["tokens"] or None
+    return ArmConfig(name, budget["k"], budget["recency"], tokens, options, label)
 
 
 def _reader_of(
@@ -435,10 +416,10 @@ def _reader_of(
             return entry
     able = [name for name in READERS.names() if _writes(name)]
     quoting = ", ".join(repr(entry.name) for entry in named)
+    why = f"{quoting} only picks lines of its prompt" if named else "this run has none"
     raise SpecError(
-        f"the arm {arm!r} works with a reader that writes, and "
-        + (f"{quoting} only picks lines of its prompt" if named else "this run has none")
-        + f'; name one: {{ name = "{arm}", reader = "{able[0]}" }}. Valid: {", ".join(able)}'
+        f"the arm {arm!r} works with a reader that writes, and {why}; name one: "
+        f'{{ name = "{arm}", reader = "{able[0]}" }}. Valid: {", ".join(able)}'
     )
 
 

@@ -6,7 +6,6 @@ holds text of a record: an error is named by its type and line.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import time
@@ -14,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from midchart.core.client.streams import Stopped
-from midchart.core.errors import InputError, MidchartError, reason_of
+from midchart.core.errors import InputError, reason_of
 from midchart.core.format import time_left
 from midchart.core.identity import resolve
 from midchart.core.provenance import now, versions
@@ -134,16 +133,12 @@ def do_run(folder: RunDirectory) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Do a run; exit status 0 done or cancelled, 1 failed, 2 already running."""
-    parser = argparse.ArgumentParser(
-        prog="python -m midchart.core.runs.worker", description=__doc__
-    )
-    parser.add_argument("run")
-    parser.add_argument("--lock-fd", type=int, default=None)
-    call = parser.parse_args(arguments)
+    """Do a run (RUN [FD], its lock's descriptor); exit status 0 done or cancelled, 1 failed, 2
+    already running."""
+    run, *lock_fd = sys.argv[1:] if arguments is None else arguments
     try:
-        folder = find_run(call.run)
-        lock = Lock.inherited(call.lock_fd) if call.lock_fd is not None else take_lock(folder)
+        folder = find_run(run)
+        lock = Lock.inherited(int(lock_fd[0])) if lock_fd else take_lock(folder)
     except InputError as error:
         print(f"{now()} refused: {error}", file=sys.stderr)
         return error.exit_status
@@ -154,9 +149,6 @@ def main(arguments: list[str] | None = None) -> int:
         outcome = do_run(folder)
         print(f"{now()} {outcome}", flush=True)
         return 0
-    except MidchartError as error:
-        print(f"{now()} failed: {error}", flush=True)
-        return 1
     except Exception as error:  # noqa: BLE001 - its text may quote a record
         print(f"{now()} failed: {reason_of(error)}", flush=True)
         return 1
