@@ -635,8 +635,8 @@ def report(call: Namespace) -> None:
         of = views[call.table].table if call.table in views else call.table
         json_line(run_report["tables"][of] if call.table else run_report)
     elif call.all:
-        titles = {view.table: f"{view.table}: {view.title}" for view in views.values()}
-        tables = {titles.get(name, name): rows for name, rows in run_report["tables"].items()}
+        titles = {str(view.table): f"{view.table}: {view.title}" for view in views.values()}
+        tables = {titles.get(str(name), str(name)): t for name, t in run_report["tables"].items()}
         facts(call, {**run_report, **tables}, ("protocol", "tables"), most=sys.maxsize)
     elif call.table in run_report["tables"] and call.table not in views:
         table(run_report["tables"][call.table])

@@ -8,7 +8,7 @@ those of the command line.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,10 +224,10 @@ def export(run: str, out: str | Path | None = None) -> Path:
     return Path(str(api.export_run(run, out)["file"]))
 
 
-def _frame(rows: Any, columns: Sequence[str] = ()) -> pd.DataFrame:
+def _frame(rows: Any, columns: Any = None) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(list(rows), columns=columns or None)
+    return pd.DataFrame(list(rows), columns=columns)
 
 
 def _instruction(cohort: Cohort, record: str, question: str, typed: bool = False) -> Instruction:

@@ -5,6 +5,7 @@ A reviewer's verdict on a card is the verdict on every row with its words.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -19,7 +20,7 @@ from typing_extensions import TypedDict
 
 from midchart.core import config as settings
 from midchart.core.access import RunRef, needs
-from midchart.core.cohorts.kept_questions import QUESTIONS_FILE
+from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.egress import audit
 from midchart.core.errors import InputError, MidchartError, NotPermitted, UnknownName
 from midchart.core.identity import ROLES, Person, account, person
@@ -515,9 +516,17 @@ def data_of_runs() -> set[str]:
 
 
 def _is_used(code: str, file: Path | None) -> bool:
-    """Whether a verdict, or a line of people's questions in ``file``, bears a code."""
-    there = any(reviews_folder().glob(f"*/{code}.jsonl"))
-    return there or any(line.get("by") == code for line in (read_lines(file) if file else ()))
+    """Whether a verdict, or a line of people's questions, bears a code: in the installation's own
+    folders, in the cohorts of its runs, which may lie elsewhere, and in ``file``."""
+    if any(reviews_folder().glob(f"*/{code}.jsonl")):
+        return True
+    folders = set(settings.cohorts_folder().glob("*"))
+    for data in map(Path, data_of_runs()):
+        if data.is_absolute():  # a run may be on a part of a cohort, one or two folders below it
+            folders |= {data, *data.parents[:2]}
+    files = {one / name for one in folders for name in (QUESTIONS_FILE, SETS_FILE)}
+    files = {one for one in files if os.path.isfile(one)} | ({file} if file else set())  # noqa: PTH113 - a place that may not be looked into has none
+    return any(line.get("by") == code for one in files for line in read_lines(one))
 
 
 def require_own(code: str, file: Path | None = None) -> None:

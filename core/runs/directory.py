@@ -235,7 +235,7 @@ class RunDirectory:
 
 
 def _with_later_fields(
-    protocol: Mapping[str, Any], judges: Sequence[str | Mapping[str, Any]]
+    protocol: Mapping[str, Any], judges: Sequence[Mapping[str, Any]]
 ) -> Mapping[str, Any]:
     """A plan's protocol, with what it did where it was written before a field was there; one
     without ``judge_prompt`` used the plain prompt wherever it used any."""

@@ -150,7 +150,8 @@ def _row(spec: Spec, entry: ComponentSpec, label: str, calls: int, read: float) 
     """Calls of a reader, the tokens that it reads and writes in all, and what they cost, of one
     that has a price (null: it is not known)."""
     read, written = round(read), round(calls * spec.protocol.answer_tokens * ANSWER)
-    row = {"label": label, "calls": calls, "read_tokens": read, "written_tokens": written}
+    sizes = {"calls": calls, "read_tokens": read, "written_tokens": written}
+    row: dict[str, Any] = {"label": label, **sizes}
     if price_of := getattr(READERS.get(entry.name), "price", None):
         price = price_of(**entry.options)
         row["cost_usd"] = None if price is None else price.of(read, written)

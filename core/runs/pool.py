@@ -6,7 +6,6 @@ worker is given a few shards and returns their rows; where it dies they are done
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 import multiprocessing
 import os
@@ -17,6 +16,7 @@ from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -194,7 +194,7 @@ class Ray:
         if named_cluster(cluster):
             require_cluster(cluster)  # what a cluster's head sends back is unpickled
         # Not by a statement: the checks of types and layers need no Ray.
-        self._ray: Any = importlib.import_module("ray")
+        self._ray: Any = import_module("ray")
         self.deaths = (self._ray.exceptions.RayError,)
         environment = settings.worker_environment()
         shared = {name: environment[name] for name in SHARED if name in environment}

@@ -216,7 +216,7 @@ def _model(kind: str) -> type[SpecFields]:
         )
     if experiment.makes_records:
         fields["data"] = (Literal[MADE], MADE)
-    model = create_model(f"{kind} spec", __base__=SpecFields, **fields)
+    model: Any = create_model(f"{kind} spec", __base__=SpecFields, **fields)
     own = experiment.options_model
     return create_model(f"{kind} spec", __base__=(own, model)) if own is not None else model
 
