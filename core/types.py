@@ -65,9 +65,8 @@ class Analysed(Protocol):
 class Record:
     """A patient's events in time order.
 
-    ``digest`` is a hash of all content (hex); caches key on it. ``facts`` holds demographics as
-    the source states them (birthdate, gender, ...), for display only. ``analysed``: what a chart
-    store holds of it; a record that a run makes has none.
+    ``digest`` is a hash of all content (hex). ``facts`` holds demographics as the source states
+    them, for display only. ``analysed``: what a chart store holds of it.
     """
 
     id: str
@@ -96,12 +95,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The unit of selection: an event or a piece of one.
+    """The unit of selection: an event (``id`` is ``e<order>``) or a piece of one
+    (``e<order>.<piece>``).
 
-    ``id`` is ``e<order>`` for a whole event and ``e<order>.<piece>`` for a piece.
     ``text`` is what is shown, exported and counted; ``tokens`` its length by
     :func:`midchart.core.text.count_tokens`. ``title`` is what it is searched with besides its text:
-    the title of its note, the heading and the table header above it ("": nothing).
+    the title of its note, the heading and the table header above it.
     """
 
     id: str
@@ -142,10 +141,9 @@ class Gold:
 
     ``snippets`` are the annotated pieces of evidence, ``spans`` their positions in the record
     (empty where none could be located). ``order``, ``time`` and ``token`` are the positions of the
-    best-located evidence, each in [0, 1]; None where unlocated, and where the entry has no date
-    and comes before the first dated one. ``exact``: the source gave the
-    spans (True), or matching found them (False). ``score`` is the match score of the best-located
-    piece, ``candidates`` the number of places with that score, both None where nothing was
+    best-located evidence, each in [0, 1]; None where unlocated or undated. ``exact``: the source
+    gave the spans (True), or matching found them (False). ``score`` is the match score of the
+    best-located piece, ``candidates`` the number of places with that score, None where nothing was
     matched; ``unlocated`` counts the pieces without a match.
     """
 
@@ -164,10 +162,8 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A model's answer included with the cohort, with the clinicians' verdict if there is one.
-
-    ``extra`` holds every other column of its row; ``simulated`` marks synthetic response sets.
-    """
+    """A model's answer included with the cohort, with the clinicians' verdict if there is one;
+    ``extra`` holds every other column of its row; ``simulated`` marks synthetic ones."""
 
     instruction_id: str
     model: str
@@ -207,7 +203,7 @@ class ContextLine:
 
     ``shown``: the spans of the record that the line gives verbatim; None is its complete sentence;
     an empty tuple is generated text (a summary), which is not evidence. ``title``: that of its
-    sentence, which the prompt does not show.
+    sentence.
     """
 
     sentence_id: str
@@ -220,12 +216,11 @@ class ContextLine:
 class Selection:
     """The sentences an arm kept, in the order in which a reader sees them.
 
-    ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm
-    wanted them; ``trace`` gives details (order, candidates, side cut). ``lines``: what the reader
-    sees instead of the sentences, where the arm writes its own context (compressed, summarised),
-    each with the id of a sentence it represents; ``tokens`` is then theirs. ``window``:
-    most tokens of a prompt and its answer, as the reader counts them, where the arm allows fewer
-    than the reader (0: it does not).
+    ``tokens`` is their total; ``cut`` counts sentences the budget left out although the arm wanted
+    them; ``trace`` gives details. ``lines``: what the reader sees instead of the sentences, where
+    the arm writes its own context, each with the id of a sentence it represents; ``tokens`` is then
+    theirs. ``window``: most tokens of a prompt and its answer, as the reader counts them, where the
+    arm allows fewer than the reader (0: it does not).
     """
 
     record_id: str
@@ -241,11 +236,8 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A part of a sentence's score and its source: a word, an n-gram.
-
-    ``spans`` are all its occurrences in the sentence's text (none where it does not occur);
-    ``part`` is the sum of their contributions.
-    """
+    """A part of a sentence's score and its source: a word, an n-gram; ``spans`` are all its
+    occurrences in the sentence's text, ``part`` the sum of their contributions."""
 
     text: str
     part: float
@@ -254,10 +246,8 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A decomposed score: ``base`` and the parts of ``terms`` add up to it.
-
-    ``base`` is the score without any term; ``note`` says how the parts were computed.
-    """
+    """A decomposed score: ``base`` and the parts of ``terms`` add up to it; ``note`` says how the
+    parts were computed."""
 
     terms: tuple[Term, ...]
     base: float = 0.0
@@ -353,11 +343,8 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A judge's verdict.
-
-    ``raw`` is the judge's reply, verbatim; ``reason`` why it failed; ``usage`` what its
-    model used (None for a judge that is a rule).
-    """
+    """A judge's verdict: ``raw`` is the judge's reply, verbatim; ``reason`` why it failed;
+    ``usage`` what its model used (None for a judge that is a rule)."""
 
     outcome: Outcome
     refusal: bool = False
@@ -416,10 +403,8 @@ class LabelCount:
 
 @dataclass(frozen=True, slots=True)
 class UnsettledColumn:
-    """A column of a table whose values prove no reading, and the ``readings`` that they may have.
-
-    ``column`` is "table.column" in lower case, as in the table ``[columns]`` of ``midchart.toml``.
-    """
+    """A column ("table.column") whose values prove no reading, and the ``readings`` that they may
+    have."""
 
     column: str
     readings: tuple[str, ...]

@@ -57,7 +57,7 @@ from midchart.core.runs.schemas import (
     entry_text,
     item_of,
 )
-from midchart.core.runs.semantic import ABOUT, score_semantic
+from midchart.core.runs.semantic import ABOUT, SemanticPass
 from midchart.core.stats.intervals import cluster_totals, clustered_intervals, ratio
 from midchart.core.stats.paired import paired_floor, reported_interval, share_floor
 from midchart.core.storage.rows import Ask, RowStore, Schema
@@ -433,7 +433,7 @@ class SelectionRun(Experiment):
                 key = digest(entry_text(entry), instruction.id, text, repr(job.protocol))
                 row |= {"key": key, "item": item, "time": now()}
                 job.append("selections", row)
-        score_semantic(job, "selections")
+        SemanticPass(job, "selections").run()
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
         return conclusion.conclusion(report)

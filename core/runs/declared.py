@@ -1,9 +1,5 @@
-"""What an experiment declares of its results: measures, views and a conclusion.
-
-Pages, documents, the command line and notebooks all read these declarations, so that a figure, its
-table and the sentence about it cannot differ. Drawing is :mod:`midchart.core.figures`; the numbers
-come from the experiment's tables by :mod:`midchart.core.results.values`.
-"""
+"""What an experiment declares of its results: measures, views and a conclusion, which pages,
+documents, the command line and notebooks all read."""
 
 from __future__ import annotations
 
@@ -16,9 +12,8 @@ Unit = Literal["%", "points", "", "count", "tokens", "days", "s", "USD"]
 points; "": a number with three decimals; the others as they are."""
 FigureKind = Literal["forest", "waterfall", "dumbbell", "line", "grid", "stack", "none"]
 """``waterfall``: a forest plot with a bar from each row to the next; ``dumbbell``: a row for each
-value of ``rows``, named by the first of them, with a mark for each of ``across``; ``stack``: a bar
-a row, divided by ``across``: columns where the rows are bands of the record, else from left to
-right."""
+value of ``rows``, with a mark for each of ``across``; ``stack``: a bar a row, divided by
+``across``: columns where the rows are bands of the record, else from left to right."""
 
 
 @dataclass(frozen=True, slots=True)

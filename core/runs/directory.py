@@ -219,8 +219,7 @@ class RunDirectory:
         add_line(self.people, {"time": now(), **who, "action": action}, durable=True)
 
     def started_by(self) -> Person:
-        """Who started or last resumed it, in whose name its worker acts; raises DataError where
-        nothing says so."""
+        """Who started or last resumed it, in whose name its worker acts; raises DataError."""
         asked = ("started", "resumed")
         lines = [line for line in read_lines(self.people, PERSON) if line["action"] in asked]
         if not lines:
@@ -280,8 +279,7 @@ def run_ids() -> list[str]:
 
 
 def _is_run(path: Path) -> bool:
-    """Whether a folder is a run's; one that this account may not look into, and one with the name
-    of a run, counts as one."""
+    """Whether a folder is a run's; one that this account may not look into counts as one."""
     try:
         return (path / "spec.json").is_file() or bool(RUN_ID.fullmatch(path.name) and path.is_dir())
     except PermissionError:

@@ -39,13 +39,6 @@ Progress = Callable[[int, int], bool]
 """Called after each item with the numbers of rows done and failed; False stops the pass."""
 
 
-class _Broken:
-    """A component that could not be built, and why."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-
 @contextmanager
 def outcome(row: Row) -> Generator[None]:
     """Set a row's ``status`` and ``reason`` by how the body ends; Stopped is raised on."""
@@ -102,7 +95,7 @@ class Job:
         self._thread: int | None = None
         self._over = threading.Event()
         self._progress, self._note, self.egress = progress, note, egress
-        self._built: dict[tuple[str, str], Any] = {}
+        self._built: dict[tuple[str, str], tuple[Any, str]] = {}
 
     @contextmanager
     def with_services(self) -> Generator[None]:
@@ -146,10 +139,7 @@ class Job:
         """Count the existing rows and report progress."""
         for table in self.store.schemas:
             for row in self.store.select(table, "status, count(*) AS n", "true GROUP BY status"):
-                if row["status"] == "ok":
-                    self.done += row["n"]
-                else:
-                    self.failed += row["n"]
+                self._count(row["status"], row["n"])
         self.notify()
 
     def notify(self) -> None:
@@ -182,22 +172,23 @@ class Job:
         for (of, column), names in self._names.items():
             if of == table:
                 names.add(row[column])
-        if row["status"] == "ok":
-            self.done += 1
-        else:
-            self.failed += 1
+        self._count(row["status"], 1)
+
+    def _count(self, status: str, rows: int) -> None:
+        self.done += rows * (status == "ok")
+        self.failed += rows * (status != "ok")
 
     def member(self, family: str, name: str, make: Callable[[], T]) -> T:
         """A component, built once; one that cannot be built fails each of its items."""
         key = (family, name)
         if key not in self._built:
             try:
-                self._built[key] = make()
+                self._built[key] = make(), ""
             except Exception as error:  # noqa: BLE001 - kept, and raised for each of its items
-                self._built[key] = _Broken(reason_of(error))
-        component = self._built[key]
-        if isinstance(component, _Broken):
-            raise MidchartError(component.reason)
+                self._built[key] = None, reason_of(error)
+        component, problem = self._built[key]
+        if problem:
+            raise MidchartError(problem)
         return component
 
     def arm(self, entry: ArmConfig) -> Arm:
@@ -237,12 +228,8 @@ class Job:
     def _make(self, registry: Registry[T], entry: ComponentSpec) -> T:
         """A reader or judge with its options and the run's own constructor arguments."""
         asked = inspect.signature(registry.get(entry.name)).parameters
-        of_run: dict[str, Any] = {
-            "egress": self.egress,
-            "folder": self.folder,
-            "label": entry.label,
-        }
-        of_run["watch"] = self.watch
+        of_run: dict[str, Any] = {"egress": self.egress, "folder": self.folder}
+        of_run |= {"label": entry.label, "watch": self.watch}
         extra = {name: value for name, value in of_run.items() if name in asked}
         return registry.build(entry.name, self.protocol, **entry.options, **extra)
 

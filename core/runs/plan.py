@@ -25,20 +25,15 @@ DECIDING = ("choice", STATEMENTS, "exact_else_overlap")
 
 
 def default_primary(judges: Sequence[str]) -> str:
-    """The primary judge of a run whose spec names none, by the labels of its judges.
-
-    The first of :data:`DECIDING` that the run has, else the first of the spec; "" without judges.
-    """
+    """The primary judge of a run whose spec names none, by the labels of its judges: the first of
+    :data:`DECIDING` that the run has, else the first of the spec; "" without judges."""
     return next((name for name in (*DECIDING, *judges) if name in judges), "")
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentSpec:
-    """A reader or judge of a run: its name, its options, and the label its rows carry.
-
-    ``label`` is the name and every option that differs from the constructor's own default, so
-    two entries of one component differ.
-    """
+    """A reader or judge of a run: its name, its options, and the label its rows carry: the name and
+    every option that differs from the constructor's own default."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -52,10 +47,8 @@ class ComponentSpec:
 
 @dataclass(frozen=True, slots=True)
 class ArmConfig:
-    """One entry of a spec's arms: the arm, its budget, its options, and its label.
-
-    ``label`` is unique in a run: the arm's name, and what differs from the protocol.
-    """
+    """One entry of a spec's arms: the arm, its budget, its options, and its label, which is unique
+    in a run: the arm's name, and what differs from the protocol."""
 
     name: str
     k: int
@@ -88,9 +81,8 @@ class Spec:
 
     ``data`` is as it was written; ``options`` are the kind's own fields; ``base`` is the spec
     file's folder. ``allow_hosts`` are the hosts off this machine that the user lets text go to.
-    ``written``: the spec's table. ``group``: the group that the run is listed under, "" for none.
-    ``named_primary``: the label of the judge that the spec names as the one that decides, "" for
-    :func:`default_primary`.
+    ``written``: the spec's table. ``named_primary``: the label of the judge that the spec names as
+    the one that decides.
     """
 
     name: str

@@ -116,8 +116,8 @@ def _opened(run: str, workers: int) -> tuple[Experiment, Job]:
 
 
 def do_shards(run: str, workers: int, code: str, shards: Sequence[str], existing: Rows) -> Outcome:
-    """Do what is not among the ``existing`` rows of some shards; a run that is being cancelled ends
-    after the item it is at. ``code``: a hash of the code that wrote the existing rows."""
+    """Do what is not among the ``existing`` rows of some shards; ``code``: a hash of the code that
+    wrote these. A run that is being cancelled ends after the item it is at."""
     added: list[tuple[str, Mapping[str, Any]]] = []
     try:
         if code != code_digest():
@@ -173,7 +173,7 @@ class Cores:
 
 SHARED = ("MIDCHART_DATA", "MIDCHART_CACHE", "MIDCHART_MODELS", "MIDCHART_STATE", "PYTHONPATH")
 """What a worker's environment on Ray has from the run's own process: folders that every machine
-sees. Keys of services are read by a worker on its own machine."""
+sees. Keys of services are read on its own machine."""
 LOOPBACK = {
     "include_dashboard": False,
     "_node_ip_address": "127.0.0.1",
@@ -182,11 +182,8 @@ LOOPBACK = {
 
 
 class Ray:
-    """Workers of a cluster, a GPU each where ``gpu`` and the cluster has one.
-
-    Raises WorkFailed where no cluster answers, EgressRefused for one that the installation's owner
-    has not listed.
-    """
+    """Workers of a cluster, a GPU each where ``gpu`` and the cluster has one. Raises WorkFailed
+    where none answers, EgressRefused for one that the installation's owner has not listed."""
 
     where = "the cluster"
 

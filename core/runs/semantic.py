@@ -35,21 +35,18 @@ _PART = 256
 """Pairs that are scored between two looks at whether the run was cancelled."""
 
 
-def score_semantic(job: Job, table: str) -> None:
-    """Score the selections in ``table`` that have no semantic row yet."""
-    about: str = job.plan.options.get("semantic", "")
-    if about:
-        _ScoringPass(job, table, about).run()
+class SemanticPass:
+    """One pass over the selections in a table that have no semantic row yet; none where the run's
+    spec asks for none."""
 
-
-class _ScoringPass:
-    """One pass over the selections of a run."""
-
-    def __init__(self, job: Job, table: str, about: str) -> None:
-        self.job, self.table, self.about = job, table, about
+    def __init__(self, job: Job, table: str) -> None:
+        self.job, self.table = job, table
+        self.about: str = job.plan.options.get("semantic", "")
 
     def run(self) -> None:
         """Score record by record; a record's rows are written when its pairs are scored."""
+        if not self.about:
+            return
         selected = self._selected()
         for record, asked in groupby(self.job.questions(), attrgetter("record_id")):
             rows = {_semantic_item(row): row for one in asked for row in selected.get(one.id, ())}

@@ -1,8 +1,5 @@
-"""Status of a run, read from its folder alone.
-
-running, cancelling: the lock is held. queued: it is not, and ``queued.json`` exists. done:
-``done.json`` exists. cancelled: the worker noted that it stopped. crashed: none of these.
-"""
+"""Status of a run, read from its folder alone: running or cancelling while the lock is held; else
+queued (``queued.json``), done (``done.json``), cancelled, or crashed."""
 
 from __future__ import annotations
 
@@ -204,7 +201,7 @@ def any_active() -> bool:
 
 @needs("viewer")
 def damaged_runs() -> dict[str, str]:
-    """Run → why its folder cannot be read, newest first; every other run is still listed."""
+    """Run → why its folder cannot be read, newest first."""
     damaged: dict[str, str] = {}
     for folder in _newest_first():
         try:
@@ -231,10 +228,8 @@ def log_tail(run: RunRef) -> str:
 
 @needs("viewer")
 def failed_items(run: RunRef) -> list[dict[str, Any]]:
-    """The items of a run that failed, each with its reason; the first 500 of each table.
-
-    Columns: stage (the table), what names the item there, reason. Raises UnknownName.
-    """
+    """The items of a run that failed, each with its stage (the table), what names it there, and
+    reason; the first 500 of each table. Raises UnknownName."""
     folder = find_run(run)
     store = folder.store(folder.plan())
     rows: list[dict[str, Any]] = []
@@ -273,11 +268,8 @@ def _entry(rows: Sequence[Row]) -> Row:
     status = next(name for name in MOST_URGENT if any(row["status"] == name for row in rows))
     at_work = next((row for row in rows if row["status"] == status), first)
     totals = {name: sum(row[name] for row in rows) for name in SUMMED}
-    missing = totals["planned"] - totals["done"] - totals["failed"]
-    known = [row for row in rows if row["seconds_left"]]
-    pace = sum(
-        (row["planned"] - row["done"] - row["failed"]) / row["seconds_left"] for row in known
-    )
+    left = [(_missing(row), row["seconds_left"]) for row in rows if row["seconds_left"]]
+    pace = sum(items / seconds for items, seconds in left)
     numbers = [row["queue_number"] for row in rows if row["queue_number"]]
     return {
         **at_work,
@@ -287,8 +279,12 @@ def _entry(rows: Sequence[Row]) -> Row:
         "name": f"{first['group']} ({len(rows)} runs)",
         "created": first["created"],
         "queue_number": min(numbers, default=None) if status == "queued" else None,
-        "seconds_left": missing / pace if pace else None,
+        "seconds_left": _missing(totals) / pace if pace else None,
     }
+
+
+def _missing(row: Row) -> int:
+    return row["planned"] - row["done"] - row["failed"]
 
 
 def progress(rows: Iterable[Row]) -> Row:
@@ -332,10 +328,8 @@ def label_of(folder: RunDirectory) -> str:
 
 @needs("researcher")
 def label_run(run: RunRef, name: str) -> None:
-    """Name a run; "" gives it the spec's name again. Noted in the audit log.
-
-    Raises UnknownName, and InputError for a name that is too long or cannot be printed.
-    """
+    """Name a run; "" gives it the spec's name again. Noted in the audit log. Raises UnknownName,
+    InputError."""
     folder = find_run(run)
     labels = {"name": read_run_name(name, f"run {run}")}
     if labels["name"] != label_of(folder):

@@ -39,7 +39,7 @@ from midchart.core.runs.experiment import EXPERIMENTS, Experiment, Table, need_i
 from midchart.core.runs.job import Job
 from midchart.core.runs.plan import Plan, Spec
 from midchart.core.runs.schemas import ANSWERS, VERDICTS
-from midchart.core.runs.semantic import score_semantic
+from midchart.core.runs.semantic import SemanticPass
 from midchart.core.storage.rows import RowStore, Schema
 from midchart.core.types import Cohort, Event, Gold, Instruction, Record
 
@@ -112,7 +112,7 @@ class AnswersRun(Experiment):
             return replace(plain, site={"record": job.cohort.patient_of(instruction)})
 
         Answering(job, question).run()
-        score_semantic(job, "answers")
+        SemanticPass(job, "answers").run()
 
     def conclusion(self, report: Mapping[str, Any], **chosen: str) -> Conclusion:
         wanted = {name: chosen[name] for name in ("reader", "judge", "baseline") if name in chosen}
