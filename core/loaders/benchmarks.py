@@ -12,8 +12,9 @@ import re
 import zlib
 from abc import abstractmethod
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path, PurePath
@@ -42,7 +43,6 @@ from midchart.core.cohorts.records import (
     task_type_of,
 )
 from midchart.core.cohorts.tables import (
-    TableRow,
     accept_long_cells,
     check_columns,
     opened,
@@ -57,98 +57,81 @@ from midchart.core.text.prompt import NOT_DOCUMENTED
 from midchart.core.text.splitting import split
 from midchart.core.types import Instruction, Span
 
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """A question of a benchmark with its reference ``answer`` (None: it has none) and evidence.
-
-    ``id``: with ``{record}`` for the record's. ``exact``: the benchmark states the ``spans``.
-    ``warnings``: what of it is not read.
-    """
-
-    id: str
-    question: str
-    answer: str | None
-    spans: Sequence[Span] = ()
-    exact: bool = False
-    domain: str = ""
-    options: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
+Reference = tuple[str, tuple[Span, ...], bool]
+"""A reference answer, its evidence, and whether the benchmark itself states that."""
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkRecord:
-    """A record of a benchmark: its notes, and its questions as the file has them, each with its
-    line where the file has lines. A record with the same id and texts is the same one."""
+class BenchmarkFile:
+    """A file of a benchmark as it is read: its ``name`` in messages, what it must hold, and where
+    its records and questions are entered."""
 
-    id: str
-    notes: Sequence[Entry]
-    questions: Iterable[tuple[int | None, Any]]
-    facts: Mapping[str, str] = field(default_factory=dict[str, str])
+    name: str
+    shape: str
+    patients: PatientEntries
+    questions: Questions
 
     @property
-    def texts(self) -> list[str]:
-        """The texts of the notes."""
-        return [note[4] for note in self.notes]
+    def log(self) -> LoadLog:
+        """What is left out and what is doubtful."""
+        return self.patients.log
+
+    def skip(self, what: str, reason: object, line: int | None = None) -> None:
+        """Leave a record or question out."""
+        self.log.skip(self.name, line, f"{what} {reason} — {self.shape}")
+
+    @contextmanager
+    def usable(self, what: str) -> Generator[None]:
+        """Leave a question out where reading it raises ValueError, with the reason."""
+        try:
+            yield
+        except ValueError as error:
+            self.skip(what, "lacks a field" if isinstance(error, ValidationError) else error)
+
+    def record(
+        self, stated: str, notes: Sequence[Entry], facts: Mapping[str, str] | None = None
+    ) -> str:
+        """Enter a record, unless there is one with the same id and texts; gives its id."""
+        key = stated, "\n".join(note[4] for note in notes)
+        if key not in self.patients.ids:
+            id = self.patients.ids[key] = self.patients.unused(stated, self.patients.entries)
+            # A note's id begins with that of its record.
+            named = ((*n[:6], n[6].replace(stated, id, 1), *n[7:]) for n in notes)
+            self.patients.add(id, self.name, *named)
+            self.patients.facts[id] = dict(facts or {})
+        return self.patients.ids[key]
+
+    def ask(
+        self, stated: str, record: str, question: str, gold: Reference | None, **more: Any
+    ) -> None:
+        """Enter a question with its reference, if it has one.
+
+        ``stated``: its id, if that is not used. ``more``: fields of the instruction.
+        """
+        id, question = self.patients.unused(stated, self.questions.records), question.strip()
+        one = Instruction(id, record, question, task_type=task_type_of(question), **more)
+        self.questions.records[id] = record
+        self.questions.instructions.append(one)
+        if gold is not None:
+            answer, *evidence = gold
+            self.questions.gold[id] = GoldSource(id, record, answer, (), self.name, None, *evidence)
 
 
 class BenchmarkLoader(RecordLoader):
-    """A benchmark's format. Subclasses write ``records`` and ``asked``; ``shape`` says what a file
-    must hold."""
+    """A benchmark's format. Subclasses write ``enter``; ``shape`` says what a file must hold."""
 
     by_time = False
     shape: str
 
     @abstractmethod
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
-        """The records of a file; raises DataError where nothing of it can be read."""
-
-    @abstractmethod
-    def asked(self, record: BenchmarkRecord, stated: Any) -> Asked:
-        """A question as it is read; raises ValueError with the reason where it cannot be used."""
-
-    def skip(self, log: LoadLog, name: str, line: int | None, id: str, reason: str) -> None:
-        """Enter a record that is left out."""
-        log.skip(name, line, f"{self.unit} {id} {reason} — {self.shape}")
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
+        """Enter the records and questions of a file; raises DataError where there is none."""
 
     def read_file(
         self, file: Path, name: str, patients: PatientEntries, questions: Questions
     ) -> None:
         """Enter all records and questions; what cannot be used is skipped with its reason."""
-        log = patients.log
-        for record in self.records(file, name, log):
-            key = record.id, "\n".join(record.texts)
-            if key not in patients.ids:
-                patients.ids[key] = id = patients.unused(record.id, patients.entries)
-                # A note's id begins with that of its record.
-                named = ((*n[:6], n[6].replace(record.id, id, 1), *n[7:]) for n in record.notes)
-                patients.add(id, name, *named)
-                patients.facts[id] = dict(record.facts)
-            id = patients.ids[key]
-            for number, (line, stated) in enumerate(record.questions, 1):
-                try:
-                    one = self.asked(record, stated)
-                except ValueError as error:
-                    reason = "lacks a field" if isinstance(error, ValidationError) else error
-                    where = f"question {number} of {self.unit} {record.id} {reason}"
-                    log.skip(name, line, f"{where} — {self.shape}")
-                    continue
-                for warning in one.warnings:
-                    log.warn(f"{name}: {warning}")
-                of = patients.unused(one.id.format(record=id), questions.records)
-                question = one.question.strip()
-                instruction = Instruction(
-                    *(of, id, question),
-                    domain=one.domain,
-                    task_type=task_type_of(question),
-                    options=one.options,
-                )
-                questions.instructions.append(instruction)
-                questions.records[of] = id
-                if one.answer is not None:
-                    questions.gold[of] = GoldSource(
-                        of, id, one.answer, (), name, line, tuple(one.spans), one.exact
-                    )
+        self.enter(file, BenchmarkFile(name, self.shape, patients, questions))
 
 
 def objects(content: object, *path: str) -> list[Any]:
@@ -205,12 +188,12 @@ class Squad(BenchmarkLoader):
         "it needs data[].paragraphs[].{context, qas[].{question, answers[].{text, answer_start}}}"
     )
 
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
         """A record an article."""
-        content = read_json(read_text(file, name), name, remedy="download it again")
+        content = read_json(read_text(file, to.name), to.name, remedy="download it again")
         articles = objects(content, "data")
         if not articles:
-            raise DataError(name, 1, "holds no list of articles", self.shape)
+            raise DataError(to.name, 1, "holds no list of articles", self.shape)
         for number, article in enumerate(articles, 1):
             paragraphs = [
                 one
@@ -218,27 +201,27 @@ class Squad(BenchmarkLoader):
                 if isinstance(one, dict) and isinstance(one.get("context"), str)
             ]
             if not paragraphs:
-                self.skip(log, name, None, str(number), "has no paragraph with a context")
+                to.skip(f"article {number}", "has no paragraph with a context")
                 continue
             stated = article.get("title") or paragraphs[0].get("document_id")
             id = str(stated or f"{file.stem}-{number}").replace("/", "-")[:120]
+            texts = [str(one["context"]) for one in paragraphs]
             notes = [
-                entry(None, "note", text=one["context"], note_id=f"{id}-{order}")
-                for order, one in enumerate(paragraphs, 1)
+                entry(None, "note", text=text, note_id=f"{id}-{order}")
+                for order, text in enumerate(texts, 1)
             ]
+            record = to.record(id, notes)
             asked = [(n, qa) for n, one in enumerate(paragraphs) for qa in objects(one, "qas")]
-            yield BenchmarkRecord(id, notes, [(None, one) for one in asked])
-
-    def asked(self, record: BenchmarkRecord, stated: tuple[int, Any]) -> Asked:
-        """A question of the paragraph of a number."""
-        order, read = stated[0], _SquadQuestion.model_validate(stated[1])
-        text = record.texts[order]
-        spans = list(dict.fromkeys(one.span(order, text) for one in read.answers or ()))
-        if not spans and read.is_impossible is not True:
-            raise ValueError("has no answer")
-        id = str(read.id or opaque_id(f"{record.id}-{order}", read.question.strip()))
-        answer = text[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
-        return Asked(id, read.question, answer, spans, exact=True)
+            for number, (order, stated) in enumerate(asked, 1):
+                with to.usable(f"question {number} of article {id}"):
+                    read, text = _SquadQuestion.model_validate(stated), texts[order]
+                    found = (one.span(order, text) for one in read.answers or ())
+                    spans = tuple(dict.fromkeys(found))
+                    if not spans and read.is_impossible is not True:
+                        raise ValueError("has no answer")
+                    of = str(read.id or opaque_id(f"{id}-{order}", read.question.strip()))
+                    answer = text[spans[0].start : spans[0].end] if spans else NOT_DOCUMENTED
+                    to.ask(of, record, read.question, (answer, spans, True))
 
 
 # MedCalc-Bench (ncbi-nlp, CC BY-SA 4.0): a note is a record, asked about a calculation. Evidence
@@ -282,27 +265,20 @@ class MedCalc(BenchmarkLoader):
     suffix, marks, marks_in_line = ".csv", tuple(map(str.encode, MEDCALC)), True
     unit, shape = "note", "add it"
 
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
         """A record a row, of which those with the same note are one."""
-        for row in read_table(file, name, MEDCALC, log, ","):
+        for row in read_table(file, to.name, MEDCALC, to.log, ","):
             text = row.get("Patient Note").replace("\r\n", "\n").replace("\r", "\n")
-            id = _ID.sub("_", row.get("Note ID") or f"n{_number_of(row)}")[:120]
-            if text and row.get("Question") and row.get("Ground Truth Answer"):
-                note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
-                yield BenchmarkRecord(id, [note], [(row.line, row)])
-            else:
-                self.skip(log, name, row.line, id, "lacks its note, question or answer")
-
-    def asked(self, record: BenchmarkRecord, stated: TableRow) -> Asked:
-        """The question of a row."""
-        spans = evidence(record.texts[0], stated.get("Relevant Entities"))
-        question, answer = stated.get("Question"), stated.get("Ground Truth Answer")
-        id = f"mc{_number_of(stated)}"
-        return Asked(id, question, answer, spans, domain=stated.get("Category"))
-
-
-def _number_of(row: TableRow) -> str:
-    return row.get("Row Number") or str(row.line)
+            number = row.get("Row Number") or str(row.line)
+            id = _ID.sub("_", row.get("Note ID") or f"n{number}")[:120]
+            question, answer = row.get("Question"), row.get("Ground Truth Answer")
+            if not (text and question and answer):
+                to.skip(f"note {id}", "lacks its note, question or answer", row.line)
+                continue
+            note = entry(None, "note", name="case note", text=text, note_id=id, line=row.line)
+            record, spans = to.record(id, [note]), evidence(text, row.get("Relevant Entities"))
+            gold, domain = (answer, tuple(spans), False), row.get("Category")
+            to.ask(f"mc{number}", record, question, gold, domain=domain)
 
 
 # ArchEHR-QA (PhysioNet, archehr-qa-bionlp-task-2025): a case of ``archehr-qa.xml`` is a record of
@@ -413,29 +389,24 @@ class ArchEhrQa(BenchmarkLoader):
         """The key of a file of cases."""
         return [_key_file(place)] if place.is_file() else []
 
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
         """A record a case."""
-        for id, case in _cases(file, name, log):
+        for id, case in _cases(file, to.name, to.log):
             if not case.note:
-                self.skip(log, name, None, id, "has no sentence")
+                to.skip(f"case {id}", "has no sentence")
                 continue
+            labels = case.labels.items()
+            wrong = sum(one not in case.places or label not in LABELS for one, label in labels)
+            if wrong:
+                to.log.warn(f"{to.name}: {wrong} labels of case {id} name no sentence or label")
             note = entry(None, "note", name="note excerpt", text=case.note, note_id=id)
-            yield BenchmarkRecord(id, [note], [(None, case)])
-
-    def asked(self, record: BenchmarkRecord, stated: LabelledCase) -> Asked:
-        """The question of a case."""
-        if not stated.question:
-            raise ValueError("has no text")
-        spans, labels = stated.evidence(), stated.labels.items()
-        wrong = sum(one not in stated.places or label not in LABELS for one, label in labels)
-        warnings = (
-            (f"{wrong} labels of case {record.id} name no sentence or label",) if wrong else ()
-        )
-        answer = stated.answer
-        if answer == "":
-            answer = " ".join(stated.note[span.start : span.end] for span in spans)
-        id = "case-{record}"
-        return Asked(id, stated.question, answer, spans, exact=True, warnings=warnings)
+            record, spans = to.record(id, [note]), tuple(case.evidence())
+            answer = case.answer or " ".join(case.note[span.start : span.end] for span in spans)
+            if not case.question:
+                to.skip(f"question 1 of case {id}", "has no text")
+                continue
+            gold = None if case.answer is None else (answer, spans, True)
+            to.ask(f"case-{record}", record, case.question, gold)
 
 
 # LongHealth: a patient is a record, each text a note in the order of their numbers. A note's time
@@ -546,51 +517,49 @@ class LongHealth(BenchmarkLoader):
         opening = rb'\s*(?:\xef\xbb\xbf)?\s*\{\s*"[^"]*"\s*:\s*\{'
         return super().has_marks(path) and bool(re.match(opening, read_start(path, 400)))
 
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
         """A record a patient."""
-        text = read_text(file, name)
-        content = read_json(text, name, remedy="download it again", unique=True)
+        text = read_text(file, to.name)
+        content = read_json(text, to.name, remedy="download it again", unique=True)
         for key, stated in content.items():
             try:
                 patient = _LonghealthPatient.model_validate(stated)
             except ValueError:
-                self.skip(log, name, None, key, "has no texts, or questions that are no list")
+                to.skip(f"patient {key}", "has no texts, or questions that are no list")
                 continue
             notes = [
                 entry(opening_date(text), "note", name=title, text=text, note_id=title)
                 for title, text in sorted(patient.texts.items(), key=_number)
             ]
             if not notes:
-                log.warn(f"{name}: {key} has no text — the record stays, empty")
+                to.log.warn(f"{to.name}: {key} has no text — the record stays, empty")
             if undated := sum(one[0] is None for one in notes):
-                log.warn(
-                    f"{name}: {undated} of {len(notes)} texts of {key} open with no date — they "
+                to.log.warn(
+                    f"{to.name}: {undated} of {len(notes)} texts of {key} open with no date — they "
                     "keep their order and have no time position"
                 )
             facts = (patient.model_extra or {}).items()
             named = {k.replace("canaray", "canary"): str(v) for k, v in facts if v}
-            yield BenchmarkRecord(key, notes, [(None, one) for one in patient.questions], named)
-
-    def asked(self, record: BenchmarkRecord, stated: Any) -> Asked:
-        """A question with its options, or without them where the correct one is not there."""
-        read = _LonghealthQuestion.model_validate(stated)
-        options = tuple(getattr(read, f"answer_{letter}").strip() for letter in "abcde")
-        answer, question = read.correct.strip(), read.question.strip()
-        spans, warnings = list[Span](), list[str]()
-        try:
-            locations = _LOCATIONS.validate_python(read.answer_location or {})
-            spans = _located(record, locations, question, answer, options)
-        except ValueError:
-            warnings.append(
-                f"{record.id}: the answer location of question {read.No} cannot be read"
-            )
-        if not all(options) or correct_option(answer, options) is None:
-            if any(options):
-                what = "lacks an option or the correct one — it is open"
-                warnings.append(f"{record.id}: question {read.No} {what}")
-            options = ()
-        id = f"{{record}}-q{read.No}"
-        return Asked(id, question, answer, spans, options=options, warnings=tuple(warnings))
+            record = to.record(key, notes, named)
+            for number, one in enumerate(patient.questions, 1):
+                with to.usable(f"question {number} of patient {key}"):
+                    read = _LonghealthQuestion.model_validate(one)
+                    place = f"{to.name}: {key}:"
+                    options = tuple(getattr(read, f"answer_{one}").strip() for one in "abcde")
+                    answer, question, spans = read.correct.strip(), read.question.strip(), ()
+                    try:
+                        locations = _LOCATIONS.validate_python(read.answer_location or {})
+                        spans = _located(notes, locations, question, answer, options)
+                    except ValueError:
+                        reason = f"the answer location of question {read.No} cannot be read"
+                        to.log.warn(f"{place} {reason}")
+                    if not all(options) or correct_option(answer, options) is None:
+                        if any(options):
+                            reason = "lacks an option or the correct one — it is open"
+                            to.log.warn(f"{place} question {read.No} {reason}")
+                        options = ()
+                    id, gold = f"{record}-q{read.No}", (answer, spans, False)
+                    to.ask(id, record, question, gold, options=options)
 
 
 def _number(named: tuple[str, str]) -> tuple[int, str]:
@@ -599,18 +568,18 @@ def _number(named: tuple[str, str]) -> tuple[int, str]:
 
 
 def _located(
-    record: BenchmarkRecord,
+    notes: Sequence[Entry],
     locations: Mapping[str, _Location],
     question: str,
     answer: str,
     options: Sequence[str],
-) -> list[Span]:
+) -> tuple[Span, ...]:
     """The evidence at the answer's locations (:func:`narrowed`), overlaps merged; raises
     ValueError. A correct option that names others ("B and C") is their texts."""
     if re.fullmatch(r"([A-E])(?:(?:,| and|, and) ([A-E]))+", answer):
         answer = "; ".join(options["ABCDE".index(letter)] for letter in re.findall("[A-E]", answer))
     merged: list[Span] = []
-    for order, note in enumerate(record.notes):
+    for order, note in enumerate(notes):
         location, text = locations.get(note[3], _Location()), note[4]
         stated = list(zip(location.start, location.end, strict=True))
         windows = [location_window(text, start, end) for start, end in stated]
@@ -620,7 +589,7 @@ def _located(
             if merged and merged[-1].event == order and start <= merged[-1].end:
                 start, end = merged[-1].start, max(end, merged.pop().end)
             merged.append(Span(order, start, end))
-    return merged
+    return tuple(merged)
 
 
 # EHRNoteQA (PhysioNet, ehr-notes-qa-llms): a question a line with choices A to E. The notes are
@@ -702,40 +671,37 @@ class EhrNoteQa(BenchmarkLoader):
         """MIMIC's discharge summaries, for a file of questions."""
         return [place.with_name(name) for name in NOTES] if place.is_file() else []
 
-    def records(self, file: Path, name: str, log: LoadLog) -> Iterator[BenchmarkRecord]:
+    def enter(self, file: Path, to: BenchmarkFile) -> None:
         """A record a patient asked about: notes of the questions' file, or MIMIC's."""
         asked: dict[str, list[tuple[int, _EhrnoteqaQuestion]]] = defaultdict(list)
         unread: list[DataError] = []
-        for number, line in enumerate(read_text(file, name).split("\n"), 1):
+        for number, line in enumerate(read_text(file, to.name).split("\n"), 1):
             if line.strip():
                 try:
-                    read = _EhrnoteqaQuestion.model_validate(read_json(line, name, number))
+                    read = _EhrnoteqaQuestion.model_validate(read_json(line, to.name, number))
                     asked[read.patient_id].append((number, read))
                 except ValidationError:
                     reason = "lacks patient_id, question, choice_A to choice_D or answer"
-                    unread.append(DataError(name, number, reason, self.shape))
+                    unread.append(DataError(to.name, number, reason, self.shape))
                 except DataError as error:
                     unread.append(error)
         notes = {id: _notes_in(lines[0][1], lines[0][0]) for id, lines in asked.items()}
-        log.opened.update(self.companions(file))
+        to.log.opened.update(self.companions(file))
         notes |= _discharge(file.parent, {id for id, of in notes.items() if not of})
         for id, lines in asked.items():
-            if notes[id]:
-                numbered = enumerate(lines, 1)
-                yield BenchmarkRecord(id, notes[id], [(at, (n, one)) for n, (at, one) in numbered])
-            else:
-                remedy = f"put MIMIC-IV-Note's {NOTES[0]} into its folder"
-                reason = f"has no notes of the patients — {remedy}"
-                self.skip(log, name, lines[0][0], id, reason)
+            if not notes[id]:
+                reason = f"has no notes of the patients — put MIMIC-IV-Note's {NOTES[0]} into its "
+                to.skip(f"patient {id}", f"{reason}folder", lines[0][0])
+                continue
+            record = to.record(id, notes[id])
+            for number, (line, one) in enumerate(lines, 1):
+                choices = {letter: getattr(one, f"choice_{letter}").strip() for letter in "ABCDE"}
+                answer, options = choices[one.answer.strip()], tuple(filter(None, choices.values()))
+                if answer:
+                    of, gold = f"{record}-q{number}", (answer, (), False)
+                    to.ask(of, record, one.question, gold, domain=one.category, options=options)
+                else:
+                    what = f"question {number} of patient {id}"
+                    to.skip(what, "names an answer without a choice", line)
         for error in unread:  # after what is wrong with the notes
-            log.skip_error(error)
-
-    def asked(self, record: BenchmarkRecord, stated: tuple[int, _EhrnoteqaQuestion]) -> Asked:
-        """The question of a number, of those about its patient."""
-        number, read = stated
-        choices = {letter: getattr(read, f"choice_{letter}").strip() for letter in "ABCDE"}
-        answer, options = choices[read.answer.strip()], tuple(filter(None, choices.values()))
-        if not answer:
-            raise ValueError("names an answer without a choice")
-        id = f"{{record}}-q{number}"
-        return Asked(id, read.question, answer, domain=read.category, options=options)
+            to.log.skip_error(error)
