@@ -138,24 +138,14 @@ def generator(*parts: str) -> np.random.Generator:
 def top_k(scores: Scores, k: int, draw: Callable[[], Scores] | None = None) -> Positions:
     """Indices of the ``k`` highest of ``scores`` [n], best first, ties to the lower of ``draw()``
     [n], which is called only where there are any among them, or without it to the lower index.
-
-    A large array is first cut to what can be among the k; the result is that of a stable sort
-    of the whole.
     """
-    n = len(scores)
-    k = max(0, min(k, n))
-    if k == 0:
-        return np.zeros(0, dtype=np.intp)
-    contenders = np.arange(n)
-    if n > 4 * k:
-        least = np.partition(scores, n - k)[n - k]
-        contenders = np.flatnonzero(scores >= least)
-    order = np.argsort(-scores[contenders], kind="stable")
-    if draw is not None:
-        ranked = scores[contenders[order[: k + 1]]]
+    k = max(0, k)
+    order = np.argsort(-scores, kind="stable")
+    if draw is not None and k:
+        ranked = scores[order[: k + 1]]
         if np.any(ranked[1:] == ranked[:-1]):
-            order = np.lexsort((draw()[contenders], -scores[contenders]))
-    return contenders[order[:k]]
+            order = np.lexsort((draw(), -scores))
+    return order[:k]
 
 
 def _fitting(

@@ -38,11 +38,11 @@ class CodeGate(nn.Module):
         self.joint, self.every = True, False
         # One row of n-gram ids a text, 0 where it has no more; row 0 is the question.
         texts_bags = bags(config.hashing, [question, *texts])
-        counts = torch.from_numpy(texts_bags.offsets).diff()
+        counts = torch.from_numpy(texts_bags.indptr).diff()
         columns = torch.arange(max(1, int(counts.max())))
         filled = columns < counts[:, None]
         grams = torch.zeros(filled.shape, dtype=torch.int32)
-        grams[filled] = torch.from_numpy(texts_bags.ids).int()
+        grams[filled] = torch.from_numpy(texts_bags.indices).int()
         self.grams: Tensor
         self.table: Tensor
         self.register_buffer("grams", grams, persistent=False)

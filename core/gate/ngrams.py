@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 _HashName = Literal["blake2", "crc32", "salted"]
-_Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,36 +35,6 @@ class Hashing:
     salt: int = 0
     characters: int = 0
     ngrams: int = 0
-
-
-@dataclass(frozen=True, eq=False, slots=True)
-class Bags:
-    """n-gram ids of m texts, concatenated: text i has ``ids[offsets[i]:offsets[i + 1]]``;
-    ``offsets`` has m + 1 entries."""
-
-    ids: _Ids
-    offsets: _Ids
-
-    @classmethod
-    def of(cls, each: Sequence[Sequence[int]]) -> Bags:
-        """The bags with these ids."""
-        ids = np.fromiter(chain.from_iterable(each), np.int64)
-        return cls(ids, np.concatenate([[0], np.cumsum([len(one) for one in each])]).astype(int))
-
-    def __len__(self) -> int:
-        return len(self.offsets) - 1
-
-    def shares(self) -> NDArray[np.float64]:
-        """Weight of each n-gram in the mean of its text: one over their number."""
-        counts = np.diff(self.offsets)
-        return np.repeat(1.0 / np.maximum(counts, 1), counts)
-
-    def take(self, rows: _Ids) -> Bags:
-        """The bags of ``rows``, in that order."""
-        lengths = np.diff(self.offsets)[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
-        within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-        return Bags(self.ids[np.repeat(self.offsets[rows], lengths) + within], offsets)
 
 
 def lowered(text: str) -> str:
@@ -110,7 +78,19 @@ def gram_ids(hashing: Hashing, text: str, known: dict[str, int] | None = None) -
     return [known[gram] for gram in grams]
 
 
-def bags(hashing: Hashing, texts: Sequence[str]) -> Bags:
-    """The n-gram bags of many texts: :func:`gram_ids` of each, each distinct n-gram hashed once."""
+def bags(hashing: Hashing, texts: Sequence[str]) -> Any:
+    """The n-grams of texts as a sparse float64 matrix [texts, buckets], each distinct n-gram hashed
+    once.
+
+    A row has an entry for each n-gram in reading order, repeated ones too: one over their number,
+    so that the product with a table is the mean of its rows.
+    """
+    from scipy.sparse import csr_matrix
+
     known: dict[str, int] = {}
-    return Bags.of([gram_ids(hashing, text, known) for text in texts])
+    each = [gram_ids(hashing, text, known) for text in texts]
+    counts = np.array([len(ids) for ids in each], dtype=np.int64)
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    shares = np.repeat(1.0 / np.maximum(counts, 1), counts)
+    ids = np.fromiter(chain.from_iterable(each), np.int64, int(starts[-1]))
+    return csr_matrix((shares, ids, starts), (len(each), hashing.buckets))

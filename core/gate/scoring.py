@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from midchart.core.gate.checkpoint import LAYERS, Gate
-from midchart.core.gate.ngrams import Bags, Hashing, bags, gram_ids, lowered
+from midchart.core.gate.ngrams import Hashing, bags, gram_ids, lowered
 from midchart.core.types import Explanation, Term
 
 DECIMALS = 6
 Floats = NDArray[np.float64]
-Float = TypeVar("Float", np.float32, np.float64)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -33,14 +31,6 @@ class Parts:
 
     rows: Floats
     row_of: NDArray[np.intp]
-
-
-def pooled(bag: Bags, table: NDArray[Float]) -> NDArray[Float]:
-    """Mean row of ``table`` [buckets, width] over each bag, [m, width]; zeros for an empty one."""
-    from scipy.sparse import csr_matrix
-
-    shares = bag.shares().astype(table.dtype)
-    return np.asarray(csr_matrix((shares, bag.ids, bag.offsets), (len(bag), len(table))) @ table)
 
 
 class Scorer:
@@ -64,7 +54,7 @@ class Scorer:
         """What of the sentences' scores no question changes."""
         place: dict[str, int] = {}
         row_of = np.array([place.setdefault(t, len(place)) for t in texts], dtype=np.intp)
-        rows = pooled(bags(self.hashing, list(place)), self.embedding)
+        rows = bags(self.hashing, list(place)) @ self.embedding
         return Parts(rows @ self.of_sentence.T, row_of)
 
     def question(self, text: str) -> Floats:
@@ -72,7 +62,8 @@ class Scorer:
         bias = self.layers[0][1]
         if self.of_question is None:
             return bias
-        return pooled(bags(self.hashing, [text]), self.embedding)[0] @ self.of_question.T + bias
+        pooled: Floats = (bags(self.hashing, [text]) @ self.embedding)[0]
+        return pooled @ self.of_question.T + bias
 
     def scores(self, parts: Parts, question: str) -> NDArray[np.float64]:
         """Logit of each sentence, float64 [n]."""

@@ -27,7 +27,7 @@ from midchart.core.gate.checkpoint import (
     widths,
 )
 from midchart.core.gate.examples import Pairs
-from midchart.core.gate.ngrams import Bags, bags
+from midchart.core.gate.ngrams import bags
 from midchart.core.stats.auroc import ranking_areas
 from midchart.core.training import require_finite
 from midchart.core.training.trainer import Trainer, epoch_order, forked_rng, one_thread, seed_of
@@ -119,7 +119,7 @@ class GateTrainer(Trainer[GateModel, GateEpoch]):
             if not at:
                 masks = self._dropout(min(_AHEAD * recipe.batch, len(order) - begin), draws)
             batch, rows = slice(begin, begin + recipe.batch), slice(at, at + recipe.batch)
-            pooled = [self._pooled(bag.take(of[order[batch]])) for bag, of in self._sides]
+            pooled = [self._pooled(bag[of[order[batch]]]) for bag, of in self._sides]
             logits = self.network.head(torch.cat(pooled, dim=1), [one[rows] for one in masks])
             loss = loss_of(logits, labels[batch], recipe.loss)
             self.optimizer.zero_grad()
@@ -128,8 +128,9 @@ class GateTrainer(Trainer[GateModel, GateEpoch]):
             total += float(loss.detach()) * len(logits)
         return total / max(len(order), 1)
 
-    def _pooled(self, bag: Bags) -> Tensor:
-        return self.network.embedding(torch.from_numpy(bag.ids), torch.from_numpy(bag.offsets[:-1]))
+    def _pooled(self, bags: Any) -> Tensor:
+        ids, starts = torch.from_numpy(bags.indices), torch.from_numpy(bags.indptr[:-1])
+        return self.network.embedding(ids, starts)
 
     def _dropout(self, rows: int, draws: torch.Generator) -> list[Tensor]:
         """What dropout multiplies each hidden layer of some rows by: 0, or what makes up for it."""

@@ -33,16 +33,15 @@ texts = st.lists(st.text(characters, max_size=24), max_size=12)
 @given(texts, st.sampled_from(HASHINGS))
 def test_batched_n_grams_equal_one_text_at_a_time(texts: list[str], hashing: Hashing):
     grams = bags(hashing, texts)
-    assert len(grams) == len(texts)
-    for i, text in enumerate(texts):
-        ids = grams.ids[grams.offsets[i] : grams.offsets[i + 1]].tolist()
-        assert ids == gram_ids(hashing, text)
-        assert all(1 <= id < hashing.buckets for id in ids)
     rows = np.arange(len(texts))[::-1]
-    turned = grams.take(rows)
-    for i, row in enumerate(rows):
-        ids = turned.ids[turned.offsets[i] : turned.offsets[i + 1]].tolist()
-        assert ids == gram_ids(hashing, texts[row])
+    for matrix, order in ((grams, rows[::-1]), (grams[rows], rows)):
+        assert matrix.shape == (len(texts), hashing.buckets)
+        for i, row in enumerate(order):
+            held = slice(matrix.indptr[i], matrix.indptr[i + 1])
+            ids = matrix.indices[held].tolist()
+            assert ids == gram_ids(hashing, texts[row])
+            assert all(1 <= id < hashing.buckets for id in ids)
+            assert not ids or matrix.data[held].sum() == pytest.approx(1)
 
 
 def test_golden_ids():
