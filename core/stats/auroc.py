@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import erfc, isfinite, sqrt
+from math import erfc, isfinite, nan, sqrt
 from statistics import NormalDist
 
 import numpy as np
@@ -28,6 +28,7 @@ from midchart.core.stats.intervals import (
 Floats = NDArray[np.float64]
 _Ints = NDArray[np.int64]
 _Bools = NDArray[np.bool_]
+Z = NormalDist().inv_cdf(0.975)
 _AT_ONCE = 4
 """Resamples weighted at once: few enough that their rows stay near the processor."""
 
@@ -53,18 +54,15 @@ class Placements:
 
 @dataclass(frozen=True, slots=True)
 class _AreaTest:
-    """First AUROC minus second: ``difference`` with its standard error, interval and p value.
+    """First AUROC minus second: ``difference`` with its standard error and two-sided p value.
 
-    ``p`` is two-sided. NaN, with the ``reason``, where the variance cannot be estimated: ``se`` and
-    ``z`` too where a class has one label (or is of one cluster), or where a difference other than 0
-    has no variance. Of equal rankings ``p`` is 1 and the interval alone is NaN.
+    ``se`` and ``p`` are NaN, with the ``reason``, where the variance cannot be estimated: where a
+    class has one label (or is of one cluster), or where a difference other than 0 has no variance.
+    Of equal rankings ``p`` is 1.
     """
 
     difference: float
     se: float
-    low: float
-    high: float
-    z: float
     p: float
     reason: str = ""
 
@@ -93,7 +91,7 @@ def placements(scores: ArrayLike, labels: ArrayLike) -> Placements:
     return Placements(mean, positive, float(mean[positive].mean()))
 
 
-def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _AreaTest:
+def delong_test(first: Placements, second: Placements) -> _AreaTest:
     """DeLong's test of two AUROCs on the same labels, which it takes for independent.
 
     NaN with its reason for a class of one label. Raises ValueError where the labels differ.
@@ -107,12 +105,10 @@ def delong_test(first: Placements, second: Placements, level: float = 0.95) -> _
     variance = 0.0
     for side in (first.positive, ~first.positive):
         variance += float(differences[side].var(ddof=1)) / int(side.sum())
-    return _test(first.area - second.area, variance, level)
+    return _test(first.area - second.area, variance)
 
 
-def clustered_test(
-    first: Placements, second: Placements, clusters: ArrayLike, level: float = 0.95
-) -> _AreaTest:
+def clustered_test(first: Placements, second: Placements, clusters: ArrayLike) -> _AreaTest:
     """:func:`delong_test` for labels in clusters (patients).
 
     ``clusters`` [n], any labels that sort. NaN with its reason where the labels of a class are of
@@ -126,7 +122,7 @@ def clustered_test(
             return _not_estimable(first, second, f"all {name} labels are of one patient")
     totals = _parts(first, member) - _parts(second, member)
     variance = float((totals**2).sum()) * count / (count - 1)
-    return _test(first.area - second.area, variance, level)
+    return _test(first.area - second.area, variance)
 
 
 def _same_labels(first: Placements, second: Placements) -> None:
@@ -139,26 +135,20 @@ def _classes(placed: Placements) -> tuple[tuple[str, _Bools], tuple[str, _Bools]
 
 
 def _not_estimable(first: Placements, second: Placements, reason: str) -> _AreaTest:
-    nan = float("nan")
-    return _AreaTest(first.area - second.area, nan, nan, nan, nan, nan, reason)
+    return _AreaTest(first.area - second.area, nan, nan, reason)
 
 
-def _test(difference: float, variance: float, level: float) -> _AreaTest:
-    half = NormalDist().inv_cdf(0.5 + level / 2.0)
+def _test(difference: float, variance: float) -> _AreaTest:
     se = sqrt(max(0.0, variance))
     # Equal rankings differ by rounding alone.
     if se < 1e-12:
-        nan = float("nan")
         if abs(difference) < 1e-12:
-            return _AreaTest(difference, 0.0, nan, nan, 0.0, 1.0, "the rankings are equal")
-        reason = "the placements do not vary within a class"
-        return _AreaTest(difference, nan, nan, nan, nan, nan, reason)
-    z = difference / se
-    low, high = max(-1.0, difference - half * se), min(1.0, difference + half * se)
-    return _AreaTest(difference, se, low, high, z, erfc(abs(z) / sqrt(2.0)))
+            return _AreaTest(difference, 0.0, 1.0, "the rankings are equal")
+        return _AreaTest(difference, nan, nan, "the placements do not vary within a class")
+    return _AreaTest(difference, se, erfc(abs(difference) / se / sqrt(2.0)))
 
 
-def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.95) -> Interval:
+def hanley_mcneil(area: float, positives: int, negatives: int) -> Interval:
     """An AUROC ± z standard errors, clipped to [0, 1], from the area and two counts alone.
 
     It takes every label as independent and is too narrow where one patient has many. NaN bounds for
@@ -172,14 +162,13 @@ def hanley_mcneil(area: float, positives: int, negatives: int, level: float = 0.
     above = area / (2.0 - area) - square
     below = 2.0 * square / (1.0 + area) - square
     spread = area * (1.0 - area) + (positives - 1) * above + (negatives - 1) * below
-    z = NormalDist().inv_cdf(0.5 + level / 2.0)
-    half = z * sqrt(max(0.0, spread) / (positives * negatives))
+    half = Z * sqrt(max(0.0, spread) / (positives * negatives))
     if half < 1e-12:
-        return Interval(area, float("nan"), float("nan"), level)
-    return Interval(area, max(0.0, area - half), min(1.0, area + half), level)
+        return Interval(area, nan, nan)
+    return Interval(area, max(0.0, area - half), min(1.0, area + half))
 
 
-def auroc_floor(placed: Placements, clusters: ArrayLike, level: float = 0.95) -> Interval:
+def auroc_floor(placed: Placements, clusters: ArrayLike) -> Interval:
     """Score interval of an AUROC whose rows come in clusters, through effective numbers of rows.
 
     The numbers of positives and negatives are divided by the ratio of the clustered variance of
@@ -189,44 +178,39 @@ def auroc_floor(placed: Placements, clusters: ArrayLike, level: float = 0.95) ->
     Source: Newcombe, Statist Med 25 (2006) 559–573, method 5 (score interval with Hanley and
     McNeil's variance); Obuchowski, Biometrics 53 (1997) 567–578 (clusters).
     """
-    positives, negatives, k = _effective(placed, clusters, level)
+    positives, negatives, k = _effective(placed, clusters)
     if k == 1:
-        return Interval(placed.area, 0.0, 1.0, level)
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+        return Interval(placed.area, 0.0, 1.0)
     half = (positives + negatives) / 2 - 1
 
     def beyond(area: float) -> float:
         """Squared distance of ``area`` from the estimate, less z² variances of it."""
         spread = 1 + max(0.0, half) * ((1 - area) / (2 - area) + area / (1 + area))
         variance = area * (1 - area) * spread / (positives * negatives)
-        return (area - placed.area) ** 2 - z * z * variance
+        return (area - placed.area) ** 2 - Z * Z * variance
 
     low, high = (_root(beyond, end, placed.area) for end in (0.0, 1.0))
-    return Interval(placed.area, low, high, level)
+    return Interval(placed.area, low, high)
 
 
-def auprc_floor(
-    area: float, placed: Placements, clusters: ArrayLike, level: float = 0.95
-) -> Interval:
+def auprc_floor(area: float, placed: Placements, clusters: ArrayLike) -> Interval:
     """Wilson interval of an average precision, its rows the effective number of positives.
 
     The number is that of :func:`auroc_floor`. Source: Boyd, Eng and Page, ECML PKDD (2013)
     451–466 (binomial interval over the positives).
     """
-    positives, _, k = _effective(placed, clusters, level)
-    return Interval(area, 0.0, 1.0, level) if k == 1 else wilson_of_share(area, positives, level)
+    positives, _, k = _effective(placed, clusters)
+    return Interval(area, 0.0, 1.0) if k == 1 else wilson_of_share(area, positives)
 
 
-def auroc_difference_floor(
-    first: Placements, second: Placements, clusters: ArrayLike, level: float = 0.95
-) -> Interval:
+def auroc_difference_floor(first: Placements, second: Placements, clusters: ArrayLike) -> Interval:
     """Interval of the difference of two AUROCs on the same rows from the interval of each.
 
     Square-and-add with the correlation of the two areas over clusters, none where one of them
     does not vary. Source: Zou and Donner, Statist Med 27 (2008) 1693–1702; Zou, Psychol Methods 12
     (2007) 399–413 (correlated).
     """
-    intervals = auroc_floor(first, clusters, level), auroc_floor(second, clusters, level)
+    intervals = auroc_floor(first, clusters), auroc_floor(second, clusters)
     _, member = cluster_members(clusters)
     a, b = (_parts(placed, member) for placed in (first, second))
     scale = float(np.sqrt((a @ a) * (b @ b)))
@@ -241,7 +225,7 @@ def _parts(placed: Placements, member: NDArray[np.int64]) -> Floats:
     return parts
 
 
-def _effective(placed: Placements, clusters: ArrayLike, level: float) -> tuple[float, float, int]:
+def _effective(placed: Placements, clusters: ArrayLike) -> tuple[float, float, int]:
     """Effective numbers of positives and negatives, and the number of clusters."""
     k, member = cluster_members(clusters)
     if k == 1:
@@ -259,7 +243,7 @@ def _effective(placed: Placements, clusters: ArrayLike, level: float) -> tuple[f
         ratio = 1.0
     else:
         ratio = max(1.0, float(parts @ parts) * k / (k - 1) / independent)
-    ratio /= t_shrinkage(k, level)
+    ratio /= t_shrinkage(k)
     return sizes[0] / ratio, sizes[1] / ratio, k
 
 

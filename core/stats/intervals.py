@@ -21,15 +21,14 @@ from numpy.typing import ArrayLike, NDArray
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its two-sided interval at ``level``."""
+    """An estimate with its two-sided interval."""
 
     estimate: float
     low: float
     high: float
-    level: float
 
 
-def percentiles(draws: NDArray[np.float64], level: float) -> tuple[float, float]:
+def percentiles(draws: NDArray[np.float64], level: float = 0.95) -> tuple[float, float]:
     """Lower and upper percentile of resampled statistics, float64 [resamples]."""
     tail = (1.0 - level) / 2.0
     low, high = np.quantile(draws, [tail, 1.0 - tail])
@@ -46,7 +45,6 @@ def bootstrap_proportion(
     n: int,
     resamples: int,
     rng: np.random.Generator,
-    level: float = 0.95,
 ) -> Interval:
     """Percentile bootstrap of a share of ``hits`` in ``n`` independent rows.
 
@@ -57,18 +55,18 @@ def bootstrap_proportion(
     """
     _checked_share(hits, n)
     draws = rng.binomial(n, hits / n, size=resamples) / n
-    low, high = percentiles(draws, level) if n > 1 else (float("nan"), float("nan"))
-    return Interval(hits / n, low, high, level)
+    low, high = percentiles(draws) if n > 1 else (float("nan"), float("nan"))
+    return Interval(hits / n, low, high)
 
 
-def wilson_interval(hits: int, n: int, level: float = 0.95) -> Interval:
+def wilson_interval(hits: int, n: int) -> Interval:
     """Wilson score interval of a share, without continuity correction.
 
     Raises ValueError unless 0 ≤ hits ≤ n and n ≥ 1. Source: Wilson, Probable inference, the law
     of succession, and statistical inference, JASA 22 (1927) 209–212.
     """
     _checked_share(hits, n)
-    return wilson_of_share(hits / n, n, level)
+    return wilson_of_share(hits / n, n)
 
 
 def wilson_of_share(share: float, n: float, level: float = 0.95) -> Interval:
@@ -85,7 +83,7 @@ def wilson_of_share(share: float, n: float, level: float = 0.95) -> Interval:
     # At the ends the bound is exactly the end; rounding must not push it past.
     low = 0.0 if share == 0.0 else max(0.0, centre - half)
     high = 1.0 if share == 1.0 else min(1.0, centre + half)
-    return Interval(share, low, high, level)
+    return Interval(share, low, high)
 
 
 def square_and_add(
@@ -108,10 +106,8 @@ def square_and_add(
     below = half_width(first.estimate - first.low, second.high - second.estimate)
     above = half_width(first.high - first.estimate, second.estimate - second.low)
     if not below + above > 0:
-        return Interval(difference, float("nan"), float("nan"), first.level)
-    return Interval(
-        difference, max(-1.0, difference - below), min(1.0, difference + above), first.level
-    )
+        return Interval(difference, float("nan"), float("nan"))
+    return Interval(difference, max(-1.0, difference - below), min(1.0, difference + above))
 
 
 def _checked_share(hits: int, n: int) -> None:
@@ -158,7 +154,6 @@ def clustered_bootstrap(
     resamples: int,
     rng: np.random.Generator,
     bin_count: int = 10,
-    level: float = 0.95,
 ) -> BinnedMeans:
     """Percentile intervals of the mean in each bin, clusters drawn with replacement.
 
@@ -178,7 +173,7 @@ def clustered_bootstrap(
     means = ratio(totals[:, :bin_count], totals[:, bin_count:])
     several = (rows > 0).sum(axis=0) > 1
     return BinnedMeans(
-        means, *(np.where(several, end, np.nan) for end in clustered_intervals(means, level))
+        means, *(np.where(several, end, np.nan) for end in clustered_intervals(means))
     )
 
 
@@ -243,7 +238,7 @@ def clustered_wilson(
         raise ValueError(f"{clusters} clusters of {n} rows cannot have these sums")
     share = min(1.0, correct / n)
     if clusters == 1:
-        return Interval(share, 0.0, 1.0, level)
+        return Interval(share, 0.0, 1.0)
     if correlation is None:
         independent = share * (1 - share)
         size = effective_size(share, independent, n, clusters, squares, cross, sizes, level)
@@ -303,7 +298,7 @@ def effective_size(
     squares: float,
     cross: float,
     sizes: float,
-    level: float,
+    level: float = 0.95,
 ) -> float:
     """Effective number of rows in two clusters or more, for a mean of ``n`` rows.
 

@@ -309,7 +309,7 @@ def paired_floor(
     sums = paired_sums(cells)
     difference = sums.total / sums.n
     if sums.clusters == 1:
-        return Interval(difference, -1.0, 1.0, level)
+        return Interval(difference, -1.0, 1.0)
     if correlation is None:
         size = effective_size(difference, sums.variance, *sums[1:-1], level)
     else:
@@ -319,7 +319,7 @@ def paired_floor(
     return newcombe_paired(both, first, second, neither, level)
 
 
-def simultaneous(tables: Sequence[Floats], level: float = 0.95) -> list[tuple[float, float] | None]:
+def simultaneous(tables: Sequence[Floats]) -> list[tuple[float, float] | None]:
     """Intervals of the differences of a family of paired comparisons that all hold at once.
 
     ``tables``: of each comparison the cells of :func:`paired_floor`; the correlation of a cluster's
@@ -328,14 +328,14 @@ def simultaneous(tables: Sequence[Floats], level: float = 0.95) -> list[tuple[fl
     (Bonferroni).
     """
     correlation = pooled_correlation(map(paired_sums, tables))
-    one = 1 - (1 - level) / max(len(tables), 1)
+    one = 1 - 0.05 / max(len(tables), 1)
     return [
         reported_interval(None, len(cells), paired_floor(cells, one, correlation), one)
         for cells in tables
     ]
 
 
-def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interval]:
+def agreement_floors(cells: ArrayLike) -> dict[str, Interval]:
     """Score intervals of raw agreement, kappa, AC1 and positive agreement of two judges.
 
     ``cells`` float [clusters, 4]: both yes, only the first, only the second, neither, of each
@@ -351,7 +351,7 @@ def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interva
     floors: dict[str, Interval] = {}
     if not n:
         return floors
-    raw = share_floor(table[:, 0] + table[:, 3], table.sum(axis=1), level)
+    raw = share_floor(table[:, 0] + table[:, 3], table.sum(axis=1))
     floors["raw"] = raw
     first, second = (total[0] + total[1]) / n, (total[0] + total[2]) / n
     mean = (first + second) / 2
@@ -362,10 +362,10 @@ def agreement_floors(cells: ArrayLike, level: float = 0.95) -> dict[str, Interva
     for measure, chance in chances.items():
         if chance < 1.0 - 1e-12:
             ends = [(p - chance) / (1 - chance) for p in (raw.estimate, raw.low, raw.high)]
-            floors[measure] = Interval(ends[0], max(-1.0, ends[1]), ends[2], level)
+            floors[measure] = Interval(ends[0], max(-1.0, ends[1]), ends[2])
     any_yes = table[:, :3].sum(axis=1)
     if any_yes.any():
-        share = share_floor(table[:, 0], any_yes, level)
+        share = share_floor(table[:, 0], any_yes)
         ends = [2 * s / (1 + s) for s in (share.estimate, share.low, share.high)]
-        floors["positive_agreement"] = Interval(ends[0], ends[1], ends[2], level)
+        floors["positive_agreement"] = Interval(ends[0], ends[1], ends[2])
     return floors

@@ -253,13 +253,13 @@ class LogisticFit:
         """Robust standard errors, float64 [k]."""
         return np.sqrt(np.diag(self.covariance))
 
-    def interval(self, index: int, level: float = 0.95) -> Interval:
+    def interval(self, index: int) -> Interval:
         """A coefficient with its interval, by Student's t with clusters − 1 degrees of freedom."""
         from scipy.special import stdtrit
 
-        half = float(stdtrit(self.clusters - 1, 0.5 + level / 2.0)) * float(self.errors[index])
+        half = float(stdtrit(self.clusters - 1, 0.975)) * float(self.errors[index])
         value = float(self.coefficients[index])
-        return Interval(value, value - half, value + half, level)
+        return Interval(value, value - half, value + half)
 
     def p(self, index: int) -> float:
         """Two-sided p value that a coefficient is 0, by the same t; never 0."""

@@ -123,7 +123,6 @@ def prediction_powered(
     predicted_counts: ArrayLike | None = None,
     judged_counts: ArrayLike | None = None,
     tuning: float | None = None,
-    level: float = 0.95,
 ) -> PredictionPowered:
     """The mean of what people would say of all items.
 
@@ -156,8 +155,8 @@ def prediction_powered(
     if not counting > 0:
         raise ValueError("none of the items that were judged counts")
     draws = _means(cluster_totals(items.totals(), resamples, rng), strength)
-    floor = items.floor(estimate, strength, counting, level)
-    ends = reported_interval(draws, items.clusters, floor, level)
+    floor = items.floor(estimate, strength, counting)
+    ends = reported_interval(draws, items.clusters, floor)
     value, machine = items.with_neutral(estimate)
     drawn = items.weight > 0
     residuals = (value - strength * machine)[drawn]
@@ -165,7 +164,7 @@ def prediction_powered(
         residuals -= np.average(residuals, weights=items.weight[drawn])
     chance = 1.0 / (1.0 + items.weight[drawn])
     spread = float(np.nanvar(draws)) - _of_cards(residuals**2, chance, len(chance)) / counting**2
-    t = NormalDist().inv_cdf(0.5 + level / 2) / sqrt(t_shrinkage(max(2, items.clusters), level))
+    t = NormalDist().inv_cdf(0.975) / sqrt(t_shrinkage(max(2, items.clusters)))
     return PredictionPowered(
         estimate,
         None if ends is None else (max(0.0, ends[0]), min(1.0, ends[1])),
@@ -243,20 +242,20 @@ class _Items:
         covariance = float(share @ ((value - share @ value) * (machine - share @ machine)))
         return min(max(covariance / spread, 0.0), len(self.known) / float((~self.known).sum()))
 
-    def floor(self, mean: float, strength: float, counting: float, level: float) -> Interval:
+    def floor(self, mean: float, strength: float, counting: float) -> Interval:
         """The score interval that the reported one must hold."""
         # What is known or predicted.
         value, machine = self.with_neutral(mean)
         mixed = np.clip(np.where(self.known, value, machine), 0.0, 1.0)
         n, unknown = len(mixed), float((~self.known).sum())
         sums, sizes = (np.bincount(self.member, weights=of) for of in (mixed, np.ones(n)))
-        of_all = share_floor(sums, sizes, level)
+        of_all = share_floor(sums, sizes)
         part = (n - unknown + min(strength, 1.0) * unknown) / n
         below, above = part * (of_all.estimate - of_all.low), part * (of_all.high - of_all.estimate)
         # The correction: people − tuning × machine is a mixture of people − machine and of people
         # alone, whose half-widths are scaled by what the two cancel.
         if unknown:
-            pairs, alone = self._correction(value, machine, level)
+            pairs, alone = self._correction(value, machine)
             of_pairs, of_alone = strength, max(0.0, 1.0 - strength)
             share = self.weight / self.weight.sum()
             apart, together, people = (
@@ -273,11 +272,9 @@ class _Items:
             extent = cancelled * unknown / n
             below, above = hypot(below, extent * under), hypot(above, extent * over)
         scale = n / counting
-        return Interval(mean, mean - scale * below, mean + scale * above, level)
+        return Interval(mean, mean - scale * below, mean + scale * above)
 
-    def _correction(
-        self, value: Floats, machine: Floats, level: float
-    ) -> tuple[Interval, Interval]:
+    def _correction(self, value: Floats, machine: Floats) -> tuple[Interval, Interval]:
         """Intervals of people minus machine and of people's judgement, of the weighted items."""
         drawn = self.weight > 0
         first, second = np.clip(value[drawn], 0, 1), np.clip(machine[drawn], 0, 1)
@@ -297,15 +294,15 @@ class _Items:
             ]
             held = by_cluster[1] > 0
             if held.sum() < 2:
-                nothing = Interval(mean, -1.0, 1.0, level)
+                nothing = Interval(mean, -1.0, 1.0)
                 return nothing, nothing
             sums, counts = (one[held] for one in by_cluster)
             squares = float(sums @ sums), float(sums @ counts), float(counts @ counts)
-            size = effective_size(mean, independent, kish, int(held.sum()), *squares, level)
+            size = effective_size(mean, independent, kish, int(held.sum()), *squares)
             sizes.append(min(size, kish))
         both, only_first, only_second, neither = (sizes[0] * (share @ cells)).tolist()
-        pairs = newcombe_paired(both, only_first, only_second, neither, level)
-        return pairs, wilson_of_share(min(1.0, float(share @ first)), sizes[1], level)
+        pairs = newcombe_paired(both, only_first, only_second, neither)
+        return pairs, wilson_of_share(min(1.0, float(share @ first)), sizes[1])
 
 
 def _items(

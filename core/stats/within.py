@@ -202,7 +202,7 @@ class CrossedBootstrap:
 
 
 def crossed_bootstrap(
-    values: ArrayLike, resamples: int, rng: np.random.Generator, level: float = 0.95
+    values: ArrayLike, resamples: int, rng: np.random.Generator
 ) -> CrossedBootstrap:
     """Percentile intervals of means of ``values`` float [seeds, records, columns], finite.
 
@@ -224,7 +224,7 @@ def crossed_bootstrap(
         block = slice(begin, begin + _AT_ONCE)
         by_record = (of_seeds[block] @ flat).reshape(-1, records, columns)
         means[block] = np.einsum("br,brc->bc", of_records[block], by_record)
-    low, high = clustered_intervals(means, level)
+    low, high = clustered_intervals(means)
     if seeds * records < 2:
         low, high = np.full(columns, np.nan), np.full(columns, np.nan)
     return CrossedBootstrap(data.mean(axis=(0, 1)), low, high, means, seeds, records)

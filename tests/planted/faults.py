@@ -95,8 +95,8 @@ FAULTS = (
         (
             Edit(
                 "core/stats/intervals.py",
-                "return Interval(share, low, high, level)",
-                "return Interval(share, high, low, level)",
+                "return Interval(share, low, high)",
+                "return Interval(share, high, low)",
             ),
         ),
         ("tests/core/stats/test_stats_intervals.py",),

@@ -275,7 +275,7 @@ class PaperClaim:
             return Figure(value - other.value, n=n)
         if self.less is None:
             return Figure(value - self.against, low - self.against, high - self.against, n)
-        both = square_and_add(Interval(value, low, high, 0.95), Interval(*other[:3], 0.95))
+        both = square_and_add(Interval(value, low, high), Interval(*other[:3]))
         ends = (None, None) if isnan(both.high - both.low) else (both.low, both.high)
         return Figure(value - other.value, *ends, n)
 

