@@ -429,7 +429,7 @@ def answers(call: Namespace) -> None:
     cells = api.answer_cells(call.run, call.arm, call.reader)
     questions = api.asked_questions(call.run)
     if call.csv:
-        from midchart.core.storage.outputs import output_file
+        from midchart.core.storage.files import output_file
 
         with output_file(call.csv) as fresh:
             fresh.write_text(api.answers_csv(cells, questions), encoding="utf-8")

@@ -15,12 +15,12 @@ from hashlib import blake2b
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.cohorts.files import FileTimes, data_error, files_below
+from midchart.core.cohorts.files import data_error, files_below
 from midchart.core.egress import audit
 from midchart.core.errors import MidchartError
 from midchart.core.provenance import add_file, now
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import FileState, file_state_if_any
+from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import add_line, read_lines
 
 _FILES_OF_PEOPLE = ("midchart.toml", "midchart.questions", "midchart.question_sets")
@@ -33,7 +33,7 @@ _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 def evidence_state() -> tuple[FileState | None, ...]:
     """What changes whenever :func:`refused` may for unchanged files; raises InputError."""
-    return audit.state(), file_state_if_any(_generated_file())
+    return audit.state(), file_state(_generated_file())
 
 
 def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:
@@ -72,7 +72,7 @@ def files_digest(folder: Path) -> str:
 
 
 @lru_cache(maxsize=64)
-def _digest(root: Path, state: tuple[FileTimes, ...]) -> str:
+def _digest(root: Path, state: tuple[FileState, ...]) -> str:
     total = blake2b(digest_size=20)
     for name, *_ in state:
         with open_regular(root / name) as file:
@@ -80,7 +80,7 @@ def _digest(root: Path, state: tuple[FileTimes, ...]) -> str:
     return total.hexdigest()
 
 
-def _state(root: Path) -> list[FileTimes]:
+def _state(root: Path) -> list[FileState]:
     """The files by their names in the folder."""
     prefix = len(f"{root}/")
     files = ((one[0][prefix:], *one[1:]) for one in files_below(str(root)))

@@ -6,7 +6,6 @@ import codecs
 import errno
 import os
 import re
-import stat
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError, one_line
 from midchart.core.parsing import character_set, valid_unicode
 from midchart.core.regular_files import open_regular, read_regular
-from midchart.core.storage.files import replacing
+from midchart.core.storage.files import FileState, times_of
 from midchart.core.types import Account, Skip, UnsettledColumn
 
 if TYPE_CHECKING:
@@ -123,9 +122,6 @@ class LoadLog:
 
 def shown(path: Path, root: Path) -> str:
     """A file's name in messages: relative to the cohort's folder, or its name alone."""
-    inside, folder = str(path), f"{root}/"
-    if inside.startswith(folder):  # faster than by parts
-        return inside[len(folder) :]
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
 
 
@@ -181,23 +177,7 @@ def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
     return [path for path in paths if not any(map(is_hidden, path.parts[depth:]))]
 
 
-FileTimes = tuple[str, int, int, int, int, int]
-"""Path, device, inode, times of change of the content and of the file in ns, and bytes."""
-
-
-def times_of(path: str) -> FileTimes | None:
-    """What changes with a regular file, or with that which a link leads to; None of anything else.
-    Raises OSError."""
-    try:
-        now = Path(path).stat()
-    except FileNotFoundError:
-        return None
-    if not stat.S_ISREG(now.st_mode):
-        return None
-    return path, now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size
-
-
-def files_below(folder: str) -> Iterator[FileTimes]:
+def files_below(folder: str) -> Iterator[FileState]:
     """The regular files in a folder, and then those in each of its folders, by their names; raises
     OSError."""
 
@@ -231,7 +211,7 @@ def xml_kind(path: Path) -> str:
     return "fhir" if _FHIR in plain and b"<ClinicalDocument" not in plain else ""
 
 
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def checked_tables(tables: Iterable[Path], root: Path, log: LoadLog) -> list[Path]:
@@ -254,20 +234,15 @@ def check_folder(root: Path) -> list[Skip]:
             if not _is_utf8(name):
                 place = valid_unicode(shown(Path(folder, name), root))
                 left_out.append(Skip(place, None, "has a name that is not UTF-8 — rename it"))
-        for path in (Path(folder, name) for name in names):
-            if not path.is_symlink():
-                continue
-            place = path.resolve()
+        for link in filter(Path.is_symlink, (Path(folder, name) for name in names)):
+            place = link.resolve()
             if not place.is_relative_to(inside):
-                raise DataError(
-                    shown(path, root), None, "is a link out of the cohort's folder",
-                    "copy the folder itself there, or link the whole cohort",
-                )  # fmt: skip
-            if any(part.startswith(".") for part in place.relative_to(inside).parts):
-                raise DataError(
-                    shown(path, root), None, "is a link to a hidden folder of the cohort",
-                    "rename that folder, or move it there",
-                )  # fmt: skip
+                what = "is a link out of the cohort's folder"
+            elif any(part.startswith(".") for part in place.relative_to(inside).parts):
+                what = "is a link to a hidden folder of the cohort"
+            else:
+                continue
+            raise DataError(shown(link, root), None, what, "copy the folder itself there")
     return left_out
 
 
@@ -276,32 +251,30 @@ def read_text(path: Path, name: str) -> str:
 
     Raises DataError with the line of the first byte that is not UTF-8.
     """
-    data = read_all(path, name)
+    return _decoded(read_all(path, name), "utf-8-sig", name, "UTF-8")
+
+
+def _decoded(data: bytes, encoding: str, name: str, what: str) -> str:
     try:
-        return data.decode("utf-8-sig")
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None
+        raise DataError(name, line, f"is not {what} text", "save it as UTF-8") from None
 
 
 def xml_text(data: bytes, name: str) -> str:
     """An XML document's text by its byte-order mark or the encoding that it declares, else UTF-8;
     raises DataError."""
     stated = _XML_ENCODING.match(data[:400])
-    encoding = stated[1].decode() if stated else "utf-8-sig"
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+    encoding = stated[1].decode() if stated else "utf-8"
+    if data.startswith(_UTF_16):
         encoding = "utf-16"
     known = character_set(encoding)
     if not known:
         raise DataError(name, 1, "declares an unknown encoding", "save it as UTF-8")
-    if known == "utf-8":
-        known = encoding = "utf-8-sig"
-    try:
-        return data.decode(known)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        what = "UTF-8" if encoding == "utf-8-sig" else f"{encoding} as it declares"
-        raise DataError(name, line, f"is not {what} text", "save it as UTF-8") from None
+    if known in ("utf-8", "utf-8-sig"):
+        return _decoded(data, "utf-8-sig", name, "UTF-8")
+    return _decoded(data, known, name, f"{encoding} as it declares")
 
 
 def read_xml(path: Path, name: str) -> Element:
@@ -330,13 +303,3 @@ def parse_xml(text: str, name: str) -> Element:
     if level:
         raise DataError(name, None, f"has more than {_DEEPEST_XML} levels", "export the file again")
     return root
-
-
-def write_atomic(path: Path, text: str) -> None:
-    """Replace a file atomically; raises DataError where that fails."""
-    try:
-        with replacing(path) as fresh:
-            fresh.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = f"cannot be written ({error.strerror or type(error).__name__})"
-        raise DataError(str(path), None, reason, "free space or name another folder") from None

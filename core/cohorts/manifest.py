@@ -16,9 +16,10 @@ from pathlib import Path
 from midchart.core import config as settings
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import refused
-from midchart.core.cohorts.files import LoadLog, read_text, write_atomic
+from midchart.core.cohorts.files import LoadLog, read_text
 from midchart.core.errors import DataError
 from midchart.core.parsing import read_toml, toml_string
+from midchart.core.storage.files import write_text
 from midchart.core.types import Manifest
 
 FILE = "midchart.toml"
@@ -74,7 +75,7 @@ def write_column_settings(path: Path, columns: Mapping[str, str]) -> None:
     text = read_text(file, FILE) if file.exists() else ""
     others = re.sub(r"(?ms)^\[columns\]\n.*?(?=^\[|\Z)", "", text)
     lines = (f"{toml_string(column)} = {toml_string(value)}\n" for column, value in columns.items())
-    write_atomic(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
+    write_text(file, others + ("\n" if others else "") + "[columns]\n" + "".join(lines))
 
 
 def unconfirmed(path: Path, default: Manifest) -> list[str]:
@@ -122,5 +123,5 @@ def write_manifest(path: str | Path, manifest: Manifest) -> Path:
         for name, value in dataclasses.asdict(manifest).items()
         if name != "imported" or value
     ]
-    write_atomic(file, "".join(lines))
+    write_text(file, "".join(lines))
     return file

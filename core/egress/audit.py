@@ -20,7 +20,7 @@ from midchart.core.errors import InputError, MidchartError
 from midchart.core.identity import person
 from midchart.core.provenance import now
 from midchart.core.storage import chain
-from midchart.core.storage.files import FileState, file_state_if_any
+from midchart.core.storage.files import FileState, file_state
 from midchart.core.storage.jsonl import read_lines
 
 
@@ -99,7 +99,7 @@ Tags = Mapping[tuple[str, str], TagLine]
 
 def state() -> FileState | None:
     """What changes whenever :func:`tags` may."""
-    return file_state_if_any(settings.audit_file())
+    return file_state(settings.audit_file())
 
 
 def tags() -> tuple[Tags, str]:

@@ -12,14 +12,11 @@ import errno
 import inspect
 import os
 import re
-import threading
-from collections import OrderedDict
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.charts.convert import analyse, charts_folder, convert
@@ -28,16 +25,13 @@ from midchart.core.cohorts.base import CohortLoader, RecordLoader
 from midchart.core.cohorts.columns import SETTINGS
 from midchart.core.cohorts.data_use import evidence_state, files_digest
 from midchart.core.cohorts.files import (
-    FileTimes,
     LoadLog,
     check_folder,
     data_error,
     files_below,
     is_hidden,
     read_text,
-    shown,
-    times_of,
-    write_atomic,
+    reading_file,
 )
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE, with_kept_questions
 from midchart.core.cohorts.manifest import (
@@ -45,7 +39,6 @@ from midchart.core.cohorts.manifest import (
     FILE,
     column_settings,
     read_manifest,
-    unconfirmed,
     write_column_settings,
     write_manifest,
 )
@@ -57,43 +50,21 @@ from midchart.core.loaders.worker import convert_files
 from midchart.core.parsing import read_toml, user_path
 from midchart.core.provenance import add_file, code_digest, digest
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import FileState, times_of, write_text, writing
 from midchart.core.storage.lock import exclusive
+from midchart.core.storage.lru import LRU
 from midchart.core.types import Cohort, Manifest
 
-FilesState = tuple[FileTimes, ...]
-
-
-@dataclasses.dataclass(slots=True)
-class _Opened:
-    """A cohort that is kept open: the state of its files, what they hold, its folder, the files
-    outside of its path that are read with it, the state of the evidence of its permissions, and the
-    permissions that wait for confirmation."""
-
-    files: FilesState
-    cohort: Cohort
-    folder: Path
-    companions: Sequence[Path]
-    evidence: tuple[Any, ...]
-    waiting: list[str]
-
-    def current(self, place: Path) -> bool:
-        """Whether files and permissions are as they were when the cohort was read."""
-        if _state(place, self.folder, self.companions) != self.files:
-            return False
-        now = evidence_state()
-        if now != self.evidence:
-            self.evidence = now
-            return unconfirmed(self.folder, self.cohort.manifest) == self.waiting
-        return True
-
-
-_open: OrderedDict[Path, _Opened] = OrderedDict()
-_lock = threading.RLock()
+FilesState = tuple[FileState, ...]
+Folder = tuple[Path, tuple[Path, ...]]
+"""The folder of a cohort at a path, and the files outside of the path that are read with it."""
+_open: LRU[Cohort] = LRU(16)
+"""Records are made on demand, so the size bounds memory, not speed."""
+_folders: LRU[Folder] = LRU(16)
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
-OPEN_AT_ONCE = 16
-"""Cohorts kept open; their records are made on demand, so this bounds memory, not speed."""
+ANALYSED_AT_ONCE = 16_000_000
+"""Bytes of the files of a cohort whose records are analysed when it is converted."""
 
 
 def open_cohort(path: str | Path) -> Cohort:
@@ -107,65 +78,61 @@ def open_cohort(path: str | Path) -> Cohort:
 def opened(path: str | Path) -> tuple[Cohort, Path]:
     """The cohort of :func:`open_cohort` without those questions, and its folder."""
     place = user_path(path).resolve()
-    with _lock:
-        held = _open.pop(place, None)
-    if held is None or not held.current(place):
-        held = _read(place)
-    with _lock:
-        _open[place] = held
-        while len(_open) > OPEN_AT_ONCE:
-            _open.popitem(last=False)
-    return held.cohort, held.folder
+    inside = files_state(place)
+    folder, companions = _folders.get((place, inside), lambda: _around(place))
 
+    def beside() -> FilesState:
+        """The state of the files next to a part of a cohort's folder."""
+        next_to = () if folder == place else folder.glob("*")
+        return _state(_times({*next_to, *companions} - {place}))
 
-ANALYSED_AT_ONCE = 16_000_000
-"""Bytes of the files of a cohort whose records are analysed when it is converted."""
-
-
-def _read(place: Path) -> _Opened:
-    """The cohort at a path, of its chart store, which is made where it is not there."""
-    folder, companions = _around(place)
-    files, evidence = _state(place, folder, companions), evidence_state()
-    loader = find_loader(place)
-    if isinstance(loader, RecordLoader):
+    def read() -> Cohort:
+        loader = find_loader(place)
+        if not isinstance(loader, RecordLoader):
+            return read_cohort(place)
         cohort = _converted(loader, place, folder, files)
-        if _state(place, folder, companions) != files:
+        if files_state(place) + beside() != files:
             reason = "changed while it was read"
             raise DataError(place.name, None, reason, "load it once it is complete")
         if sum(size for *_, size in files) <= ANALYSED_AT_ONCE:
             analyse(cohort)
-    else:
-        cohort = read_cohort(place)
-    waiting = unconfirmed(folder, cohort.manifest)
-    return _Opened(files, cohort, folder, companions, evidence, waiting)
+        return cohort
+
+    files = inside + beside()
+    return _open.get((place, files, evidence_state()), read), folder
 
 
 def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesState) -> Cohort:
-    """The cohort of the chart store of these files, as a loader reads them."""
-    base = place if place.is_dir() else place.parent
+    """The cohort of the chart store of these files, which is made where it is not there."""
     synthetic = loader.manifest(folder, LoadLog()).synthetic
     state = (
-        *((os.path.relpath(name, base), *rest) for name, *rest in files if _is_content(name, base)),
+        *((name, *times) for name, (_, *times) in _content(files, place, {FILE})),
         *sorted(column_settings(folder, LoadLog()).items()),
         (loader.name, synthetic, _code_of(type(loader))),
     )
     store = charts_folder(place, digest(repr(state)))
-
-    def from_store() -> Cohort | None:
-        return open_charts(store, str(place), partial(loader.manifest, folder))
-
-    try:
+    with reading_file(str(place)):
         return convert(
-            store, place, from_store, partial(convert_files, place, folder, not synthetic)
+            store,
+            place,
+            lambda: open_charts(store, str(place), partial(loader.manifest, folder)),
+            partial(convert_files, place, folder, not synthetic),
         )
-    except OSError as error:
-        raise data_error(error, str(place)) from None
 
 
-def _is_content(file: str, base: Path) -> bool:
-    """Whether a file may decide what a cohort holds: it is not hidden, and not the tag."""
-    parts = Path(os.path.relpath(file, base)).parts
-    return parts[-1] != FILE and not any(is_hidden(part) and part != ".." for part in parts)
+def _content(
+    files: Iterable[FileState], place: Path, apart: Collection[str]
+) -> list[tuple[str, FileState]]:
+    """The files that may decide what the cohort at a path holds, each with its path from there:
+    those that are not hidden, nor named in ``apart``."""
+    base = place if place.is_dir() else place.parent
+    named = ((os.path.relpath(file[0], base), file) for file in files)
+    return [
+        (name, file)
+        for name, file in named
+        if Path(name).name not in apart
+        and not any(is_hidden(part) and part != ".." for part in Path(name).parts)
+    ]
 
 
 def _code_of(loader: type[RecordLoader]) -> str:
@@ -181,39 +148,34 @@ def _code_of(loader: type[RecordLoader]) -> str:
 
 def close_cohorts() -> None:
     """Drop the cohorts and records that are held in memory."""
-    with _lock:
-        _open.clear()
+    _open.clear()
 
 
-def _state(path: Path, folder: Path, companions: Sequence[Path]) -> FilesState:
-    """The state of a cohort's files and, where the path is a part of its folder, of the files next
-    to it and of its ``companions``: the data-use tag and the questions are among them."""
-    inside = () if folder == path else folder.glob("*")
-    neighbours = sorted(file for file in {*inside, *companions} if file.is_file())
-    return files_state(path) + tuple(
-        one for file in neighbours if file.name not in _QUESTION_FILES for one in files_state(file)
-    )
-
-
-def files_state(path: Path) -> FilesState:
+def files_state(place: Path) -> FilesState:
     """The state of a cohort's files, those of people's own questions left out; raises DataError."""
-    try:
-        files = [times_of(str(path))] if path.is_file() else files_below(str(path))
-        known = (one for one in files if one is not None)
-        return tuple(sorted(one for one in known if Path(one[0]).name not in _QUESTION_FILES))
-    except OSError as error:
-        raise data_error(error, str(path)) from None
+    return _state(_files(place))
+
+
+def _state(files: Iterable[FileState]) -> FilesState:
+    return tuple(sorted(one for one in files if Path(one[0]).name not in _QUESTION_FILES))
+
+
+def _files(place: Path) -> list[FileState]:
+    with reading_file(str(place)):
+        return list(files_below(str(place))) if place.is_dir() else _times([place])
+
+
+def _times(paths: Iterable[Path]) -> list[FileState]:
+    return [one for one in map(times_of, map(str, paths)) if one is not None]
 
 
 def read_cohort(path: str | Path) -> Cohort:
     """The cohort that the files at a path hold; raises DataError where it cannot be read."""
-    try:
+    with reading_file(str(path)):
         left_out = check_folder(Path(path)) if Path(path).is_dir() else []
         cohort = find_loader(path).load(str(path))
         cohort.skipped.extend(left_out)
         return cohort
-    except OSError as error:
-        raise data_error(error, str(path)) from None
 
 
 def still_allows(cohort: Cohort, permission: str) -> bool:
@@ -251,57 +213,42 @@ def cohort_folder(path: str | Path) -> Path:
     return _around(Path(path))[0]
 
 
-def _around(place: Path) -> tuple[Path, list[Path]]:
-    """The folder of the cohort at a path, and the files outside of the path that are read with it;
-    raises as :func:`find_loader`."""
+def _around(place: Path) -> Folder:
     # By its name alone, which takes no time: a file, or a folder of records, may be a part.
     formats = (LOADERS.get(name) for name in LOADERS.names())
     if (place / FILE).is_file() and all(
         place.name not in getattr(one, "record_folders", ()) for one in formats
     ):
-        return place, []
+        return place, ()
     loader = find_loader(place)
-    base = place if place.is_dir() else place.parent
-    root = loader.root(place) if isinstance(loader, CohortLoader) else base
-    if not isinstance(loader, CohortLoader) or root == place:
-        return root, []
-    return root, [*loader.companions(place), root / QUESTIONS_FILE]
-
-
-_NOT_CONTENT = frozenset({"midchart.toml", SETS_FILE})
-"""The data-use tag is written on first import, and is a part of the plan by itself; so are the
-questions of a set."""
+    if not isinstance(loader, CohortLoader):
+        return place if place.is_dir() else place.parent, ()
+    root = loader.root(place)
+    return root, () if root == place else (*loader.companions(place), root / QUESTIONS_FILE)
 
 
 def content_digest(data: str | Path) -> str:
-    """A hash of every file of a cohort (names and bytes), dot files and the data-use tag left out,
-    and of how the tag says that columns are read.
+    """A hash of every file of a cohort (names and bytes), hidden files, the data-use tag and
+    questions of sets left out, and of how the tag says that columns are read.
 
     Of a part of a cohort's folder, also of the files next to it that are read with it. Raises
     DataError where a file cannot be read.
     """
-    root = Path(data)
-    inside = [root] if root.is_file() else [path for path in root.rglob("*") if path.is_file()]
-    files: dict[str, Path] = {}
-    for path in sorted(inside, key=lambda path: path.parts):
-        name = path.name if root.is_file() else shown(path, root)
-        if path.name not in _NOT_CONTENT and not any(p.startswith(".") for p in name.split("/")):
-            files[name] = path
+    place = Path(data)
     try:
-        folder, companions = _around(root)
+        folder, companions = _around(place)
     except DataError:  # no loader reads it by now
-        folder, companions = root if root.is_dir() else root.parent, []
-    for path in companions:
-        if path.is_file():
-            files[os.path.relpath(path, root if root.is_dir() else root.parent)] = path
+        folder, companions = place if place.is_dir() else place.parent, ()
+    inside = sorted(_files(place), key=lambda file: Path(file[0]).parts)
     total = blake2b(digest_size=20)
-    for name, path in files.items():
+    # The tag is a part of the plan by itself; so are the questions of a set.
+    for name, (path, *_) in _content([*inside, *_times(companions)], place, {FILE, SETS_FILE}):
         try:
-            with open_regular(path) as file:
+            with open_regular(Path(path)) as file:
                 add_file(total, name, file)
         except OSError as error:
-            if error.errno not in (errno.EXDEV, errno.ENODEV):  # nothing reads those
-                raise DataError(str(path), None, f"cannot be read ({error.strerror})") from None
+            if error.errno != errno.EXDEV:  # nothing reads a link out
+                raise data_error(error, path) from None
     for column, reading in sorted(column_settings(folder, LoadLog()).items()):
         total.update(f"{column}\0{reading}\0".encode())
     return total.hexdigest()
@@ -333,7 +280,7 @@ def set_data_use(data: str | Path, field: str, value: bool, reason: str) -> Mani
         if text is None:
             write_manifest(file.parent, dataclasses.replace(manifest, **{field: value}))
         else:
-            write_atomic(file, _replace_field(text, field, value))
+            write_text(file, _replace_field(text, field, value))
         return open_cohort(place).manifest
 
 

@@ -27,8 +27,7 @@ from midchart.core.runs.gate_checkpoints import seen_patients
 from midchart.core.runs.plan import BUFFER_ALONE, Plan
 from midchart.core.runs.schemas import COUNTS, DIGESTED
 from midchart.core.runs.status import status
-from midchart.core.storage.files import writing
-from midchart.core.storage.outputs import output_file, output_path
+from midchart.core.storage.files import output_file, output_path, writing
 from midchart.core.storage.rows import RowStore, literal
 from midchart.core.types import CUT_OFF
 

@@ -8,7 +8,6 @@ start (:func:`tick`) under one lock. Queue numbers are counters, so a changed cl
 
 from __future__ import annotations
 
-import os
 import secrets
 import subprocess
 import sys
@@ -53,7 +52,7 @@ from midchart.core.runs.planner import (
 )
 from midchart.core.runs.spec import read_spec
 from midchart.core.runs.status import ACTIVE, AT_WORK, slot_of, state_of
-from midchart.core.storage.files import open_private, writing
+from midchart.core.storage.files import writing
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.lock import Lock, exclusive
 
@@ -92,8 +91,7 @@ def launch(folder: RunDirectory, lock: Lock, slot: str = "") -> None:
     try:
         with writing(folder.path):
             folder.slot.write_text(where, encoding="utf-8")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            with os.fdopen(open_private(folder.log, flags), "ab") as log:
+            with folder.log.open("ab") as log:
                 children[folder.id] = subprocess.Popen(
                     [*worker, folder.id, str(lock.fd)],
                     cwd=settings.ROOT,

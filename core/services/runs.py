@@ -12,7 +12,6 @@ from typing import Any
 from midchart.core import config as settings
 from midchart.core.access import CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.demo import DEMOS
-from midchart.core.cohorts.files import write_atomic
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
 from midchart.core.experiments.replication.steps import (
@@ -32,7 +31,7 @@ from midchart.core.runs.status import damaged_runs
 from midchart.core.services.cohorts import open_data, prepare_demo
 from midchart.core.services.components import members, only_quotes
 from midchart.core.services.removal import remove
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import write_text, writing
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Cohort
@@ -184,7 +183,7 @@ def _add_included() -> int:
     for run in _absent(fresh):
         add_included(files[run][0])
     if fresh:
-        write_atomic(place, json.dumps(sorted(files)))
+        write_text(place, json.dumps(sorted(files)))
     return len(fresh)
 
 

@@ -21,13 +21,13 @@ from midchart.core import config as settings
 from midchart.core.access import CohortRef, needs
 from midchart.core.charts.convert import analyse
 from midchart.core.charts.store import ChartRecords
-from midchart.core.cohorts.files import write_atomic
 from midchart.core.errors import MidchartError
 from midchart.core.loaders.check import check_cohort
 from midchart.core.loaders.open import opened
 from midchart.core.protocol import Protocol
 from midchart.core.regular_files import read_regular
 from midchart.core.services.cohorts import find_cohort, open_data
+from midchart.core.storage.files import write_text
 
 _STEP_S = 0.5
 """Seconds between two reports of progress."""
@@ -115,13 +115,13 @@ def _make(path: str) -> None:
         nonlocal last
         if time.monotonic() - last > _STEP_S:
             last = time.monotonic()
-            write_atomic(report, json.dumps({"done": done}))
+            write_text(report, json.dumps({"done": done}))
 
     try:
         analyse(cohort, progress)
         report.unlink(missing_ok=True)
     except (MidchartError, OSError) as error:
-        write_atomic(report, json.dumps({"done": 0, "problem": str(error)}))
+        write_text(report, json.dumps({"done": 0, "problem": str(error)}))
 
 
 if __name__ == "__main__":

@@ -47,18 +47,17 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
 
     def __init__(self, source: Path | IO[bytes], label: str) -> None:
         self._label = label
-        self._open = ExitStack()
-        if isinstance(source, Path):
-            source = self._open.enter_context(open_regular(source))
-        try:
-            self._archive = self._open.enter_context(zipfile.ZipFile(source))
-        except NotImplementedError:  # zipfile's error for a later version of the format
-            self._open.close()
-            raise self._refused("needs a later version of zip than is supported") from None
-        except (*_DAMAGED, ValueError, OverflowError):  # offsets and names that cannot be
-            self._open.close()
-            raise self._refused("is damaged or is no zip") from None
-        self._size = source.seek(0, io.SEEK_END)
+        with ExitStack() as stack:
+            if isinstance(source, Path):
+                source = stack.enter_context(open_regular(source))
+            try:
+                self._archive = stack.enter_context(zipfile.ZipFile(source))
+            except NotImplementedError:  # zipfile's error for a later version of the format
+                raise self._refused("needs a later version of zip than is supported") from None
+            except (*_DAMAGED, ValueError, OverflowError):  # offsets and names that cannot be
+                raise self._refused("is damaged or is no zip") from None
+            self._size = source.seek(0, io.SEEK_END)
+            self._open = stack.pop_all()
         self._infos = [info for info in self._archive.infolist() if not info.is_dir()]
         self.names = [info.filename for info in self._infos]
         self._checked: dict[str, zipfile.ZipInfo] = {}
@@ -85,30 +84,30 @@ class UntrustedZip(AbstractContextManager["UntrustedZip"]):
             if path in paths:
                 raise self._refused(f"holds {info.filename[:80]!r} twice")
             paths.add(path)
-            if only is None or info.filename in only:
-                self._checked[info.filename] = info
         if sum(info.file_size for info in self._infos) > UNPACKED + RATIO * self._size:
             raise self._refused("is a zip bomb", "unpack it, and import what it holds")
-        sizes = {name: info.file_size for name, info in self._checked.items()}
-        if sum(sizes.values()) > most_bytes:
+        wanted = self._infos if only is None else [i for i in self._infos if i.filename in only]
+        if sum(info.file_size for info in wanted) > most_bytes:
             limit = f"unpacks to more than {most_bytes / (1 << 30):g} GiB uncompressed"
             raise self._refused(limit, "unpack it into a folder, or split it")
-        return sizes
+        self._checked |= {info.filename: info for info in wanted}
+        return {info.filename: info.file_size for info in wanted}
 
     @contextmanager
     def open(self, name: str) -> Generator[IO[bytes]]:
         """The bytes of a file that :meth:`check` admitted, never more than it declared."""
         info = self._checked[name]
+        shown = repr(name[-80:])
         if info.flag_bits & ENCRYPTED:
-            raise self._refused(f"holds {name[-80:]!r} encrypted", "pack it without a password")
+            raise self._refused(f"holds {shown} encrypted", "pack it without a password")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            reason = f"holds {name[-80:]!r} packed by a method that is not read"
+            reason = f"holds {shown} packed by a method that is not read"
             raise self._refused(reason, "pack it by deflate")
         try:
             with self._archive.open(info) as member:
                 yield member
         except _DAMAGED:
-            raise self._refused(f"holds {name[-80:]!r} damaged") from None
+            raise self._refused(f"holds {shown} damaged") from None
 
     def _refused(self, reason: str, remedy: str = "pack it again") -> DataError:
         return DataError(self._label, None, reason, remedy)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,22 +17,29 @@ from pathlib import Path
 
 from midchart.core import ORDINARY_UMASK
 from midchart.core.errors import InputError
-from midchart.core.regular_files import open_regular, require_regular
+from midchart.core.parsing import user_path
+from midchart.core.regular_files import open_regular
 
-FileState = tuple[int, int, int, int]
-"""Inode, size and times of change of a file."""
-
-
-def file_state(path: Path) -> FileState:
-    """What changes with a file's content; raises OSError."""
-    now = path.stat()
-    return now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns
+FileState = tuple[str, int, int, int, int, int]
+"""Path, device, inode, times of change of the content and of the file in ns, and bytes."""
 
 
-def file_state_if_any(path: Path) -> FileState | None:
-    """:func:`file_state`; None where there is no file that this account can see."""
+def times_of(path: str) -> FileState | None:
+    """What changes with a regular file, or with that which a link leads to; None of anything else.
+    Raises OSError."""
     try:
-        return file_state(path)
+        now = Path(path).stat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(now.st_mode):
+        return None
+    return path, now.st_dev, now.st_ino, now.st_mtime_ns, now.st_ctime_ns, now.st_size
+
+
+def file_state(path: Path) -> FileState | None:
+    """:func:`times_of`; None where there is no file that this account can see."""
+    try:
+        return times_of(str(path))
     except OSError:
         return None
 
@@ -46,21 +54,6 @@ def copy_regular(path: Path, target: Path) -> None:
     """Copy a regular file to a new one; raises as :func:`open_regular`."""
     with open_regular(path) as file, target.open("xb") as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
-
-
-def open_private(path: Path, flags: int) -> int:
-    """A descriptor of a file that this program writes, made if missing and flags say so.
-
-    Raises OSError for a link, pipe, socket or device in its place: nothing is written over it.
-    """
-    flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    handle = os.open(path, flags, 0o600)
-    try:
-        require_regular(os.fstat(handle).st_mode)
-    except OSError:
-        os.close(handle)
-        raise
-    return handle
 
 
 @contextmanager
@@ -83,6 +76,12 @@ def replacing(path: Path) -> Generator[Path]:
         sync_folder(path.parent)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file atomically; raises InputError where that fails."""
+    with writing(path), replacing(path) as fresh:
+        fresh.write_text(text, encoding="utf-8")
 
 
 def sync_folder(folder: Path) -> None:
@@ -110,3 +109,33 @@ def writing(path: Path) -> Generator[None]:
             f"{path}: cannot be written ({error.strerror}); free space or fix its permissions. "
             "Existing files are kept"
         ) from None
+
+
+# Files that a person names for a result: tables, reports, calibrations.
+
+
+def output_path(file: str | Path) -> Path:
+    """The path of a file that a person names for a result.
+
+    Raises InputError for what can be no path, and for a folder, link, pipe or device in its place.
+    """
+    path = user_path(file)
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise InputError(
+            f"{path}: is a link, folder, pipe or device; name a regular file, or one that is not "
+            "there yet"
+        )
+    return path
+
+
+@contextmanager
+def output_file(file: str | Path) -> Generator[Path]:
+    """A temporary path that becomes the file that a person names, with the mode of their umask.
+
+    Raises InputError as :func:`output_path` does, and where the file cannot be written.
+    """
+    path = output_path(file)
+    with writing(path):
+        with replacing(path) as fresh:
+            yield fresh
+        use_ordinary_mode(path)

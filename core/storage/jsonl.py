@@ -20,7 +20,7 @@ from filelock import lock_descriptor
 from midchart.core.errors import DataError, WorkFailed
 from midchart.core.parsing import check_document, read_json
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import open_private, sync_folder
+from midchart.core.storage.files import sync_folder
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -41,7 +41,7 @@ def add_line(
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle = open_private(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         try:
             lock_descriptor(handle, poll_interval=0.001)
             end, last = last_line(handle)

@@ -7,7 +7,6 @@ taken on descriptors, so filelock never falls back to a lock file that outlives 
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import time
@@ -17,12 +16,11 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from midchart.core.storage.files import open_private
-
 _PATIENCE_S = 1.0
 """Seconds for which taking a lock is retried: :func:`is_locked` holds it for microseconds, a
 worker that has just finished while it writes its last lines."""
 POLL_S = 0.01
+_FLAGS = os.O_RDWR | os.O_CREAT
 
 
 class Lock:
@@ -34,7 +32,7 @@ class Lock:
     @classmethod
     def take(cls, path: Path, patience_s: float = _PATIENCE_S) -> Lock | None:
         """Take the lock on ``path``, created if missing; None while another process holds it."""
-        lock = cls(open_private(path, os.O_RDWR | os.O_CREAT))
+        lock = cls(os.open(path, _FLAGS, 0o600))
         deadline = time.monotonic() + patience_s
         try:
             while not lock_descriptor(lock.fd, blocking=False):
@@ -64,7 +62,7 @@ class Lock:
 def exclusive(path: Path) -> Generator[None]:
     """Hold the lock on ``path`` (created if missing) for the body; other processes wait."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle = open_private(path, os.O_RDWR | os.O_CREAT)
+    handle = os.open(path, _FLAGS, 0o600)
     try:
         lock_descriptor(handle, poll_interval=POLL_S)
         yield
@@ -79,16 +77,10 @@ def is_locked(path: Path) -> bool:
     do not see each other.
     """
     try:
-        fd = open_private(path, os.O_RDONLY)
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ELOOP, errno.ENODEV, errno.EISDIR):
-            raise
-        return False  # no lock of this program
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    else:
+    except FileNotFoundError:
         return False
-    finally:
-        os.close(fd)
+    return False

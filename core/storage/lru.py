@@ -46,3 +46,8 @@ class LRU(Generic[V]):
             ):
                 self._items.popitem(last=False)
         return value
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._lock:
+            self._items.clear()

@@ -26,12 +26,7 @@ import msgspec
 from midchart.core.errors import DataError, UnknownName, WorkFailed
 from midchart.core.format import count as spelled
 from midchart.core.regular_files import open_regular
-from midchart.core.storage.files import (
-    file_state_if_any,
-    open_private,
-    replacing,
-    sync_folder,
-)
+from midchart.core.storage.files import file_state, replacing, sync_folder
 from midchart.core.storage.jsonl import encode, last_line
 from midchart.core.storage.sql_files import identifier, literal, sql_file
 
@@ -210,7 +205,7 @@ SYNC_EVERY_S = 1.0
 def repair(path: Path) -> None:
     """Cut off a half-written last line. Only under the run's lock."""
     if path.exists():
-        with os.fdopen(open_private(path, os.O_RDWR), "r+b") as file:
+        with path.open("r+b") as file:
             file.truncate(last_line(file.fileno())[0])
             os.fsync(file.fileno())
 
@@ -222,7 +217,7 @@ class LineWriter:
         self.path = path
         repair(path)
         created = not path.exists()
-        self._fd = open_private(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         if created:
             sync_folder(path.parent)
         self._synced = time.monotonic()
@@ -295,7 +290,7 @@ class RowStore:
     def state(self, table: str) -> Hashable:
         """A table's files and what changes with their content."""
         files = self._files(table)
-        return files, *map(file_state_if_any, files)
+        return files, *map(file_state, files)
 
     def append(self, table: str, row: Mapping[str, Any]) -> None:
         """Append a row; raises ValueError for a key that is there or a column that is not."""

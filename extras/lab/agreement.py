@@ -34,7 +34,7 @@ from midchart.core.judges.statements import (
 )
 from midchart.core.protocol import Protocol
 from midchart.core.stats.agreement import kappa_of, raw_of
-from midchart.core.storage.outputs import output_file
+from midchart.core.storage.files import output_file
 from midchart.core.types import Answer, Gold, Instruction
 
 Floats = NDArray[np.float64]

@@ -9,8 +9,7 @@ from typing import Any
 from midchart.core.named_files import place_of
 from midchart.core.protocol import parse
 from midchart.core.services.cohorts import open_data
-from midchart.core.storage.files import writing
-from midchart.core.storage.outputs import output_path
+from midchart.core.storage.files import output_path, writing
 from midchart.extras.lab.certain import calibrate, split_coverage
 
 

@@ -23,7 +23,7 @@ from midchart.core.errors import DataError, InputError, MidchartError
 from midchart.core.loaders.open import content_digest, open_cohort
 from midchart.core.regular_files import read_named
 from midchart.core.runs.spec import read_spec
-from midchart.core.storage.outputs import output_path
+from midchart.core.storage.files import output_path
 from tests.fuzz.mutate import zip_of
 from tests.support.cases import CASES
 from tests.support.event_files import write_ehrshot, write_meds

@@ -115,19 +115,6 @@ def test_a_line_of_a_killed_writer_is_cut_off_by_the_next_one(data):
         assert len(audit.lines()) == 3 and broken_line() is None
 
 
-@pytest.mark.parametrize("target", ["nowhere.jsonl", "empty.jsonl", "audit.jsonl"])
-def test_a_link_in_place_of_the_log_is_refused_and_permits_nothing(data, target):
-    file = audited(data)
-    file.unlink()
-    (file.parent / "empty.jsonl").touch()
-    file.symlink_to(target)
-    assert not audit.tags()[0]
-    with pytest.raises(WorkFailed):
-        audit.note("started", run="r1")
-    assert not (file.parent / "nowhere.jsonl").exists()
-    assert not (file.parent / "empty.jsonl").read_bytes()
-
-
 @pytest.mark.parametrize("fault", ["half of a line", "sync", "full"])
 def test_a_full_or_failing_disk_refuses_a_line_and_breaks_nothing(data, monkeypatch, fault):
     file = audited(data)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from midchart.core.cohorts import files
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.errors import DataError
 from midchart.core.loaders.medalign import parse_code, read_record
@@ -157,10 +156,3 @@ def test_a_long_note_is_read_whole(tmp_path: Path):
     record, _ = read_record(write(tmp_path, text + body + end), "a.xml")
     assert len(record.events[0].text) == 330_000 * len("Blood pressure was fine & well.\n")
 
-
-def test_a_failed_write_is_an_error(tmp_path: Path):
-    write(tmp_path, "x", "file")
-    with pytest.raises(DataError, match="cannot be written"):
-        files.write_atomic(tmp_path / "file" / "inside.json", "{}")
-    files.write_atomic(tmp_path / "new" / "a.json", "é")
-    assert [p.name for p in (tmp_path / "new").iterdir()] == ["a.json"]
