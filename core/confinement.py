@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import re
 import resource
 import signal
 import sys
@@ -30,17 +31,12 @@ OVER_LIMIT = (
     f"needs more than {SECONDS} s and {SECONDS_PER_MB} s a MB, "
     f"or {MEMORY >> 30} GB and {MEMORY_PER_BYTE} times its size"
 )
-SECRETS = ("KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL")
-"""Parts of the names of environment variables that a confined process does not get."""
+_SECRETS = re.compile("KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL", re.IGNORECASE)
 
 
 def without_secrets(environment: dict[str, str]) -> dict[str, str]:
     """The variables whose names say of no key, token, secret or password."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if not any(part in name.upper() for part in SECRETS)
-    }
+    return {name: value for name, value in environment.items() if not _SECRETS.search(name)}
 
 
 @cache
@@ -62,26 +58,18 @@ def confine(
     """
     # RLIMIT_DATA, not RLIMIT_AS: threads reserve addresses that they never use.
     prepare()
-    limits = {
-        resource.RLIMIT_DATA: _allocated() + memory,
-        resource.RLIMIT_FSIZE: output,
-        resource.RLIMIT_CORE: 0,
-    }
-    for kind, most in limits.items():
+    allocated = 0
+    with contextlib.suppress(OSError):  # it is not known everywhere
+        pages = Path("/proc/self/statm").read_text().split()[5]
+        allocated = int(pages) * resource.getpagesize()
+    data, file, core = resource.RLIMIT_DATA, resource.RLIMIT_FSIZE, resource.RLIMIT_CORE
+    for kind, most in ((data, allocated + memory), (file, output), (core, 0)):
         _, hard = resource.getrlimit(kind)
         most = most if hard == resource.RLIM_INFINITY else min(most, hard)
         resource.setrlimit(kind, (most, most))
     if sys.platform != "linux":
         return "network", "programs", "files"
     return (*_no_calls(), *_only_these_files(readable, writable))
-
-
-def _allocated() -> int:
-    """Bytes of data that this process has; 0 where that is not known."""
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[5]) * resource.getpagesize()
-    except OSError:
-        return 0
 
 
 def allow_seconds(seconds: float) -> None:

@@ -33,7 +33,7 @@ _FOLDER_VIEWS = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 
 def evidence_state() -> tuple[FileState | None, ...]:
     """What changes whenever :func:`refused` may for unchanged files; raises InputError."""
-    return audit.state(), file_state(_generated_file())
+    return file_state(settings.audit_file()), file_state(_generated_file())
 
 
 def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:
@@ -41,17 +41,16 @@ def refused(folder: Path, fields: Iterable[str]) -> dict[str, str]:
     why; raises DataError where its files cannot be read."""
     place = str(folder.resolve())
     tags, doubt = audit.tags()
-    lines = {name: tags.get((place, name)) for name in fields}
+    lines = {name: tags.get((place, name), "") for name in fields}
     known = generated()
-    sought = known or any(line is not None and line.value for line in lines.values())
-    digest = files_digest(folder) if sought else ""
+    digest = files_digest(folder) if known or any(lines.values()) else ""
     why: dict[str, str] = {}
-    for name, line in lines.items():
-        if line is not None and not line.value:
+    for name, confirmed in lines.items():
+        if confirmed is None:
             why[name] = "its last audited value is false"
-        elif digest and (digest in known or (line is not None and line.digest == digest)):
+        elif digest and (digest in known or confirmed == digest):
             continue
-        elif line is not None:
+        elif (place, name) in tags:
             why[name] = "the cohort's files changed since a person confirmed it"
         else:
             why[name] = doubt or "no person has confirmed it for these files in this folder"

@@ -1,20 +1,18 @@
 """Egress policy: whether text may leave this program. It may not unless everything allows it.
 
-The installation's owner lists what may be called: scheme, host and port, each with the one key that
-it gets (:mod:`midchart.core.egress.owners_list`). Off this machine a call also needs the cohort's
-data-use tag (``external_services_allowed``), https, and the user's explicit permission: the host
-named in the run's spec (``allow_hosts``), or the cluster that is to do the work (``--on``). A port
-of this machine that is not listed gets no key, and text only from the account itself. A run asks
+The installation's owner lists what may be called, each with the one key that it gets
+(:mod:`midchart.core.egress.owners_list`). Off this machine a call also needs the cohort's data-use
+tag (``external_services_allowed``), https, and the user's explicit permission: the host named in
+the run's spec (``allow_hosts``), or the cluster that is to do the work (``--on``). A run asks
 before its folder is made, again in its worker, and before each request whose text would leave this
 machine. A reader or judge cannot open a connection without the :class:`Permit` that this module
 gives, and every request on that connection is held to the permitted address, its methods, its key
 and a list of headers, so that no redirect or link that a server sends leads elsewhere, and no
 setting that a client's package reads by itself adds a key. What was permitted is written to the
-audit file (:mod:`midchart.core.egress.audit`).
+audit log (:mod:`midchart.core.egress.audit`).
 
-An address is read so strictly that no two parsers disagree on it. Local is what cannot leave the
-machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private network (10.x, 192.168.x,
-``.local``) is another machine and is not local.
+Local is what cannot leave the machine: 127.0.0.0/8, ::1 and ``localhost``. An address of a private
+network (10.x, 192.168.x, ``.local``) is another machine and is not local.
 """
 
 from __future__ import annotations
@@ -25,13 +23,16 @@ from typing import Any, TypeVar
 
 from midchart.core import config as settings
 from midchart.core.config import Secret
-from midchart.core.egress.addresses import Address, read_address, read_host
 from midchart.core.egress.owners_list import (
     METHODS,
+    PORTS,
+    Address,
     Entry,
     check_unlisted,
     listed,
     proxy_to,
+    read_address,
+    read_host,
     require_cluster,
 )
 from midchart.core.errors import EgressRefused
@@ -129,9 +130,8 @@ class Permit:
         ``request``: ``method``, ``url`` and ``headers`` in httpx's form. Raises EgressRefused.
         """
         url = request.url
-        port = url.port or {"http": 80, "https": 443}.get(url.scheme)
-        asked = (url.scheme, url.host.strip("[]").lower(), port)
-        if asked != (self.address.scheme, self.address.host, self.address.port):
+        port = url.port or PORTS.get(url.scheme)
+        if (url.scheme, url.host.strip("[]").lower(), port) != self.address.place:
             raise EgressRefused(
                 f"a request to another address than the permitted {self.address.host} was stopped; "
                 "redirects and links to other addresses are not followed"
@@ -143,9 +143,10 @@ class Permit:
                 f"{self.address.host} may be asked by {', '.join(sorted(methods))}, "
                 f"not by {request.method}"
             )
-        key = self.key()
-        keyed = {} if key is None else _key_headers(key.reveal())
-        headers = request.headers
+        key, headers, keyed = self.key(), request.headers, dict[str, str]()
+        if key is not None:  # in any header in which a service may take it
+            keyed = dict.fromkeys(("x-api-key", "api-key", "x-goog-api-key"), key.reveal())
+            keyed["authorization"] = f"Bearer {key.reveal()}"
         for name in {name.lower() for name in headers} - _HEADERS:
             if name not in keyed or headers[name] != keyed[name]:
                 del headers[name]
@@ -174,12 +175,6 @@ class Permit:
             "trust_env": False,
             "proxy": self.proxy,
         }
-
-
-def _key_headers(key: str) -> dict[str, str]:
-    """The headers in which a service may take a key, with their one value."""
-    names = ("x-api-key", "api-key", "x-goog-api-key")
-    return {"authorization": f"Bearer {key}", **dict.fromkeys(names, key)}
 
 
 def _without(value: Any, key: str) -> Any:

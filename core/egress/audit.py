@@ -1,42 +1,52 @@
 """The audit log: who sent what off the machine, when and where to, and who changed a tag, why.
 
 ``data/audit.jsonl``, append-only, one line per use. It holds names, folders, counts, hosts and
-reasons that people gave; never text of a record. Its lines are chained, which shows accidents and
-stops no owner of the file (:mod:`midchart.core.storage.chain`). A permission counts only by a line
-after the last break.
+reasons that people gave; never text of a record. Each line holds the SHA-256 of the line before,
+which shows accidents (a line that was changed, removed, added or moved) and neither stops the
+owner of the file nor shows that the newest lines are missing. A line may accept all lines before it
+as they are. A permission counts only by a line after the last break or acceptance.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from midchart.core import config as settings
 from midchart.core.access import needs
-from midchart.core.errors import InputError, MidchartError
+from midchart.core.errors import DataError, InputError, WorkFailed
 from midchart.core.identity import person
+from midchart.core.parsing import read_json
 from midchart.core.provenance import now
-from midchart.core.storage import chain
+from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import FileState, file_state
-from midchart.core.storage.jsonl import read_lines
+from midchart.core.storage.jsonl import PREVIOUS, add_line, line_digest, read_lines
 
-
-def _line(event: str, **facts: Any) -> dict[str, Any]:
-    return {"when": now(), "who": person().name, "event": event, **facts}
+_ACCEPTED = "accepted"
+"""``event`` of a line that accepts those before it; ``content`` is their SHA-256."""
+_LINK = re.compile(rb'"%s":"([0-9a-f]{64}|)"\}\n\Z' % PREVIOUS.encode())
+_FOREIGN = "is no line of the log: it was added or damaged"
+_UNLINKED = (
+    "does not hold the SHA-256 of the line before it: that line was changed, or lines were removed "
+    "or added between them"
+)
 
 
 def note(event: str, **facts: Any) -> None:
-    """Note what a person did or the program is about to do.
+    """Note what a person did or the program is about to do, in a line that survives a power cut.
 
     ``facts`` of ``event`` "left", before text of records goes to ``host``: ``run``, ``cohort``,
     ``encrypted``, ``purpose`` (which reader or judge), ``records`` and ``items``, the number of
     calls (None: as many as the records need). Raises WorkFailed where it cannot be noted; then it
     may not be done.
     """
-    chain.append(settings.audit_file(), _line(event, **facts))
+    line = {"when": now(), "who": person().name, "event": event, **facts}
+    add_line(settings.audit_file(), line, durable=True, chained=True)
 
 
 def _reason(reason: str, what: str) -> str:
@@ -47,14 +57,7 @@ def _reason(reason: str, what: str) -> str:
 
 
 def tag_changed(
-    *,
-    cohort: str,
-    folder: Path,
-    field: str,
-    before: Any,
-    after: Any,
-    reason: str,
-    digest: str = "",
+    *, cohort: str, folder: Path, field: str, before: bool, after: bool, reason: str, digest: str
 ) -> None:
     """Note a change of a data-use tag; raises InputError without a reason.
 
@@ -62,16 +65,57 @@ def tag_changed(
     nothing.
     """
     reason = _reason(reason, f"changing {field!r} of the data-use tag")
-    note(
-        "tag",
-        cohort=cohort,
-        folder=str(folder.resolve()),
-        field=field,
-        before=before,
-        after=after,
-        reason=reason,
-        digest=digest,
-    )
+    facts = {"cohort": cohort, "folder": str(folder.resolve()), "field": field, "before": before}
+    note("tag", **facts, after=after, reason=reason, digest=digest)
+
+
+@dataclass(slots=True)
+class _Log:
+    """The log as it is. ``broken``: number and reason of the first line after ``accepted`` that is
+    not as written. ``intact``: the lines after the last break or acceptance. ``content``: the
+    SHA-256 of all lines."""
+
+    lines: int
+    accepted: int
+    last: str
+    content: str
+    broken: dict[str, Any] | None
+    intact: list[dict[str, Any]]
+
+
+def _read() -> _Log:
+    """The log, empty where there is no file; an incomplete last line, of a writer at work or a
+    killed one, is none of it. Raises WorkFailed where it cannot be read."""
+    file = settings.audit_file()
+    try:
+        data = read_regular(file)
+    except FileNotFoundError:
+        data = b""
+    except OSError as error:
+        raise WorkFailed(f"{file}: cannot be read ({error.strerror})") from None
+    lines = data[: data.rfind(b"\n") + 1].splitlines(keepends=True)
+    log, total = _Log(len(lines), 0, "", "", None, []), sha256()
+    for number, line in enumerate(lines, 1):
+        link, record = _LINK.search(line), _record(line)
+        if link is None or link[1].decode() != log.last:
+            log.broken = log.broken or {"line": number, "reason": _UNLINKED if link else _FOREIGN}
+            log.intact = []
+        elif record.get("event") == _ACCEPTED and record.get("content") == total.hexdigest():
+            log.broken, log.accepted, log.intact = None, number - 1, []
+        if link is not None:
+            log.intact.append(record)
+        log.last = line_digest(line)
+        total.update(line)
+    log.content = total.hexdigest()
+    return log
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        record = read_json(line, "log", 1)
+    except DataError:
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 @needs("owner")
@@ -80,26 +124,14 @@ def accept(reason: str) -> dict[str, Any]:
 
     The acceptance is a line of the log. Permissions given before it do not count after it.
     """
-    reason = _reason(reason, "accepting the audit log")
-    chain.accept(settings.audit_file(), _line(chain.ACCEPTED, reason=reason))
+    reason, log = _reason(reason, "accepting the audit log"), _read()
+    note(_ACCEPTED, reason=reason, lines=log.lines, content=log.content)
     return verify()
 
 
-@dataclass(frozen=True, slots=True)
-class TagLine:
-    """The last line about a field of the data-use tag of the cohort in a folder."""
-
-    value: bool
-    digest: str
-
-
-Tags = Mapping[tuple[str, str], TagLine]
-"""Folder and field → its last line that counts."""
-
-
-def state() -> FileState | None:
-    """What changes whenever :func:`tags` may."""
-    return file_state(settings.audit_file())
+Tags = Mapping[tuple[str, str], str | None]
+"""Folder and field of the data-use tag → the digest of the files in its last line that counts; None
+where that line says no."""
 
 
 def tags() -> tuple[Tags, str]:
@@ -108,19 +140,19 @@ def tags() -> tuple[Tags, str]:
     None counts where the log cannot be read.
     """
     try:
-        return _tags(settings.audit_file(), state())
-    except MidchartError as error:
+        return _tags(file_state(settings.audit_file()))
+    except WorkFailed as error:
         return {}, str(error)
 
 
 @lru_cache(maxsize=4)
-def _tags(path: Path, _state: FileState | None) -> tuple[Tags, str]:
-    log = chain.read_chain(path)
-    known: dict[tuple[str, str], TagLine] = {}
+def _tags(_state: FileState | None) -> tuple[Tags, str]:
+    log, known = _read(), dict[tuple[str, str], str | None]()
     for line in log.intact:
         folder, name = str(line.get("folder")), str(line.get("field"))
         if line.get("event") == "tag":
-            known[folder, name] = TagLine(line.get("after") is True, str(line.get("digest", "")))
+            allows = line.get("after") is True
+            known[folder, name] = str(line.get("digest", "")) if allows else None
         elif line.get("event") == "removed":
             known = {key: value for key, value in known.items() if key[0] != folder}
     broken = f"the audit log is broken at line {log.broken['line']}" if log.broken else ""
@@ -135,7 +167,7 @@ def verify() -> dict[str, Any]:
 
     Raises WorkFailed where it cannot be read.
     """
-    log = chain.read_chain(settings.audit_file())
+    log = _read()
     return {name: getattr(log, name) for name in ("lines", "accepted", "last", "broken")}
 
 

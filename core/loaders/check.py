@@ -6,11 +6,11 @@ With ``position = "auto"`` in the protocol the cohort's records choose the measu
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from midchart.core.charts.store import ChartRecords, undated_first
 from midchart.core.cohorts.gold import gold_under, locator_errors
 from midchart.core.cohorts.labelled import StoredRecords, readable_tasks
 from midchart.core.loaders.ledger import LARGEST, leaves_of
+from midchart.core.loaders.open import files_state
 from midchart.core.protocol import Protocol
 from midchart.core.text import count_tokens, event_text
 from midchart.core.types import Account, Cohort
@@ -25,8 +26,6 @@ from midchart.core.types import Account, Cohort
 FEW_EVENTS = 20
 """With fewer events in the median record, positions are by tokens: event order has little
 resolution there, and none in a record of one note."""
-_SAMPLED = 101
-"""Most records that are counted, evenly spread over the cohort."""
 _WORDS = {"order": "order of events", "time": "elapsed time", "token": "tokens of the record"}
 
 
@@ -43,10 +42,8 @@ def resolve_position(protocol: Protocol, cohort: Cohort) -> tuple[Protocol, dict
     counts = _event_counts(cohort)
     middle = float(median(counts)) if counts else None
     used = "token" if middle is not None and middle < FEW_EVENTS else "order"
-    return (
-        dataclasses.replace(protocol, position=used),
-        {"used": used, "named": False, "median_events": middle, "records": len(counts)},
-    )
+    why = {"used": used, "named": False, "median_events": middle, "records": len(counts)}
+    return dataclasses.replace(protocol, position=used), why
 
 
 def position_in_words(why: Mapping[str, Any]) -> str:
@@ -63,33 +60,18 @@ def position_in_words(why: Mapping[str, Any]) -> str:
 
 
 def _event_counts(cohort: Cohort) -> list[int]:
-    """Events of the sampled records; of coded events, of all patients once they are stored."""
-    if isinstance(cohort.records, StoredRecords):
-        data = cohort.records.data
-        return np.diff(data.store().offsets).tolist() if data.ready() else []
+    """Events of each record; of coded events, once they are stored."""
     records = cohort.records
-    every = (
-        records.counts["events"].tolist()
-        if isinstance(records, ChartRecords)
-        else [len(record.events) for record in cohort.records.values()]
-    )
-    step = max(len(every) / _SAMPLED, 1.0)
-    return [every[int(i * step)] for i in range(min(len(every), _SAMPLED))]
+    if isinstance(records, StoredRecords):
+        return np.diff(records.data.store().offsets).tolist() if records.data.ready() else []
+    if isinstance(records, ChartRecords):
+        return records.counts["events"].tolist()
+    return [len(record.events) for record in records.values()]
 
 
 _POSITION = ("order", "time", "token", "score", "candidates")
 """Fields of each located gold: its positions, its score and its number of equal candidates."""
 Progress = Callable[[int, int], None]
-
-
-class Counts(NamedTuple):
-    """Records that can be read, their events, tokens (None for coded events), and the undated
-    events before the first dated one of their record, which are in no position band."""
-
-    records: int
-    events: int
-    tokens: int | None
-    undated: int
 
 
 def check_cohort(
@@ -123,7 +105,17 @@ def check_cohort(
     counts = count_records(cohort, progress)
     stored = cohort.records if isinstance(cohort.records, StoredRecords) else None
     labels = (
-        None if stored is None else {t: _labels(cohort, t) for t in readable_tasks(stored.data)}
+        None
+        if stored is None
+        else {
+            task: {
+                "n": cohort.labels[task].n,
+                "positive": cohort.labels[task].positive,
+                "splits": {name: n for name, n, _ in cohort.labels[task].splits},
+                "positives": {name: positive for name, _, positive in cohort.labels[task].splits},
+            }
+            for task in readable_tasks(stored.data)
+        }
     )
     gold = [(i, cohort.gold[i.id]) for i in cohort.instructions if i.id in cohort.gold]
     located = [(i, g) for i, g in gold if g.spans]
@@ -132,10 +124,7 @@ def check_cohort(
         "path": cohort.path,
         "format": cohort.format,
         "manifest": dataclasses.asdict(cohort.manifest),
-        "records": counts.records,
-        "events": counts.events,
-        "tokens": counts.tokens,
-        "undated": counts.undated,
+        **counts,
         "instructions": len(cohort.instructions),
         "gold": len(cohort.gold),
         "unlocated": len(gold) - len(located),
@@ -143,7 +132,12 @@ def check_cohort(
         "responses": len(cohort.responses),
         "balance": balance(cohort.accounts),
         "leaves": _leaves(cohort, leaves),
-        "unconfined": _unconfined(cohort),
+        "unconfined": (
+            f"on this machine files are read without a limit on {', '.join(cohort.unconfined)} — "
+            "import files of others on Linux with the packages landlock and pyseccomp"
+            if cohort.unconfined
+            else None
+        ),
         "skipped": [dataclasses.asdict(skip) for skip in cohort.skipped],
         "warnings": list(cohort.warnings),
         "unsettled": [dataclasses.asdict(column) for column in cohort.unsettled],
@@ -164,46 +158,36 @@ def check_cohort(
     return report | ({"labels": labels} if labels is not None else {})
 
 
-def _unconfined(cohort: Cohort) -> str | None:
-    """What the process that read the files kept of what it should have given up, in a line."""
-    if not cohort.unconfined:
-        return None
-    return (
-        f"on this machine files are read without a limit on {', '.join(cohort.unconfined)} — "
-        "import files of others on Linux with the packages landlock and pyseccomp"
-    )
-
-
 def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
     """The rows of the ledger of a cohort of text; None where it is not made."""
     place = Path(cohort.path)
     if wanted is False or isinstance(cohort.records, StoredRecords) or not place.exists():
         return None
-    files = [place] if place.is_file() else [one for one in place.rglob("*") if one.is_file()]
-    if wanted is None and sum(one.stat().st_size for one in files) > LARGEST:
+    if wanted is None and sum(size for *_, size in files_state(place)) > LARGEST:
         return None
     return leaves_of(cohort).rows()
 
 
-def count_records(cohort: Cohort, progress: Progress | None = None) -> Counts:
-    """Records, events and tokens of a cohort.
+def count_records(cohort: Cohort, progress: Progress | None = None) -> dict[str, int | None]:
+    """Of a cohort: ``records`` that can be read, their ``events``, ``tokens`` (None for coded
+    events), and the ``undated`` events before the first dated one of their record, which are in no
+    position band.
 
     ``progress`` is called with (done, planned) while coded events are read.
     """
-    if isinstance(cohort.records, StoredRecords):
-        store = cohort.records.data.store(progress)
-        return Counts(len(store.patients), store.events, None, 0)
-    if isinstance(cohort.records, ChartRecords):
-        sums = {name: int(numbers.sum()) for name, numbers in cohort.records.counts.items()}
-        return Counts(len(cohort.records), sums["events"], sums["tokens"], sums["undated"])
-    records = list(cohort.records.values())
-    tokens = (count_tokens("\n".join(map(event_text, one.events))) for one in records)
-    return Counts(
-        len(records),
-        sum(len(one.events) for one in records),
-        sum(tokens),
-        sum(undated_first(one) for one in records),
-    )
+    records = cohort.records
+    if isinstance(records, StoredRecords):
+        store = records.data.store(progress)
+        counts = {"events": store.events, "tokens": None, "undated": 0}
+        return {"records": len(store.patients), **counts}
+    if isinstance(records, ChartRecords):
+        sums = {name: int(numbers.sum()) for name, numbers in records.counts.items()}
+    else:
+        every = list(records.values())
+        tokens = (count_tokens("\n".join(map(event_text, one.events))) for one in every)
+        sums = {"events": sum(len(one.events) for one in every), "tokens": sum(tokens)}
+        sums["undated"] = sum(map(undated_first, every))
+    return {"records": len(records), **sums}
 
 
 def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]:
@@ -212,34 +196,18 @@ def balance(accounts: Mapping[tuple[str, str], Account]) -> list[dict[str, Any]]
     ``total`` in the source, ``shown`` in records, ``left_out`` by reason, and ``unaccounted``: the
     rest, 0 unless something was lost.
     """
-    sums: dict[str, tuple[Counter[str], Counter[str]]] = {}
+    sums: dict[str, list[Account]] = defaultdict(list)
     for (_, what), one in accounts.items():
-        if (counters := sums.get(what)) is None:
-            counters = sums[what] = Counter(), Counter()
-        numbers, reasons = counters
-        numbers["total"] += one.total
-        numbers["shown"] += one.shown
-        numbers["unaccounted"] += one.unaccounted
-        for reason, number in one.reasons:
+        sums[what].append(one)
+    rows: list[dict[str, Any]] = []
+    for what, parts in sums.items():
+        reasons: Counter[str] = Counter()
+        for reason, number in (stated for one in parts for stated in one.reasons):
             reasons[reason] += number
-    return [
-        {
-            "what": what,
-            "total": numbers["total"],
-            "shown": numbers["shown"],
-            "left_out": dict(reasons.most_common()),
-            "unaccounted": numbers["unaccounted"],
-        }
-        for what, (numbers, reasons) in sums.items()
-        if numbers["total"] or numbers["unaccounted"]
-    ]
-
-
-def _labels(cohort: Cohort, task: str) -> dict[str, Any]:
-    count = cohort.labels[task]
-    return {
-        "n": count.n,
-        "positive": count.positive,
-        "splits": {name: n for name, n, _ in count.splits},
-        "positives": {name: positive for name, _, positive in count.splits},
-    }
+        row: dict[str, Any] = {"what": what}
+        row |= {name: sum(getattr(one, name) for one in parts) for name in ("total", "shown")}
+        row["left_out"] = dict(reasons.most_common())
+        row["unaccounted"] = sum(one.unaccounted for one in parts)
+        if row["total"] or row["unaccounted"]:
+            rows.append(row)
+    return rows

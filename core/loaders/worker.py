@@ -26,11 +26,12 @@ from midchart.core import config as settings
 from midchart.core import confinement, regular_files
 from midchart.core.charts.store import write_charts
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import check_folder
+from midchart.core.cohorts.files import check_folder, files_below
 from midchart.core.confinement import OVER_LIMIT, allow_seconds, confine, prepare, without_secrets
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.loaders.formats import find_loader
+from midchart.core.storage.files import times_of
 from midchart.core.storage.staging import temporary_root
 
 _OUTPUT = 64 << 30
@@ -45,47 +46,40 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
 
     Raises DataError where nothing of them can be read.
     """
-    cohort = {"place": str(place), "root": str(root), "named": named, "folder": str(folder)}
+    environment = without_secrets(settings.worker_environment(""))
     excluded: list[str] = []
+    request = {
+        "place": str(place),
+        "root": str(root),
+        "named": named,
+        "folder": str(folder),
+        "excluded": excluded,
+        "seconds": confinement.SECONDS,
+        "seconds_per_mb": confinement.SECONDS_PER_MB,
+        "memory": confinement.MEMORY,
+        "memory_per_byte": confinement.MEMORY_PER_BYTE,
+        "environment": {k: v for k, v in environment.items() if k.startswith("MIDCHART_")},
+    }
+    alone = threading.active_count() == 1 and sys.platform == "linux"
     while True:
-        at, error = _asked(cohort | {"excluded": excluded})
-        if error is None:
-            return
-        if error or at in ("", *excluded) or len(excluded) == MOST_EXCLUDED:
-            file, line, reason, remedy = error or (place.name, None, OVER_LIMIT, "split it")
-            raise DataError(file, line, reason, remedy)
+        report: dict[str, Any] = {"at": ""}
+        sent = json.dumps(request)
+        with _forked(sent) if alone else _started(sent, environment) as lines:
+            for line in lines:
+                report |= json.loads(line)
+        if "error" in report:
+            if report["error"] is None:
+                return
+            raise DataError(*report["error"])
+        at: str = report["at"]  # the process was ended here
+        if at in ("", *excluded) or len(excluded) == MOST_EXCLUDED:
+            raise DataError(place.name, None, OVER_LIMIT, "split it")
         excluded.append(at)
         for file in folder.iterdir():
             file.unlink()
 
 
 # Who asks.
-
-
-_Error = tuple[str, "int | None", str, str]
-
-
-def _asked(cohort: dict[str, Any]) -> tuple[str, _Error | tuple[()] | None]:
-    """Convert once. Gives at what it ended, and why: an error, () for a limit, None for success."""
-    environment = without_secrets(settings.worker_environment(""))
-    ours = {name: value for name, value in environment.items() if name.startswith("MIDCHART_")}
-    limits = {
-        "seconds": confinement.SECONDS,
-        "seconds_per_mb": confinement.SECONDS_PER_MB,
-        "memory": confinement.MEMORY,
-        "memory_per_byte": confinement.MEMORY_PER_BYTE,
-    }
-    request = json.dumps(cohort | limits | {"environment": ours})
-    alone = threading.active_count() == 1 and sys.platform == "linux"
-    at, error = "", ()
-    with _forked(request) if alone else _started(request, environment) as lines:
-        for line in lines:
-            report = json.loads(line)
-            if "at" in report:
-                at = report["at"]
-            else:
-                error = report["error"]
-    return at, error
 
 
 @contextlib.contextmanager
@@ -124,21 +118,18 @@ def _forked(request: str) -> Generator[Iterable[str]]:
 def _work(request: dict[str, Any], reports: IO[str]) -> None:
     """Convert a cohort and end this process."""
     error: list[Any] | None = None
-    code = 0
     try:
         _convert(request, reports)
     except DataError as problem:
         error = [problem.file, problem.line, problem.reason, problem.remedy]
     except MemoryError:
-        code = 1
+        os._exit(1)
     except Exception as problem:  # noqa: BLE001 - a loader's; its text may quote a record
         place = Path(request["place"]).name
         error = [place, None, f"cannot be read ({type(problem).__name__})", "report it"]
     with contextlib.suppress(OSError):
-        if code == 0:
-            print(json.dumps({"error": error}), file=reports)
-        reports.flush()
-    os._exit(code)
+        print(json.dumps({"error": error}), file=reports, flush=True)
+    os._exit(0)
 
 
 def _convert(request: dict[str, Any], reports: IO[str]) -> None:
@@ -148,8 +139,8 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     temporary_root().mkdir(parents=True, exist_ok=True)
     # A link out says so, where the confined process only could not read it.
     left_out = check_folder(place) if place.is_dir() else []
-    inside = place.rglob("*") if place.is_dir() else [place]
-    size = sum(file.stat().st_size for file in inside if file.is_file())
+    files = files_below(str(place)) if place.is_dir() else [times_of(str(place)) or (0,)]
+    size = sum(int(bytes) for *_, bytes in files)
     packages = [Path(path) for path in sys.path if "site-packages" in path]
     loaders = [Path(inspect.getfile(LOADERS.get(name))).parent for name in LOADERS.names()]
     system = [Path(path) for path in ("/usr", "/lib", "/lib64", "/etc", "/proc", "/dev", "/sys")]

@@ -12,8 +12,7 @@ import pytest
 from midchart.core import api
 from midchart.core import config as settings
 from midchart.core.egress import audit
-from midchart.core.egress.addresses import read_address
-from midchart.core.egress.owners_list import check_unlisted
+from midchart.core.egress.owners_list import check_unlisted, read_address
 from midchart.core.errors import (
     DataError,
     EgressRefused,

@@ -155,4 +155,3 @@ def test_a_long_note_is_read_whole(tmp_path: Path):
     end = "</event></entry></events></encounter></eventstream>"
     record, _ = read_record(write(tmp_path, text + body + end), "a.xml")
     assert len(record.events[0].text) == 330_000 * len("Blood pressure was fine & well.\n")
-
