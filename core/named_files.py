@@ -39,12 +39,8 @@ def shown_path(path: Path) -> str:
     """A path of this machine as results give it to who acts: people who sign in read a name."""
     if not by_name_alone():
         return str(path)
-    folders = {
-        "data": settings.data_folder(),
-        "cache": settings.cache_folder(),
-        "models": settings.models_folder(),
-    }
-    for name, folder in folders.items():
+    folders = settings.data_folder(), settings.cache_folder(), settings.models_folder()
+    for name, folder in zip(("data", "cache", "models"), folders, strict=True):
         if path.is_relative_to(folder):
             return (PurePath(name) / path.relative_to(folder)).as_posix()
     return name_of(str(path))

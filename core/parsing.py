@@ -12,8 +12,8 @@ import json
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
 from math import isinf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -30,25 +30,24 @@ DEEPEST = 64
 """Levels of arrays and objects that a document may have."""
 LONGEST_LINE = 64 << 20
 """Bytes of one line of a file that is read line by line."""
-LARGEST_TOML = 1 << 20
-"""Bytes of a TOML document; one that people write has some thousands."""
 LONGEST_NAME = 255
 """Bytes of a file's name that Linux and macOS take."""
 _INTEGER = 1 << 63
+_LONG_NUMBER = "holds a whole number of more than 64 bits"
 
 
-class _NotJson(ValueError):
-    """What the standard parser accepts and RFC 8259 does not."""
+class _Refused(ValueError):
+    """What a standard parser accepts, and RFC 8259 or this program does not."""
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise _NotJson(f"holds {name}, which JSON does not have")
+    raise _Refused(f"holds {name}, which JSON does not have")
 
 
 def _finite(number: str) -> float:
     value = float(number)
     if isinf(value):
-        raise _NotJson("holds a number too large for a double")
+        raise _Refused("holds a number too large for a double")
     return value
 
 
@@ -56,7 +55,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) < len(pairs):
         twice = [name for name, n in Counter(name for name, _ in pairs).items() if n > 1]
-        raise _NotJson(f"names {', '.join(twice[:5])} twice")
+        raise _Refused(f"names {', '.join(twice[:5])} twice")
     return members
 
 
@@ -88,23 +87,33 @@ def read_json(
             value = _FAST.decode(data)
             if data.count(b"[") + data.count(b"{") <= DEEPEST or not _too_deep(value):
                 return value
-    try:
+    decoder = _STRICT if unique else _WRITTEN if as_written else _PLAIN
+    with _one_line(name, line, remedy):
         text = data if isinstance(data, str) else data.decode().removeprefix("\ufeff")
-        value = (_STRICT if unique else _WRITTEN if as_written else _PLAIN).decode(text)
+        value = decoder.decode(text)
+        if text.count("[") + text.count("{") > DEEPEST and _too_deep(value):
+            raise RecursionError
+        return _without_surrogates(value) if "\\ud" in text or "\\uD" in text else value
+
+
+@contextmanager
+def _one_line(name: str, line: int | None, remedy: str) -> Generator[None]:
+    """Raise DataError for what is wrong with a JSON or TOML document."""
+    try:
+        yield
     except UnicodeDecodeError:
         raise DataError(name, line, "is not UTF-8 text", "save it as UTF-8") from None
     except json.JSONDecodeError as error:
         what = f"is not JSON ({error.msg})" if line is None else "is not one JSON object"
         raise DataError(name, line or error.lineno, what, remedy) from None
-    except _NotJson as error:
+    except tomllib.TOMLDecodeError as error:
+        raise DataError(name, None, f"is not valid TOML: {error}", remedy) from None
+    except _Refused as error:
         raise DataError(name, line, str(error), remedy) from None
     except ValueError:
         raise DataError(name, line, "holds a number of too many digits", remedy) from None
     except RecursionError:
         raise DataError(name, line, f"has more than {DEEPEST} levels", remedy) from None
-    if text.count("[") + text.count("{") > DEEPEST and _too_deep(value):
-        raise DataError(name, line, f"has more than {DEEPEST} levels", remedy)
-    return _without_surrogates(value) if "\\ud" in text or "\\uD" in text else value
 
 
 def read_document(
@@ -136,7 +145,7 @@ def check_document(
         place = ".".join(map(str, steps))[:LONGEST_NAME]
         raise DataError(name, line, f"{place!r} is missing or wrong", remedy) from None
     if _beyond_64_bits(document):
-        raise DataError(name, line, "holds a whole number of more than 64 bits", remedy)
+        raise DataError(name, line, _LONG_NUMBER, remedy)
 
 
 def _too_deep(value: Any) -> bool:
@@ -198,26 +207,13 @@ def toml_string(text: str) -> str:
 
 def read_toml(data: bytes | str, name: str) -> dict[str, Any]:
     """The table of a TOML document; raises DataError."""
-    remedy = "fix it"
-    try:
-        document = data if isinstance(data, str) else data.decode("utf-8-sig")
-        if len(document) > LARGEST_TOML:
-            reason = f"is TOML of more than {LARGEST_TOML >> 20} MB"
-            raise DataError(name, None, reason, "is it the right file?")
-        table = tomllib.loads(document)
-    except UnicodeDecodeError:
-        raise DataError(name, None, "is not UTF-8 text", "save it as UTF-8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise DataError(name, None, f"is not valid TOML: {error}", remedy) from None
-    except ValueError:
-        raise DataError(name, None, "holds a number of too many digits", remedy) from None
-    except RecursionError:
-        raise DataError(name, None, f"has more than {DEEPEST} levels", remedy) from None
-    if _too_deep(table):
-        raise DataError(name, None, f"has more than {DEEPEST} levels", remedy)
-    if _beyond_64_bits(table):
-        raise DataError(name, None, "holds a whole number of more than 64 bits", remedy)
-    return table
+    with _one_line(name, None, "fix it"):
+        table = tomllib.loads(data if isinstance(data, str) else data.decode("utf-8-sig"))
+        if _too_deep(table):
+            raise RecursionError
+        if _beyond_64_bits(table):
+            raise _Refused(_LONG_NUMBER)
+        return table
 
 
 def _beyond_64_bits(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from midchart.core import config as settings
@@ -16,8 +17,6 @@ from midchart.core.storage.lock import Lock, exclusive
 from midchart.core.types import Cohort, Record
 
 FOLDER = "charts"
-
-
 PATH = "path.txt"
 
 
@@ -71,26 +70,18 @@ def sweep_charts() -> None:
     """
     charts, cohorts = settings.cache_folder() / FOLDER, settings.cohorts_folder()
     names = {_name_of(one) for one in cohorts.iterdir()} if cohorts.is_dir() else set[str]()
-    for folder in sorted(charts.iterdir()) if charts.is_dir() else ():
+    for folder in filter(Path.is_dir, sorted(charts.iterdir()) if charts.is_dir() else ()):
         place = folder.name.removeprefix(".").partition("-")[0]
-        if not folder.is_dir() or (not folder.name.startswith(".") and place in names):
-            continue
-        store = folder.with_name(folder.name.partition("-analysis-")[0])
-        if not folder.name.startswith(".") and _is_there(store):
-            continue
-        lock = Lock.take(charts / f".{place}.lock", patience_s=0)
-        if lock is not None:
-            shutil.rmtree(folder, ignore_errors=True)
-            lock.release()
-
-
-def _is_there(store: Path) -> bool:
-    """Whether the cohort of a store is still where it was when it was converted."""
-    try:
-        path = Path((store / PATH).read_text(encoding="utf-8", errors="surrogatepass"))
-        return _name_of(path) == store.name.partition("-")[0]
-    except OSError:
-        return False
+        there = set(names)
+        with suppress(OSError):  # where it was when it was converted
+            store = folder.with_name(folder.name.partition("-analysis-")[0])
+            path = (store / PATH).read_text(encoding="utf-8", errors="surrogatepass")
+            there.add(_name_of(Path(path)))
+        if folder.name.startswith(".") or place not in there:
+            lock = Lock.take(charts / f".{place}.lock", patience_s=0)
+            if lock is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                lock.release()
 
 
 def analyse(cohort: Cohort, progress: Progress = ignored) -> None:

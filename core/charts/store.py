@@ -123,7 +123,10 @@ class ChartRecords(NamedRecords):
         number = self._ids[id]
         facts, events = (self._rows(table, number) for table in ("facts", "events"))
         rows = zip(
-            map(_moment, events.numbers("time").tolist()),
+            (
+                None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
+                for micros in events.numbers("time").tolist()
+            ),
             *map(events.texts, _TEXTS),
             (None if line == _NO_LINE else line for line in events.numbers("line").tolist()),
             events.texts("author"),
@@ -139,10 +142,6 @@ class ChartRecords(NamedRecords):
         )
 
 
-def _moment(micros: int) -> datetime | None:
-    return None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
-
-
 def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> Cohort | None:
     """The cohort of a store; None where there is none, or a damaged one.
 
@@ -155,24 +154,21 @@ def open_charts(folder: Path, path: str, tag: Callable[[LoadLog], Manifest]) -> 
         records = ChartRecords(folder, parts.aliases)
     except (OSError, ValueError):  # those of JSON, msgspec and Arrow are ValueErrors
         return None
-    accounts = {(part, what): account for part, what, account in parts.accounts}
-    log = LoadLog(parts.skipped, accounts=accounts, unsettled=parts.unsettled)
+    log = LoadLog(parts.skipped)
     for warning in parts.warnings:
         log.warn(warning)
-    manifest = tag(log)
-    gold = LazyGold(parts.sources, records, log)
     return Cohort(
         path,
         parts.format,
-        manifest,
+        tag(log),
         records,
         tuple(parts.instructions),
-        gold,
+        LazyGold(parts.sources, records, log),
         tuple(parts.responses),
         skipped=log.skipped,
         warnings=log.warnings,
-        accounts=log.accounts,
-        unsettled=log.unsettled,
+        accounts={(part, what): account for part, what, account in parts.accounts},
+        unsettled=parts.unsettled,
         unconfined=parts.unconfined,
     )
 
@@ -259,9 +255,10 @@ def _parts_of(cohort: Cohort, failed: Mapping[str, DataError]) -> _CohortParts:
         cohort.skipped.append(Skip(failed[id].file, failed[id].line, reason))
     instructions = [one for one in cohort.instructions if one.record_id not in failed]
     known = {one.id for one in instructions}
+    aliases: Mapping[str, str | None] = getattr(cohort.records, "aliases", {})
     return _CohortParts(
         cohort.format,
-        aliases=_without(getattr(cohort.records, "aliases", {}), failed),
+        aliases={name: None if id in failed else id for name, id in aliases.items()},
         instructions=instructions,
         sources={id: one for id, one in _sources(cohort).items() if id in known},
         responses=[one for one in cohort.responses if one.instruction_id in known],
@@ -284,9 +281,3 @@ def _sources(cohort: Cohort) -> Mapping[str, GoldSource]:
         for i in cohort.instructions
         if (g := cohort.gold.get(i.id)) is not None
     }
-
-
-def _without(
-    aliases: Mapping[str, str | None], failed: Mapping[str, DataError]
-) -> dict[str, str | None]:
-    return {name: None if id in failed else id for name, id in aliases.items()}

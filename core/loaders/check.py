@@ -165,7 +165,7 @@ def _leaves(cohort: Cohort, wanted: bool | None) -> list[dict[str, Any]] | None:
         return None
     if wanted is None and sum(size for *_, size in files_state(place)) > LARGEST:
         return None
-    return leaves_of(cohort).rows()
+    return leaves_of(cohort)
 
 
 def count_records(cohort: Cohort, progress: Progress | None = None) -> dict[str, int | None]:

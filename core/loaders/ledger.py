@@ -13,7 +13,7 @@ import re
 import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -52,7 +52,6 @@ _STAMP = re.compile(
 _NUMBER = re.compile(r"-?\d+[.,]\d+")
 _TIMES = re.compile(r".*\.(?:effectiveTime|time)(?:\.\w+)?@value|entry@timestamp|.*@start")
 """Addresses of clinical documents, and of MedAlign, that hold a time."""
-_NO_ORDER = "a date of which day and month are not certain"
 _ORDERS = (MONTH_FIRST, DAY_FIRST)
 _BASE64, _ENCODED = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*"), 400
 """A document in base64, of more characters than a word has: its text is shown, or why not."""
@@ -71,43 +70,28 @@ class SourcePart(NamedTuple):
     leaves: list[tuple[str, str]]
 
 
-@dataclass(slots=True)
-class Ledger:
-    """Leaves by what became of them, reason and address; ``examples``: a place of each."""
-
-    counts: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
-    examples: dict[tuple[str, str, str], str] = field(
-        default_factory=dict[tuple[str, str, str], str]
-    )
-
-    def enter(self, outcome: str, reason: str, address: str, place: str) -> None:
-        """Count a leaf."""
-        key = outcome, reason, address
-        self.counts[key] += 1
-        self.examples.setdefault(key, place)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row an outcome, reason and address, those that are not shown first."""
-        order = (UNACCOUNTED, LEFT_OUT, ADMINISTRATIVE, TWICE, SHOWN)
-        ordered = sorted(self.counts.items(), key=lambda one: (order.index(one[0][0]), -one[1]))
-        return [
-            {
-                "outcome": outcome,
-                "reason": reason,
-                "address": address,
-                "leaves": n,
-                "example": place,
-            }
-            for (outcome, reason, address), n in ordered
-            for place in [self.examples[outcome, reason, address]]
-        ]
+Outcome = tuple[str, str]
+"""What became of a leaf, and why."""
 
 
-def leaves_of(cohort: Cohort) -> Ledger:
-    """The ledger of a cohort's files."""
-    place, ledger = Path(cohort.path), Ledger()
-    shown_texts = _ShownTexts(cohort)
-    reasons = _reasons(cohort)
+def leaves_of(cohort: Cohort) -> list[dict[str, Any]]:
+    """The ledger of a cohort's files: one row an ``outcome``, ``reason`` and ``address``, those
+    that are not shown first, with the number of ``leaves`` and the place of an ``example``."""
+    counts, examples = Counter[tuple[str, str, str]](), dict[tuple[str, str, str], str]()
+    for outcome, address, place in _entries(cohort):
+        counts[*outcome, address] += 1
+        examples.setdefault((*outcome, address), place)
+    order = (UNACCOUNTED, LEFT_OUT, ADMINISTRATIVE, TWICE, SHOWN)
+    names = ("outcome", "reason", "address")
+    return [
+        {**dict(zip(names, key, strict=True)), "leaves": n, "example": examples[key]}
+        for key, n in sorted(counts.items(), key=lambda one: (order.index(one[0][0]), -one[1]))
+    ]
+
+
+def _entries(cohort: Cohort) -> Iterator[tuple[Outcome, str, str]]:
+    """What became of each leaf, its address and place."""
+    place, shown_texts, reasons = Path(cohort.path), _ShownTexts(cohort), _reasons(cohort)
     root = place if place.is_dir() else place.parent
     for file in entries_of(place, deep=True):
         if not file.is_file() or file.name.startswith("midchart."):
@@ -117,14 +101,14 @@ def leaves_of(cohort: Cohort) -> Ledger:
         why = why.partition(" — ")[0]
         parts = [] if why == OVER_LIMIT else list(parts_of(file, name))
         if why and not parts:
-            ledger.enter(LEFT_OUT, why, "file", name)
+            yield (LEFT_OUT, why), "file", name
         for part in parts:
             if why:
-                for address, _ in part.leaves:
-                    ledger.enter(LEFT_OUT, why, address, part.place)
+                outcomes = [((LEFT_OUT, why), address) for address, _ in part.leaves]
             else:
-                _enter(part, cohort.format, shown_texts, reasons, ledger)
-    return ledger
+                outcomes = _outcomes(part, cohort.format, shown_texts, reasons)
+            for outcome, address in outcomes:
+                yield outcome, address, part.place
 
 
 def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
@@ -205,18 +189,18 @@ def _plain(text: str) -> str:
     return " ".join(re.sub(r"[|;\\\[\]]+", " ", text).casefold().split())
 
 
-def _enter(
+def _outcomes(
     part: SourcePart,
     format: str,
     cohort: _ShownTexts,
     reasons: Mapping[tuple[str, str | None], str],
-    ledger: Ledger,
-) -> None:
-    """Enter each leaf of a part."""
-    if all(_administrative(format, address) or not value for address, value in part.leaves):
+) -> Iterator[tuple[Outcome, str]]:
+    """What became of each leaf of a part, and its address."""
+    set_aside = {address: _administrative(format, address) for address, _ in part.leaves}
+    if all(set_aside[address] or not value for address, value in part.leaves):
         for address, value in part.leaves:
             if value.strip():
-                ledger.enter(*_set_aside(_administrative(format, address)), address, part.place)
+                yield set_aside[address] or (ADMINISTRATIVE, ""), address
         return
     file, _, line = part.place.partition(":")
     near, words = cohort.near(part.leaves)
@@ -229,29 +213,22 @@ def _enter(
         if not plain:
             continue
         if plain in near:
-            ledger.enter(SHOWN, "", address, part.place)
+            outcome = SHOWN, ""
         elif len(value) > _ENCODED and _BASE64.fullmatch(value):
-            ledger.enter(ADMINISTRATIVE, "an encoded document", address, part.place)
+            outcome = ADMINISTRATIVE, "an encoded document"
         elif plain == "null":
-            ledger.enter(ADMINISTRATIVE, "says that there is no value", address, part.place)
+            outcome = ADMINISTRATIVE, "says that there is no value"
         elif (_STAMP.fullmatch(plain) or _TIMES.fullmatch(address)) and not _days(value):
-            ledger.enter(ADMINISTRATIVE, "a time that is none", address, part.place)
-        elif administrative := _administrative(format, address):
-            ledger.enter(*_set_aside(administrative), address, part.place)
+            outcome = ADMINISTRATIVE, "a time that is none"
+        elif stated := set_aside[address]:
+            outcome = stated
         elif _is_said(value, plain, near, words):
-            ledger.enter(TWICE, "in other words or another form", address, part.place)
+            outcome = TWICE, "in other words or another form"
         elif len({*_days(value)}) > 1:
-            ledger.enter(LEFT_OUT, _NO_ORDER, address, part.place)
-        elif why:
-            ledger.enter(LEFT_OUT, why.partition(" — ")[0], address, part.place)
+            outcome = LEFT_OUT, "a date of which day and month are not certain"
         else:
-            ledger.enter(UNACCOUNTED, "", address, part.place)
-
-
-def _set_aside(why: str) -> tuple[str, str]:
-    """The outcome and reason that a row of the table of addresses states."""
-    stated, _, reason = why.partition(f"{LEFT_OUT}: ")
-    return (LEFT_OUT, reason) if reason and not stated else (ADMINISTRATIVE, why)
+            outcome = (LEFT_OUT, why.partition(" — ")[0]) if why else (UNACCOUNTED, "")
+        yield outcome, address
 
 
 def _is_said(value: str, plain: str, near: str, words: Callable[[], frozenset[str]]) -> bool:
@@ -284,20 +261,22 @@ def _days(value: str) -> list[str]:
     return [f"{time:%Y-%m-%d}" for time in read if time and time.year > 1000]
 
 
-@lru_cache(maxsize=1)
-def _table() -> list[tuple[re.Pattern[str], re.Pattern[str], str]]:
+@cache
+def _table() -> list[tuple[re.Pattern[str], re.Pattern[str], Outcome]]:
     lines = Path(__file__).with_name("administrative.tsv").read_text("utf-8").splitlines()[1:]
-    rows = (line.split("\t") for line in lines)
-    return [(re.compile(format), re.compile(address), why) for format, address, why in rows]
+    table: list[tuple[re.Pattern[str], re.Pattern[str], Outcome]] = []
+    for format, address, why in (line.split("\t") for line in lines):
+        left_out = why.removeprefix(f"{LEFT_OUT}: ")
+        outcome = (ADMINISTRATIVE, why) if left_out == why else (LEFT_OUT, left_out)
+        table.append((re.compile(format), re.compile(address), outcome))
+    return table
 
 
 @lru_cache(maxsize=1 << 14)
-def _administrative(format: str, address: str) -> str:
-    """Why a leaf at an address says nothing of a patient; "" where it may."""
-    return next(
-        (why for of, where, why in _table() if of.fullmatch(format) and where.fullmatch(address)),
-        "",
-    )
+def _administrative(format: str, address: str) -> Outcome | None:
+    """The outcome of a leaf at an address that says nothing of a patient; None where it may."""
+    rows = (out for of, at, out in _table() if of.fullmatch(format) and at.fullmatch(address))
+    return next(rows, None)
 
 
 # Plain parsers.
@@ -305,7 +284,8 @@ def _administrative(format: str, address: str) -> str:
 
 def parts_of(file: Path, name: str) -> Iterator[SourcePart]:
     """The parts of a file, of its lines or of the files in it; none of one that holds no text."""
-    try:
+    unreadable = (DataError, ValueError, RecursionError, csv.Error, zipfile.BadZipFile)
+    with suppress(*unreadable, *DAMAGED_FILE):  # the cohort names it
         if file.suffix.lower() != ".zip":
             yield from _parts(read_bytes(file, name), file, name)
             return
@@ -313,8 +293,6 @@ def parts_of(file: Path, name: str) -> Iterator[SourcePart]:
             for inner in archive.namelist():
                 if table_kind(Path(inner)) in DELIMITERS:
                     yield from _parts(archive.read(inner), Path(inner), f"{name}/{inner}")
-    except (DataError, ValueError, RecursionError, csv.Error, zipfile.BadZipFile, *DAMAGED_FILE):
-        return  # the cohort names it
 
 
 def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
@@ -322,23 +300,17 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
     if (kind := table_kind(file)) in DELIMITERS:
         yield from _rows(decoded(data, name)[0], DELIMITERS[kind], name)
     elif ending == ".json" and not data.lstrip()[:1000].count(b"}\n{"):
-        yield from _json_parts(_read_json(data), name)
+        yield from _json_parts(read_json(data, name, as_written=True), name)
     elif ending in (".ndjson", ".jsonl", ".json"):
         for number, line in enumerate(decoded(data, name)[0].splitlines(), 1):
             if line.strip():
-                yield from _json_parts(_read_json(line), name, number)
+                yield from _json_parts(read_json(line, name, as_written=True), name, number)
     elif ending in (".xml", ".ccd", ".ccda", ".cda"):
         yield from _xml_parts(parse_xml(xml_text(data, name), name), name)
     elif data[:5] not in (b"%PDF-", b"PAR1") and b"\0" not in data[:1000]:
         text = decoded(data, name)[0]
-        leaves = [("line", line) for line in re.split(r"[\r\n]+", text) if line.strip()]
-        if "MSH|" in text[:100]:
-            leaves = list(_fields(text))
-        yield SourcePart(name, "text", leaves)
-
-
-def _read_json(data: bytes | str) -> Any:
-    return read_json(data, "it", as_written=True)
+        lines = (("line", line) for line in re.split(r"[\r\n]+", text) if line.strip())
+        yield SourcePart(name, "text", list(_fields(text) if "MSH|" in text[:100] else lines))
 
 
 def _fields(text: str) -> Iterator[tuple[str, str]]:
@@ -365,21 +337,18 @@ def _rows(text: str, delimiter: str, name: str) -> Iterator[SourcePart]:
 
 def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[SourcePart]:
     """A part for each resource of a bundle, or each member of another document."""
-    if isinstance(value, dict) and value.get("resourceType") == "Bundle":
+    if isinstance(value, list):
+        for number, one in enumerate(value, 1):
+            yield from _json_parts(one, name, line or number)
+        return
+    kind = value.get("resourceType") if isinstance(value, dict) else ""
+    if kind == "Bundle":
         for number, one in enumerate(value.get("entry") or [], 1):
             inner = one.get("resource") if isinstance(one, dict) else None
             yield from _json_parts(inner, name, line or number) if inner else ()
-        return
-    if isinstance(value, dict) and isinstance(value.get("resourceType"), str):
-        kind = value["resourceType"]
+    else:
+        kind = kind if isinstance(kind, str) else ""
         yield SourcePart(f"{name}:{line or 1}", kind, list(_json_leaves(value, kind)))
-        return
-    inner = value if isinstance(value, list) else [value]
-    for number, one in enumerate(inner, 1):
-        if isinstance(one, dict) and isinstance(one.get("resourceType"), str):
-            yield from _json_parts(one, name, line or number)
-        else:
-            yield SourcePart(f"{name}:{line or number}", "", list(_json_leaves(one, "")))
 
 
 def _json_leaves(value: Any, address: str) -> Iterator[tuple[str, str]]:
@@ -402,8 +371,8 @@ def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
         resources = [e for e in root.iter() if _tag(e) == "resource" for e in e] or [root]
         for number, one in enumerate(resources, 1):
             leaves = _xml_leaves(one, _tag(one), frozenset())
-            named = ((address.removesuffix("@value").replace("@", "."), v) for address, v in leaves)
-            yield SourcePart(f"{name}:{number}", _tag(one), list(named))
+            named = [(address.removesuffix("@value").replace("@", "."), v) for address, v in leaves]
+            yield SourcePart(f"{name}:{number}", _tag(one), named)
     documents = [one for one in root.iter() if _tag(one) == "ClinicalDocument"]
     for top in documents or ([] if fhir else [root]):
         inner = [one for one in top.iter() if _tag(one) == _SECTION]
@@ -411,11 +380,11 @@ def _xml_parts(root: Element, name: str) -> Iterator[SourcePart]:
             tables = (one for around in top.iter() if _tag(around) in _AROUND for one in around)
             inner = [one for one in tables if _tag(one) not in (*_AROUND, "person")]
         apart = frozenset(inner)
-        header = list(_xml_leaves(top, "" if documents else _tag(top), apart))
-        yield SourcePart(name, "header", header)
+        parts = [(name, "header", top, "" if documents else _tag(top))]
         for number, one in enumerate(inner, 1):
-            place = name if documents else f"{name}:{number}"
-            yield SourcePart(place, _tag(one), list(_xml_leaves(one, _tag(one), apart)))
+            parts.append((name if documents else f"{name}:{number}", _tag(one), one, _tag(one)))
+        for place, kind, one, address in parts:
+            yield SourcePart(place, kind, list(_xml_leaves(one, address, apart)))
 
 
 def _tag(element: Element) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,17 +72,6 @@ def cohort_name(text: str) -> str:
     return name
 
 
-def _walk(folder: Path) -> Iterator[_Source]:
-    """The regular files of a folder; raises DataError at a link or a special file."""
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        mode = path.lstat().st_mode
-        if stat.S_ISLNK(mode) or not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
-            raise DataError(name, None, "is a link or a special file", "copy the file itself there")
-        if stat.S_ISREG(mode):
-            yield name, path
-
-
 class LimitedCopy:
     """Copies files into a folder within the limits."""
 
@@ -111,25 +100,22 @@ class LimitedCopy:
                 if self.progress is not None:
                     self.progress(self.bytes, max(self.total, self.bytes))
 
-    def add_zip(self, name: str, source: IO[bytes] | Path) -> None:
-        """Unpack a zip; raises DataError for what :mod:`midchart.core.storage.archives` refuses."""
-        with UntrustedZip(source, name) as archive:
-            self.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
-            for member in archive.names:
-                with archive.open(member) as opened:
-                    self.add(member, opened)
-
 
 def _sources(files: Path | Iterable[_Source]) -> list[_Source]:
+    """Files by their names; of a path the regular ones, where nothing else is among them."""
     if not isinstance(files, Path):
         return list(files)
     place = user_path(files)
-    mode = place.lstat().st_mode
-    if stat.S_ISREG(mode):
-        return [(place.name, place)]
-    if not stat.S_ISDIR(mode):
-        raise DataError(str(place), None, "is a link or a special file", "name the folder itself")
-    return list(_walk(place))
+    is_folder = place.is_dir() and not place.is_symlink()
+    sources: list[_Source] = []
+    for path in sorted(place.rglob("*")) if is_folder else [place]:
+        name = path.relative_to(place if is_folder else place.parent).as_posix()
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode):
+            sources.append((name, path))
+        elif not stat.S_ISDIR(mode):
+            raise DataError(name, None, "is a link or a special file", "copy the file itself there")
+    return sources
 
 
 @needs("owner", paths=("path",))
@@ -163,7 +149,11 @@ def import_cohort(
             copy = LimitedCopy(staging, total, progress)
             for source_name, source in sources:
                 if source_name.lower().endswith(".zip"):
-                    copy.add_zip(source_name, source)
+                    with UntrustedZip(source, source_name) as archive:
+                        copy.total += sum(archive.check(_MOST_FILES, LARGEST_COHORT).values())
+                        for member in archive.names:
+                            with archive.open(member) as opened:
+                                copy.add(member, opened)
                 elif isinstance(source, Path):
                     with open_regular(source) as opened:
                         copy.add(source_name, opened)
@@ -180,30 +170,19 @@ def import_cohort(
                 write_column_settings(place, columns)
             cohort = open_cohort(place)
             report = check_cohort(cohort, reading)
+            imported = datetime.now(UTC).isoformat(timespec="seconds")
             source = stated.source or cohort.manifest.source
-            manifest = dataclasses.replace(
-                cohort.manifest,
-                name=name,
-                source=source,
-                licence=stated.licence,
-                imported=datetime.now(UTC).isoformat(timespec="seconds"),
-                **tag,
-            )
+            facts = {"name": name, "source": source, "licence": stated.licence, **tag}
+            manifest = dataclasses.replace(cohort.manifest, imported=imported, **facts)
             digest = files_digest(place) if any(tag.values()) else ""
             # Note the import, then give the folder its name.
             with exclusive(settings.imports_lock()):
                 cohort_name(name)  # another import may have taken it meanwhile
                 for field, value in tag.items():
                     if value:
-                        audit.tag_changed(
-                            cohort=name,
-                            folder=root / name,
-                            field=field,
-                            before=False,
-                            after=value,
-                            reason=reason,
-                            digest=digest,
-                        )
+                        which = {"cohort": name, "folder": root / name, "field": field}
+                        change = {"before": False, "after": value, "reason": reason}
+                        audit.tag_changed(**which, **change, digest=digest)
                 facts = {"format": cohort.format, "files": copy.files, "size": copy.bytes, **tag}
                 audit.note("imported", cohort=name, folder=str((root / name).resolve()), **facts)
                 write_manifest(place, manifest)
@@ -225,16 +204,13 @@ def import_cohort(
 
 def _cohort_in(folder: Path) -> Path:
     """The folder that a loader reads: ``folder``, or the only folder in it, and so on."""
-    while True:
+    try:
+        find_loader(folder)
+    except DataError:
         inside = list(folder.iterdir())
-        try:
-            find_loader(folder)
-        except DataError:
-            if len(inside) != 1 or not inside[0].is_dir():
-                return folder
-            folder = inside[0]
-        else:
-            return folder
+        if len(inside) == 1 and inside[0].is_dir():
+            return _cohort_in(inside[0])
+    return folder
 
 
 @needs("owner")
@@ -248,28 +224,20 @@ def remove_cohort(name: str, runs: bool = False) -> dict[str, Any]:
     """
     lock = settings.imports_lock()
     with writing(lock.parent), exclusive(lock):  # one removal at a time, and no import begins
-        return _remove(name, runs)
-
-
-def _remove(name: str, runs: bool) -> dict[str, Any]:
-    folder = settings.cohorts_folder() / name
-    if not _NAME.fullmatch(name) or not folder.is_dir() or folder.is_symlink():
-        raise UnknownName("cohort", name, [card.name for card in cohorts()])
-    if not read_manifest(folder, Manifest(name), LoadLog()).imported:
-        raise InputError(f"cohort {name!r} was not imported here; remove its folder yourself")
-    cohort_runs = [run for run in map(find_run, run_ids()) if made_on(run, folder)]
-    # Caches are shared, so that no run of any cohort may be at work.
-    active = [run for run in run_ids() if state_of(find_run(run)) in _ACTIVE]
-    if active:
-        raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
-    files = sum(path.is_file() for path in folder.rglob("*"))
-    also = [run.id for run in cohort_runs] if runs else []
-    place = str(folder.resolve())
-    facts = {"cohort": name, "folder": place, "files": files, "runs": len(also)}
-    undeleted = remove(facts, also, name)
-    return {
-        "files": files,
-        "runs": len(also),
-        "damaged_runs": unassigned_runs(),
-        "undeleted": undeleted,
-    }
+        folder = settings.cohorts_folder() / name
+        if not _NAME.fullmatch(name) or not folder.is_dir() or folder.is_symlink():
+            raise UnknownName("cohort", name, [card.name for card in cohorts()])
+        if not read_manifest(folder, Manifest(name), LoadLog()).imported:
+            raise InputError(f"cohort {name!r} was not imported here; remove its folder yourself")
+        cohort_runs = [run for run in map(find_run, run_ids()) if made_on(run, folder)]
+        # Caches are shared, so that no run of any cohort may be at work.
+        active = [run for run in run_ids() if state_of(find_run(run)) in _ACTIVE]
+        if active:
+            raise InputError(f"run {active[0]} is active and uses the caches; cancel it first")
+        files = sum(path.is_file() for path in folder.rglob("*"))
+        also = [run.id for run in cohort_runs] if runs else []
+        place = str(folder.resolve())
+        facts = {"cohort": name, "folder": place, "files": files, "runs": len(also)}
+        undeleted = remove(facts, also, name)
+        counts = {"files": files, "runs": len(also)}
+        return counts | {"damaged_runs": unassigned_runs(), "undeleted": undeleted}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,31 +36,22 @@ def remove(facts: Mapping[str, Any], runs: Sequence[str] = (), cohort: str = "")
     and every cache; the caller holds :func:`midchart.core.config.imports_lock`.
 
     ``facts``: what the audit log says of it, by name. Gives one line for each thing that killed
-    processes have left and that cannot be deleted. Raises InputError where a folder is a link or
-    cannot be removed, WorkFailed where it cannot be audited; what is hidden by then is deleted at
-    the next start.
+    processes have left and that cannot be deleted. Raises InputError where a folder cannot be
+    removed, WorkFailed where it cannot be audited; what is hidden by then is deleted at the next
+    start.
     """
     if cohort:
         _caches()  # may refuse
     named = [settings.received_folder() / cohort] if cohort else []
     named += [*map(reviews_folder, runs), *(settings.runs_folder() / run for run in runs)]
     named += [settings.cohorts_folder() / cohort] if cohort else []
-    places = [place for place in named if os.path.lexists(place)]
-    for place in places:
-        if place.is_symlink():
-            raise InputError(
-                f"{place.parent.name}/{place.name} is a link, which a removal does not follow; "
-                "replace it by what it leads to, then remove again"
-            )
     hidden: list[Path] = []
     with writing(settings.data_folder()):
-        for place in places:
+        for place in filter(os.path.lexists, named):
             hidden.append(place.with_name(f"{OUTGOING}{secrets.token_hex(8)}-{place.name}"))
             place.rename(hidden[-1])
             sync_folder(place.parent)
-    problems = [line for one in hidden[:-1] for line in undeleted(one)]
-    problems += _end(hidden[-1], facts)
-    if problems:
+    if problems := [*undeleted(*hidden[:-1]), *_end(hidden[-1], facts)]:
         raise InputError(". ".join(problems))
     return _sweep()
 
@@ -68,9 +60,7 @@ def _end(hidden: Path, facts: Mapping[str, Any] | None = None) -> list[str]:
     """Delete a folder that a removal has hidden, and note a cohort or run before its name goes;
     gives one line for each thing that cannot be deleted."""
     of_cohort = hidden.parent == settings.cohorts_folder()
-    inside = [*hidden.iterdir(), *(_caches() if of_cohort else ())]
-    problems = [line for one in inside for line in undeleted(one)]
-    if problems:
+    if problems := undeleted(*hidden.iterdir(), *(_caches() if of_cohort else ())):
         return problems
     name = hidden.name.removeprefix(OUTGOING).partition("-")[2]
     if of_cohort:
@@ -87,8 +77,8 @@ def _caches() -> list[Path]:
     temporary files or what the program remembers. Raises InputError where the folder of caches is
     one of other files, which a removal would empty."""
     cache, data = settings.cache_folder().resolve(), settings.data_folder().resolve()
-    others = [one.resolve() for one in (settings.models_folder(), settings.state_folder())]
-    others += [one.resolve() for one in _roots() if one.resolve() != data]
+    others = [settings.models_folder(), settings.state_folder(), *_roots()[1:]]
+    others = [one.resolve() for one in others]
     if cache == data or any(map(cache.is_relative_to, others)):
         raise InputError(
             f"{cache} is the folder of caches, which a removal empties, and holds other files; set "
@@ -126,10 +116,9 @@ def recover() -> list[str]:
 
     Nothing is touched while another process imports or removes: it is at work itself.
     """
-    try:
+    lock = None
+    with suppress(OSError):  # nothing was ever written there
         lock = Lock.take(settings.imports_lock(), patience_s=0)
-    except OSError:  # nothing was ever written there
-        return []
     if lock is None:
         return []
     try:

@@ -11,6 +11,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -90,8 +91,11 @@ def encode(line: Mapping[str, Any]) -> bytes:
     return text.encode("utf-8", "replace") + b"\n"
 
 
-def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number from 1 and content of each complete line that is a JSON object."""
+def read_lines(path: Path, model: TypeAdapter[Any] | None = None) -> Iterator[dict[str, Any]]:
+    """The complete lines of a file that are JSON objects, in order; none where there is no file.
+
+    Raises DataError for a line that ``model`` does not accept.
+    """
     try:
         opened = open_regular(path)
     except FileNotFoundError:
@@ -101,23 +105,12 @@ def _numbered(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(path.name, None, reason, "restore the file") from None
     with opened as file:
         for number, line in enumerate(file, 1):
-            if not line.endswith(b"\n"):
-                return
-            try:
-                record = read_json(line, path.name, number)
-            except DataError:
-                continue  # a killed writer's partial line
+            record = None
+            with suppress(DataError):  # a killed writer's partial line
+                record = read_json(line, path.name, number) if line.endswith(b"\n") else None
             if isinstance(record, dict):
-                yield number, record
-
-
-def read_lines(path: Path, model: TypeAdapter[Any] | None = None) -> Iterator[dict[str, Any]]:
-    """The complete lines of a file, in order; none where there is no file.
-
-    Raises DataError for a line that ``model`` does not accept.
-    """
-    for number, record in _numbered(path):
-        if model is not None:
-            name = f"{path.parent.name}/{path.name}"
-            check_document(record, name, model, "restore the file or remove the line", number)
-        yield record
+                if model is not None:
+                    name = f"{path.parent.name}/{path.name}"
+                    remedy = "restore the file or remove the line"
+                    check_document(record, name, model, remedy, number)
+                yield record

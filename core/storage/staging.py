@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from midchart.core import config as settings
@@ -74,17 +74,19 @@ def folder_at(place: Path) -> Generator[Path]:
         yield Path(folder)
 
 
-def undeleted(place: Path) -> list[str]:
-    """Delete a folder, to which another process may add, or a link or file itself; gives one line
-    where that cannot be done, once all else in it is deleted."""
-    for _ in range(_TRIES):
-        if place.is_symlink() or place.is_file():
-            place.unlink(missing_ok=True)
-        else:
-            shutil.rmtree(place, ignore_errors=True)
-        if not os.path.lexists(place):
-            return []
-    return [f"{place}: cannot be deleted; fix its permissions, or delete it"]
+def undeleted(*places: Path) -> list[str]:
+    """Delete folders, to which another process may add, or links and files themselves; gives one
+    line for each where that cannot be done, once all else in it is deleted."""
+    for place in places:
+        for _ in range(_TRIES):
+            if place.is_symlink() or place.is_file():
+                place.unlink(missing_ok=True)
+            else:
+                shutil.rmtree(place, ignore_errors=True)
+            if not os.path.lexists(place):
+                break
+    left = filter(os.path.lexists, places)
+    return [f"{one}: cannot be deleted; fix its permissions, or delete it" for one in left]
 
 
 def sweep(root: Path, guard: Path | None = None) -> list[str]:
@@ -93,9 +95,6 @@ def sweep(root: Path, guard: Path | None = None) -> list[str]:
 
     The caller holds the guard of :func:`incoming` where it is not given.
     """
-    left = list(root.glob(f"{INCOMING}*"))
-    if left and guard is not None:
-        with exclusive(guard):
-            return sweep(root)
-    places = (one for one in left if one.is_dir() and not is_locked(one / _LOCK))
-    return [line for place in places for line in undeleted(place)]
+    left = [one for one in root.glob(f"{INCOMING}*") if one.is_dir()]
+    with exclusive(guard) if left and guard is not None else nullcontext():
+        return undeleted(*(one for one in left if not is_locked(one / _LOCK)))
