@@ -7,8 +7,7 @@ is complete or not there, as the chart store that it belongs to, and is made aga
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
-from midchart.core.charts.arrays import ENDING, TEXT, ArrowTable, TableWriter
+from midchart.core.charts.arrays import TEXT, Columns, RecordTables, TableWriter, writing_tables
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import code_digest, digest
 from midchart.core.regular_files import read_regular
@@ -27,7 +26,7 @@ from midchart.core.types import Record, Sentence, Span
 
 _EVIDENCE = "evidence.json"
 _CODE = ("charts", "text", "bm25", "protocol", "types")
-_COLUMNS: Mapping[str, Mapping[str, str]] = {
+_COLUMNS: Columns = {
     "sentences": {**dict.fromkeys(("event", "start", "end", "tokens"), "int32"), "piece": "int8"}
     | {"title": TEXT},
     "terms": {"term": TEXT, "end": "int32"},
@@ -51,14 +50,12 @@ def _evidence_key(number: int, rule: Sequence[str], snippets: Sequence[str]) -> 
     return digest(str(number), *rule, *snippets)
 
 
-class Analysis:
+class Analysis(RecordTables):
     """The analysis of a cohort's records, in their order."""
 
     def __init__(self, folder: Path) -> None:
+        super().__init__(folder, _COLUMNS)
         self._folder = folder
-        self._tables = {name: ArrowTable(folder / f"{name}{ENDING}") for name in _COLUMNS}
-        records = self._tables["records"]
-        self.ends = {name: [0, *records.numbers(name).tolist()] for name in _COLUMNS["records"]}
 
     @classmethod
     def open(cls, folder: Path) -> Analysis | None:
@@ -72,10 +69,6 @@ class Analysis:
     def evidence(self) -> dict[str, Any]:
         """Located evidence by its key."""
         return json.loads(read_regular(self._folder / _EVIDENCE))
-
-    def rows(self, table: str, number: int) -> ArrowTable:
-        """The rows of a record."""
-        return self._tables[table].part(*self.ends[table][number : number + 2])
 
 
 @dataclass(frozen=True)
@@ -127,11 +120,7 @@ def write_analysis(
 ) -> None:
     """Write the analysis of records, each with the snippets of its questions, into a folder."""
     rule, evidence = Protocol(), dict[str, Any]()
-    with ExitStack() as stack:
-        tables = {
-            name: stack.enter_context(TableWriter(folder / f"{name}{ENDING}", columns))
-            for name, columns in _COLUMNS.items()
-        }
+    with writing_tables(folder, _COLUMNS) as tables:
         for number, (record, asked) in enumerate(records):
             _write_record(record, rule, tables)
             for snippets in asked:

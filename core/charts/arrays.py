@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,12 @@ Numbers = NDArray[Any]
 _ROWS = 1 << 16
 """Rows that are written at once."""
 TEXT = "text"
-ENDING = ".arrow"
+Columns = Mapping[str, Mapping[str, str]]
+"""Table → its columns: name → a NumPy type, or :data:`TEXT`."""
 
 
 class TableWriter:
-    """Writes the rows of a table in the order in which they come.
-
-    ``columns``: name → a NumPy type, or :data:`TEXT`. A table of no rows is a table too.
-    """
+    """Writes the rows of a table in the order in which they come; one of no rows is a table too."""
 
     def __init__(self, path: Path, columns: Mapping[str, str]) -> None:
         import pyarrow as arrow
@@ -61,16 +59,9 @@ class TableWriter:
         self._waiting = {name: [] for name in self._columns}
         self._rows = 0
 
-    def __enter__(self) -> TableWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        if self._rows and kind is None:
+    def close(self) -> None:
+        """Write what waits; the table is complete."""
+        if self._rows:
             self._write()
         self._writer.close()
 
@@ -102,3 +93,31 @@ class ArrowTable:
         return [
             str(text, "utf-8", "surrogatepass") for text in self._table.column(column).to_pylist()
         ]
+
+
+class RecordTables:
+    """The tables of a folder, of which ``records`` says where the rows of each record end in every
+    other one, in a column of its name. Raises as :class:`ArrowTable`."""
+
+    def __init__(self, folder: Path, columns: Columns) -> None:
+        self._tables = {name: ArrowTable(_file(folder, name)) for name in columns}
+        self.records = self._tables["records"]
+        names = (name for name in columns if name != "records")
+        self.ends = {name: [0, *self.records.numbers(name).tolist()] for name in names}
+
+    def rows(self, table: str, number: int) -> ArrowTable:
+        """The rows of a record."""
+        return self._tables[table].part(*self.ends[table][number : number + 2])
+
+
+@contextmanager
+def writing_tables(folder: Path, columns: Columns) -> Generator[dict[str, TableWriter]]:
+    """Writers of the tables of a folder, complete once the body has succeeded."""
+    tables = {name: TableWriter(_file(folder, name), those) for name, those in columns.items()}
+    yield tables
+    for table in tables.values():
+        table.close()
+
+
+def _file(folder: Path, table: str) -> Path:
+    return folder / f"{table}.arrow"

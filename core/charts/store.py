@@ -13,7 +13,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from midchart.core.charts.analysis import Analysis, RecordAnalysis, analysis_folder
-from midchart.core.charts.arrays import ENDING, TEXT, ArrowTable, TableWriter
+from midchart.core.charts.arrays import TEXT, Columns, RecordTables, TableWriter, writing_tables
 from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.records import GoldSource, NamedRecords
@@ -56,7 +56,7 @@ COHORT = "cohort.json"
 _CACHED = 32
 """Most recently used records in memory."""
 _TEXTS = ("kind", "code", "name", "text", "unit", "note_id", "visit_id")
-_COLUMNS: Mapping[str, Mapping[str, str]] = {
+_COLUMNS: Columns = {
     "records": {"id": TEXT, "digest": TEXT, "source": TEXT}
     | dict.fromkeys(("events", "facts", "tokens", "undated"), "int64"),
     "facts": {"name": TEXT, "value": TEXT},
@@ -94,13 +94,12 @@ class ChartRecords(NamedRecords):
 
     def __init__(self, folder: Path, aliases: Mapping[str, str | None]) -> None:
         self.folder = folder
-        self._tables = {name: ArrowTable(folder / f"{name}{ENDING}") for name in _COLUMNS}
-        records = self._tables["records"]
+        self._tables = RecordTables(folder, _COLUMNS)
+        records = self._tables.records
         super().__init__(records.texts("id"), aliases)
         self._digests, self._sources = records.texts("digest"), records.texts("source")
-        self._ends = {name: [0, *records.numbers(name).tolist()] for name in ("events", "facts")}
         self.counts = {
-            "events": np.diff(self._ends["events"]),
+            "events": np.diff(self._tables.ends["events"]),
             **{name: records.numbers(name) for name in ("tokens", "undated")},
         }
         self._cache: LRU[Record] = LRU(_CACHED, lambda record: len(record.events))
@@ -113,15 +112,12 @@ class ChartRecords(NamedRecords):
             self._analysis = Analysis.open(analysis_folder(self.folder))
         return self._analysis
 
-    def _rows(self, table: str, number: int) -> ArrowTable:
-        return self._tables[table].part(*self._ends[table][number : number + 2])
-
     def _record(self, id: str) -> Record:
         return self._cache.get((id, self.analysis is None), lambda: self._from_tables(id))
 
     def _from_tables(self, id: str) -> Record:
         number = self._ids[id]
-        facts, events = (self._rows(table, number) for table in ("facts", "events"))
+        facts, events = (self._tables.rows(table, number) for table in ("facts", "events"))
         rows = zip(
             (
                 None if micros == _NO_TIME else _EPOCH + timedelta(microseconds=micros)
@@ -182,11 +178,7 @@ def write_charts(
     DataError where no record can be read, OSError where the store cannot be written.
     """
     failed: dict[str, DataError] = {}
-    with ExitStack() as stack:
-        tables = {
-            name: stack.enter_context(TableWriter(folder / f"{name}{ENDING}", columns))
-            for name, columns in _COLUMNS.items()
-        }
+    with writing_tables(folder, _COLUMNS) as tables:
         for id in cohort.records:
             try:
                 if not admitted(id):

@@ -32,24 +32,10 @@ from midchart.core.egress.owners_list import (
     listed,
     proxy_to,
     read_address,
-    read_host,
     require_cluster,
 )
 from midchart.core.errors import EgressRefused
 from midchart.core.types import Manifest
-
-__all__ = [
-    "CLOSED",
-    "Address",
-    "EgressCheck",
-    "Permit",
-    "gate_of",
-    "key_at",
-    "read_address",
-    "read_host",
-    "require_cluster",
-]
-
 
 SCHEMES = frozenset({"https"})
 """How text of records may leave this machine."""
@@ -84,19 +70,13 @@ class Permit:
     """Permission to call one address. Only :meth:`EgressCheck.permit` creates one.
 
     ``entry``: of the owner's list; None for a port of this machine that is not on it.
-    ``gate``: that which gave it; None for an address of this machine. ``proxy``: the listed one
-    that calls go through; None without one.
+    ``gate``: that which gave it; None for an address of this machine. ``proxy``: a listed one.
     """
 
     address: Address
     entry: Entry | None = None
     gate: EgressCheck | None = None
     proxy: str | None = None
-
-    @property
-    def local(self) -> bool:
-        """Whether nothing leaves this machine."""
-        return self.address.local
 
     def key(self, name: str = "") -> Secret | None:
         """The key of the permitted address, where it is the one named ``name`` ("": any)."""
@@ -122,13 +102,9 @@ class Permit:
             )
 
     def hold(self, request: Any) -> None:
-        """Refuse a request to any other address, by another method, or once the cohort's tag no
-        longer allows it, and take away each header that is neither needed nor the permitted
-        address's key; a client's hook before each request.
-
-        Packages of services read further headers and keys from the environment; none is sent.
-        ``request``: ``method``, ``url`` and ``headers`` in httpx's form. Raises EgressRefused.
-        """
+        """Raise EgressRefused for a request to any other address, by another method, or once the
+        cohort's tag no longer allows it, and take away each header that is neither needed nor the
+        permitted address's key; a client's hook before each request (in httpx's form)."""
         url = request.url
         port = url.port or PORTS.get(url.scheme)
         if (url.scheme, url.host.strip("[]").lower(), port) != self.address.place:
@@ -153,22 +129,15 @@ class Permit:
         headers["host"] = url.netloc.decode("ascii")
 
     def without_key(self, reply: T) -> T:
-        """What a server sent, with dots for the permitted address's key in each of its texts.
-
-        ``reply``: a text, or a dataclass that holds some. A key of fewer characters than
-        :data:`SHORTEST_KEY` may be a word of an answer, and stays.
-        """
+        """What a server sent (a text, or a dataclass that holds some), with dots for the permitted
+        address's key, unless that is so short that it may be a word of an answer."""
         key = self.key()
         text = key.reveal() if key is not None else ""
         return _without(reply, text) if len(text) >= SHORTEST_KEY else reply
 
     def client(self) -> dict[str, Any]:
         """Arguments that restrict a :class:`midchart.core.client.limits.LimitedClient` to this
-        permit.
-
-        No redirect is followed, and no setting of the environment is read but a listed proxy's
-        (:func:`midchart.core.egress.owners_list.proxy_to`).
-        """
+        permit: no redirect is followed, and no setting of the environment is read."""
         return {
             "event_hooks": {"request": [self.hold]},
             "follow_redirects": False,
@@ -191,9 +160,9 @@ def _without(value: Any, key: str) -> Any:
 class EgressCheck:
     """What a cohort's tag and a run's spec allow together.
 
-    cohort: its name, for messages. tagged: the tag's ``external_services_allowed``. hosts: those
-    the spec names in ``allow_hosts``. still_tagged: what the tag says now, of the files as they are
-    now; None where it cannot change. cluster: whose machines do the work ("": none).
+    ``cohort``: its name. ``tagged``: the tag's ``external_services_allowed``. ``hosts``: the spec's
+    ``allow_hosts``. ``still_tagged``: what the tag says now, of the files as they are now; None
+    where it cannot change. ``cluster``: whose machines do the work ("": none).
     """
 
     cohort: str = ""
@@ -203,10 +172,8 @@ class EgressCheck:
     cluster: str = ""
 
     def permit(self, url: str, where: str = "url") -> Permit:
-        """Leave to call ``url``, the option ``where`` of a member.
-
-        Raises InputError for what is no address, EgressRefused for one that is not allowed.
-        """
+        """Leave to call ``url``, the option ``where`` of a member; raises InputError for what is no
+        address, EgressRefused for one that is not allowed."""
         address = read_address(url, where)
         if address.local:
             entry = listed(address)
@@ -233,11 +200,10 @@ class EgressCheck:
         return Permit(address, entry, self, proxy_to(address))
 
     def join(self, cluster: str) -> EgressCheck:
-        """Leave to have a run's work done by a cluster that the user named, which is their word;
-        gives the gate of a run there.
+        """The gate of a run whose work is done by a cluster that the user named, which is their
+        word; raises EgressRefused where the tag or the owner's list does not allow it.
 
-        Raises EgressRefused where the tag or the owner's list does not allow it. No address of a
-        cluster is local: on loopback, too, there may be the first of many machines.
+        No address of a cluster is local: on loopback may be the first of many machines.
         """
         self._asked_of_the_tag(f"the machines of {cluster}", "do the run here (--on here)")
         there = replace(self, cluster=cluster)

@@ -84,20 +84,15 @@ def check_cohort(
 ) -> dict[str, Any]:
     """Counts, skipped parts, warnings and gold positions of a cohort; reads all of it.
 
-    ``records`` counts those that could be read; ``events`` and ``tokens`` (words and punctuation
-    marks of event texts) are theirs, None for coded events; ``undated`` events are in no position
-    band. ``balance``: :func:`balance` of what was read. ``unconfined``: what limits this machine
-    lacks for reading files of others, in a line, or None. ``unlocated`` counts gold whose
-    evidence was not found, ``undated_evidence`` gold in entries without a date. A cohort with
-    labels adds ``labels``: by task n, positive, and by split the labels (``splits``) and the
-    positive ones (``positives``). Evidence is located by
-    ``protocol`` (default: corrected); ``locator`` adds the locator's errors on this cohort
-    (:func:`midchart.core.cohorts.gold.locator_errors`), ``validate`` what of FHIR resources does
-    not follow the standard (``invalid``; :func:`midchart.core.loaders.fhir.invalid_resources`).
-    ``progress`` is called with (done, planned) while coded events are read. ``leaves``: whether
-    every string, number and code of the files is looked for in what is shown (:mod:`.ledger`), by
-    default where the files have at most its ``LARGEST`` bytes; the rows are then ``leaves``, else
-    None.
+    Besides those of :func:`count_records`: ``balance``; ``unconfined``, what limits this machine
+    lacks for reading files of others, in a line, or None; ``unlocated``, gold whose evidence was
+    not found; ``undated_evidence``, gold in entries without a date; ``labels`` of coded events: by
+    task n, positive, and by split the labels (``splits``) and the positive ones (``positives``).
+    Evidence is located by ``protocol`` (default: corrected); ``locator`` adds the locator's errors
+    on this cohort, ``validate`` what of FHIR resources does not follow the standard (``invalid``).
+    ``progress`` is called with (done, planned) while coded events are read. ``leaves``: whether the
+    ledger is made (:mod:`.ledger`), by default where the files have at most its ``LARGEST`` bytes;
+    else ``leaves`` is None.
     """
     # Counts of the cohort, and its evidence by this protocol.
     rule = protocol or Protocol()

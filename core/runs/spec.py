@@ -26,7 +26,7 @@ from midchart.core import config as settings
 from midchart.core import parsing, weights
 from midchart.core.access import needs
 from midchart.core.arms import ARMS
-from midchart.core.egress import read_host
+from midchart.core.egress.owners_list import read_host
 from midchart.core.errors import (
     DataError,
     InputError,

@@ -41,11 +41,8 @@ _LINKED = "is a link, which is not followed for people who sign in; its owner ca
 
 @needs("viewer")
 def open_data(data: CohortRef) -> Cohort:
-    """The cohort at a path, or the one of that name in ``data/cohorts``.
-
-    Raises DataError where it cannot be read, UnknownName where neither a path nor a cohort has the
-    name.
-    """
+    """The cohort at a path, or the one of that name in ``data/cohorts``; raises DataError where it
+    cannot be read, UnknownName where nothing has the name."""
     return open_cohort(find_cohort(data))
 
 
@@ -74,31 +71,21 @@ def cohorts() -> list[CohortCard]:
         return []
     cards: list[tuple[bool, str, str, CohortCard]] = []
     for path in sorted(p for p in folder.iterdir() if not p.name.startswith(".")):
-        if path.is_symlink() and by_name_alone():
-            cards.append((True, "", path.name, CohortCard(path.name, str(path), _LINKED)))
-            continue
+        problem, forecasts, imported = "", False, ""
         try:
-            card, imported = _card(path)
+            if path.is_symlink() and by_name_alone():
+                raise InputError(_LINKED)
+            cohort = open_data(path)
+            imported = cohort.manifest.imported
+            forecasts = bool(cohort.labels) and not cohort.instructions
         except InputError as error:
-            card, imported = _unread(path, str(error)), ""
+            problem = str(error)
         except Exception as error:  # noqa: BLE001 - a loader's; its text may quote a record
             problem = f"{path.name}: cannot be read ({type(error).__name__})"
-            card, imported = _unread(path, problem), ""
+        names = map(valid_unicode, (path.name, str(path)))
+        card = CohortCard(*names, problem, forecasts, bool(imported))
         cards.append((path.name != "demo", imported, path.name, card))
     return [card for *_, card in sorted(cards, key=lambda entry: entry[:3])]
-
-
-def _unread(path: Path, problem: str) -> CohortCard:
-    """The card of a cohort that cannot be opened, whose name may be no valid Unicode."""
-    return CohortCard(valid_unicode(path.name), valid_unicode(str(path)), problem)
-
-
-def _card(path: Path) -> tuple[CohortCard, str]:
-    """A cohort's card and its time of import; raises InputErrors where it cannot be opened."""
-    cohort = open_data(path)
-    imported = cohort.manifest.imported
-    forecasts = bool(cohort.labels) and not cohort.instructions
-    return CohortCard(path.name, str(path), "", forecasts, bool(imported)), imported
 
 
 @needs("viewer")

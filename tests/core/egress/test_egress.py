@@ -14,16 +14,8 @@ from hypothesis import strategies as st
 from midchart.core import config as settings
 from midchart.core.client.requests import Reply
 from midchart.core.config import CLAUDE_HOST
-from midchart.core.egress import (
-    CLOSED,
-    Address,
-    EgressCheck,
-    audit,
-    gate_of,
-    read_address,
-    read_host,
-)
-from midchart.core.egress.owners_list import owners_list
+from midchart.core.egress import CLOSED, Address, EgressCheck, audit, gate_of, read_address
+from midchart.core.egress.owners_list import owners_list, read_host
 from midchart.core.errors import EgressRefused, InputError, UnknownName
 from midchart.core.loaders.open import open_cohort, set_data_use
 from midchart.core.runs.pool import Ray
@@ -52,7 +44,7 @@ NONSENSE = [
 
 @pytest.mark.parametrize("url", LOCAL)
 def test_loopback_needs_no_permission(url):
-    assert CLOSED.permit(url).local
+    assert CLOSED.permit(url).address.local
 
 
 @pytest.mark.parametrize("url", AWAY)
@@ -77,7 +69,7 @@ def test_other_hosts_need_data_use_tag_owner_and_spec(url, monkeypatch):
             gate.permit(url)
     monkeypatch.setenv("MIDCHART_HOSTS", f"other.example, {place.upper()}=MIDCHART_SERVED_KEY")
     permit = gate.permit(url)
-    assert not permit.local and permit.address.host == host
+    assert not permit.address.local and permit.address.host == host
     with pytest.raises(EgressRefused, match="by https only"):
         gate.permit(url.replace("https://", "http://"))
     assert EgressRefused.exit_status == 2

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from midchart.core import api
 from midchart.core.loaders import open as loading
 from tests.support.scale import Size, write
 
@@ -24,28 +23,6 @@ def cohort(workspace: Path) -> Path:
     for place in (folder, folder / "ehrs"):
         os.utime(place, (old, old))
     return folder
-
-
-def opened_again(folder: Path) -> api.Cohort:
-    loading.close_cohorts()
-    return api.open_data(folder)
-
-
-def replace(file: Path, text: str) -> None:
-    fresh = file.with_name("fresh")
-    fresh.write_text(text, encoding="utf-8")
-    fresh.replace(file)
-
-
-def test_a_replaced_file_is_another_patient_and_an_unreadable_one_is_named(cohort: Path) -> None:
-    api.open_data(cohort)
-    file = cohort / "ehrs" / "7.xml"
-    replace(file, file.read_text(encoding="utf-8").replace('person_id="7"', 'person_id="seven"'))
-    replace(cohort / "ehrs" / "8.xml", "<other/>")
-    ids = list(api.open_data(cohort).records)
-    assert "seven" in ids and "7" not in ids and "8" not in ids
-    for one in (api.open_data(cohort), opened_again(cohort)):
-        assert [skip.file for skip in one.skipped if skip.file.endswith("8.xml")] == ["ehrs/8.xml"]
 
 
 def test_the_hash_of_all_files_is_that_of_their_bytes(cohort: Path) -> None:

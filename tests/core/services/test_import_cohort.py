@@ -74,31 +74,19 @@ def test_permissions_need_a_reason_that_is_audited() -> None:
     assert [line.get("reason") for line in api.audit_lines()] == [reason, None]
 
 
-def link() -> io.BytesIO:
-    data = io.BytesIO()
-    with zipfile.ZipFile(data, "w") as archive:
-        info = zipfile.ZipInfo("notes.csv")
-        info.external_attr = (stat.S_IFLNK | 0o777) << 16
-        archive.writestr(info, "/etc/passwd")
-    return data
-
-
-HOSTILE = {
-    "traversal": (lambda: zipped(**{"../../evil.csv": NOTES}), "leads out"),
-    "link": (link, "holds a link"),
-    "bomb": (lambda: zipped(**{"notes.csv": b"0" * (32 << 20)}), "zip bomb"),
-    "damaged": (lambda: io.BytesIO(zipped(**{"a.csv": NOTES}).getvalue()[:-20]), "damaged"),
-    "no cohort": (lambda: zipped(**{"cat.jpg": b"\xff\xd8"}), "no format that is known"),
-    "empty": (lambda: zipped(), "no file"),
-}
+HOSTILE = [
+    ({"../../evil.csv": NOTES}, "leads out"),
+    ({"notes.csv": b"0" * (32 << 20)}, "zip bomb"),
+    ({"cat.jpg": b"\xff\xd8"}, "no format that is known"),
+    ({}, "no file"),
+]
 
 
 @pytest.mark.usefixtures("elsewhere")
-@pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_zips_are_refused_in_one_line_and_leave_nothing(kind: str) -> None:
-    make, says = HOSTILE[kind]
+@pytest.mark.parametrize(("members", "says"), HOSTILE, ids=[says for _, says in HOSTILE])
+def test_a_zip_that_is_refused_leaves_nothing(members: dict[str, bytes | str], says: str) -> None:
     with pytest.raises(DataError, match=says) as refused:
-        api.import_cohort("one", [("a.zip", make())])
+        api.import_cohort("one", [("a.zip", zipped(**members))])
     assert "\n" not in str(refused.value)
     assert ".incoming" not in str(refused.value)
     assert not list(config.cohorts_folder().iterdir())

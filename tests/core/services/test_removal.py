@@ -346,21 +346,6 @@ def test_a_cohort_is_not_removed_from_under_a_run_that_is_about_to_work(
 
 
 @pytest.mark.usefixtures("elsewhere")
-def test_a_removal_follows_no_link_among_the_caches(tmp_path: Path) -> None:
-    import_ward()
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "text").write_text(CANARY)
-    cache = config.cache_folder()
-    (cache / "kept").mkdir()
-    (cache / "kept" / "part").symlink_to(outside)
-    (cache / "texts").symlink_to(outside)
-    (cache / "models").symlink_to(outside)
-    api.remove_cohort("ward")
-    assert (outside / "text").exists() and not (cache / "kept").exists()
-
-
-@pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize(
     ("name", "folder"),
     [("CACHE", "data"), ("CACHE", "data/cohorts"), ("CACHE", "data/runs/x"), ("CACHE", "state"),
