@@ -9,11 +9,12 @@ from pathlib import Path
 
 from midchart.core import config as settings
 from midchart.core.charts.analysis import analysis_folder, write_analysis
-from midchart.core.charts.store import ChartRecords, Progress, complete_folder, ignored
+from midchart.core.charts.store import ChartRecords, Progress, ignored
 from midchart.core.cohorts.gold import sources_of
 from midchart.core.provenance import digest
 from midchart.core.storage.files import writing
 from midchart.core.storage.lock import Lock, exclusive
+from midchart.core.storage.staging import complete_folder
 from midchart.core.types import Cohort, Record
 
 FOLDER = "charts"

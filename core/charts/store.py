@@ -8,12 +8,8 @@ none of it, and is named among what was left out.
 from __future__ import annotations
 
 import json
-import os
-import secrets
-import shutil
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,7 +25,6 @@ from midchart.core.cohorts.records import GoldSource, NamedRecords
 from midchart.core.confinement import OVER_LIMIT
 from midchart.core.errors import DataError
 from midchart.core.regular_files import read_regular
-from midchart.core.storage.files import sync_folder
 from midchart.core.storage.lru import LRU
 from midchart.core.text import count_tokens, event_text
 from midchart.core.types import (
@@ -194,23 +189,6 @@ def write_charts(
     parts = _parts_of(cohort, failed)
     parts.sizes = {file.name: file.stat().st_size for file in folder.iterdir()}
     (folder / COHORT).write_text(json.dumps(msgspec.to_builtins(parts)), encoding="utf-8")
-
-
-@contextmanager
-def complete_folder(folder: Path) -> Generator[Path]:
-    """A hidden folder that becomes ``folder`` when the body has succeeded, and else is removed."""
-    fresh = folder.with_name(f".{folder.name}.{secrets.token_hex(6)}")
-    fresh.mkdir(parents=True)
-    try:
-        yield fresh
-        for file in fresh.iterdir():
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        shutil.rmtree(folder, ignore_errors=True)  # a damaged one
-        fresh.rename(folder)
-        sync_folder(folder.parent)
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def _write_record(record: Record, tables: Mapping[str, TableWriter]) -> None:

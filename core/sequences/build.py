@@ -30,6 +30,7 @@ from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from midchart.core.storage.lock import exclusive
 from midchart.core.storage.sql_files import literal, sql_file
+from midchart.core.storage.staging import complete_folder
 
 
 def connect(
@@ -147,13 +148,9 @@ def build_store(
     """
     with exclusive(folder.parent / f"{folder.name}.lock"):
         if not EventStore.there(folder):
-            fresh = folder.with_name(f".{folder.name}.building")
-            rmtree(fresh, ignore_errors=True)
-            fresh.mkdir(parents=True)
             try:
-                _build(source, fresh, progress or (lambda done, planned: None), memory)
-                rmtree(folder, ignore_errors=True)
-                fresh.rename(folder)
+                with complete_folder(folder) as fresh:
+                    _build(source, fresh, progress or (lambda done, planned: None), memory)
             except duckdb.Error as error:
                 raise DataError(
                     source.name, None, describe_error(error), "fix or replace it"
@@ -161,8 +158,6 @@ def build_store(
             except OSError as error:
                 reason = f"could not be read into {folder.parent} ({error.strerror or error})"
                 raise DataError(source.name, None, reason, "free space") from None
-            finally:
-                rmtree(fresh, ignore_errors=True)
     return EventStore.open(folder)
 
 
@@ -181,9 +176,6 @@ def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> No
     (fresh / "raw.duckdb").unlink()
     (fresh / "raw.duckdb.wal").unlink(missing_ok=True)
     rmtree(fresh / "spill", ignore_errors=True)
-    for column in fresh.glob("*.npy"):
-        with column.open("rb") as written:
-            os.fsync(written.fileno())
     meta = {
         "format": FORMAT, "source": source.name, "problems": problems, "rows": rows + len(lines),
         "left_out": left_out,

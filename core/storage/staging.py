@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from midchart.core import config as settings
-from midchart.core.storage.files import writing
+from midchart.core.storage.files import sync_folder, writing
 from midchart.core.storage.lock import Lock, exclusive, is_locked
 
 INCOMING, OUTGOING = ".incoming-", ".outgoing-"
@@ -72,6 +72,25 @@ def folder_at(place: Path) -> Generator[Path]:
         prefix=".export-", dir=place, ignore_cleanup_errors=True
     ) as folder:
         yield Path(folder)
+
+
+@contextmanager
+def complete_folder(folder: Path) -> Generator[Path]:
+    """A hidden folder that becomes ``folder``, in place of a damaged one, when the body has
+    succeeded, and else is removed; the caller holds a lock on it. Raises OSError."""
+    fresh = folder.with_name(f".{folder.name}.fresh")
+    shutil.rmtree(fresh, ignore_errors=True)  # of a killed process
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        for file in fresh.iterdir():
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+        sync_folder(folder.parent)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def undeleted(*places: Path) -> list[str]:

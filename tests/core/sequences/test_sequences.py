@@ -99,10 +99,10 @@ def test_an_interrupted_build_is_repeated_and_leaves_no_file(tmp_path, monkeypat
         with pytest.raises(KeyboardInterrupt):
             random_store(tmp_path, np.random.default_rng(0), 3, 5, 2)
     assert not EventStore.there(tmp_path / "store")
-    (tmp_path / ".store.building").mkdir()  # as after a kill
-    (tmp_path / ".store.building" / "raw.duckdb").write_bytes(b"half")
+    (tmp_path / ".store.fresh").mkdir()  # as after a kill
+    (tmp_path / ".store.fresh" / "raw.duckdb").write_bytes(b"half")
     assert random_store(tmp_path, np.random.default_rng(0), 3, 5, 2).events == 15
-    assert not (tmp_path / ".store.building").exists()
+    assert not (tmp_path / ".store.fresh").exists()
 
 
 def test_a_store_is_keyed_by_content(tmp_path):
