@@ -11,14 +11,7 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
-from midchart.core.cohorts.files import (
-    LoadLog,
-    entries_of,
-    files_below,
-    read_start,
-    shown,
-    without_hidden,
-)
+from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
@@ -172,7 +165,8 @@ class RecordLoader(CohortLoader):
 
 def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: bool) -> None:
     """Enter every file at ``place`` as opened or not, and name those that were not if ``named``."""
-    files = [place] if place.is_file() else _not_administrative(place)
+    inside = filter(Path.is_file, entries_of(place, DEEP))
+    files = [one for one in inside if place == one or not one.name.startswith("midchart.")]
     foreign = [shown(file, root) for file in files if file not in log.opened]
     if foreign and named:
         more = f" and {len(foreign) - _MOST_NAMED:,} more" if len(foreign) > _MOST_NAMED else ""
@@ -188,14 +182,6 @@ def _account_files(place: Path, root: Path, title: str, log: LoadLog, named: boo
 
 _MOST_NAMED = 20
 """Files that one warning names."""
-
-
-def _not_administrative(folder: Path) -> list[Path]:
-    """The files of a folder, in the order of their names, without hidden ones and Midchart's own
-    (the data-use tag, people's questions)."""
-    below = (Path(path) for path, *_ in files_below(str(folder)))
-    files = (one for one in without_hidden(folder, below) if not one.name.startswith("midchart."))
-    return sorted(files, key=lambda file: file.parts)
 
 
 class EventLoader(CohortLoader):

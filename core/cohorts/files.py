@@ -9,6 +9,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -152,13 +153,19 @@ def read_start(path: Path, length: int, line: bool = False) -> bytes:
         raise
 
 
-def entries_of(place: Path, deep: bool = False) -> list[Path]:
-    """``place`` where it is a file, else what is in the folder, or in all below it where ``deep``,
-    in the order of names, hidden names left out. Raises OSError."""
+DEEP = "**/*"
+"""The pattern of everything below a folder."""
+
+
+def entries_of(place: Path, *patterns: str) -> list[Path]:
+    """``place`` where it is a file, else what is in the folder, or what ``patterns`` find in it, in
+    the order of names, hidden ones left out. Raises OSError."""
     if place.is_file():
         return [place]
-    inside = without_hidden(place, place.rglob("*") if deep else place.iterdir())
-    return sorted(inside, key=lambda path: path.parts)  # as paths compare, but faster
+    depth = len(place.parts)
+    found = chain.from_iterable(map(place.glob, patterns)) if patterns else place.iterdir()
+    visible = (path for path in found if not any(map(is_hidden, path.parts[depth:])))
+    return sorted(visible, key=lambda path: path.parts)  # as paths compare, but faster
 
 
 def is_hidden(name: str) -> bool:
@@ -169,12 +176,6 @@ def is_hidden(name: str) -> bool:
 
 def _is_utf8(name: str) -> bool:
     return name.isascii() or valid_unicode(name) == name
-
-
-def without_hidden(folder: Path, paths: Iterable[Path]) -> list[Path]:
-    """The paths below ``folder`` of which no part below it is hidden."""
-    depth = len(folder.parts)
-    return [path for path in paths if not any(map(is_hidden, path.parts[depth:]))]
 
 
 def files_below(folder: str) -> Iterator[FileState]:

@@ -25,13 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
-from midchart.core.cohorts.files import (
-    LoadLog,
-    read_start,
-    read_text,
-    read_xml,
-    without_hidden,
-)
+from midchart.core.cohorts.files import LoadLog, entries_of, read_start, read_text, read_xml
 from midchart.core.cohorts.records import (
     MOST_PIECES,
     Entry,
@@ -370,7 +364,7 @@ def _key_file(file: Path) -> Path:
 
 def labelled_cases(path: Path) -> dict[str, LabelledCase]:
     """The cases of the files at ``path``, a folder or one file, by id; raises DataError."""
-    files = sorted(without_hidden(path, path.glob("*.xml"))) if path.is_dir() else [path]
+    files = entries_of(path, "*.xml")
     return {id: case for file in files for id, case in _cases(file, file.name, LoadLog())}
 
 

@@ -14,12 +14,7 @@ from pathlib import Path
 
 from midchart.core.cohorts.base import EventLoader
 from midchart.core.cohorts.columns import MISSING
-from midchart.core.cohorts.files import (
-    LoadLog,
-    reading_file,
-    shown,
-    without_hidden,
-)
+from midchart.core.cohorts.files import LoadLog, entries_of, reading_file, shown
 from midchart.core.cohorts.labelled import (
     EventFiles,
     read_labels,
@@ -110,7 +105,7 @@ def _assets(place: Path) -> Path | None:
 
 
 def _label_files(assets: Path) -> list[Path]:
-    return sorted(without_hidden(assets, assets.glob("benchmark/*/labeled_patients.csv")))
+    return entries_of(assets, "benchmark/*/labeled_patients.csv")
 
 
 def _is_pickle(place: Path) -> bool:

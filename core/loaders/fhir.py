@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, entries_of, shown, xml_kind
+from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, shown, xml_kind
 from midchart.core.cohorts.kept_questions import QUESTIONS_FILE, SETS_FILE
 from midchart.core.cohorts.manifest import FILE
 from midchart.core.cohorts.records import (
@@ -171,7 +171,7 @@ def _files(place: Path) -> list[Path]:
     that Midchart writes."""
     return [
         path
-        for path in entries_of(place, deep=True)
+        for path in entries_of(place, DEEP)
         if path.is_file()
         and path.name not in _NO_PART
         and (path == place or not any(p.startswith(".") for p in path.relative_to(place).parts))

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from midchart.core.cohorts.columns import known_names
-from midchart.core.cohorts.files import entries_of, read_start, reading_file
+from midchart.core.cohorts.files import DEEP, entries_of, read_start, reading_file
 from midchart.core.cohorts.tables import DELIMITERS, header_of, table_kind
 from midchart.core.errors import DataError
 from midchart.core.interfaces import Loader
@@ -67,7 +67,7 @@ def _why_not(place: Path) -> tuple[str, str]:
     if place.is_dir() and (place / "metadata" / "codes.parquet").exists():
         return "holds the metadata of MEDS and no events", "add data/*.parquet"
     # What it holds, by the endings of files, and the first file that is near to a format.
-    files = list(islice(filter(Path.is_file, entries_of(place, deep=True)), _MOST_FILES))
+    files = list(islice(filter(Path.is_file, entries_of(place, DEEP)), _MOST_FILES))
     endings = Counter(file.suffix.lower() or "no ending" for file in files)
     most = ", ".join(f"{n:,} {ending}" for ending, n in endings.most_common(_MOST_ENDINGS))
     seen = f"the folder holds files ({most})" if files else "the folder holds no file"

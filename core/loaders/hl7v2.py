@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import hl7
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import LoadLog, entries_of, read_start, shown
+from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
 from midchart.core.cohorts.identity import Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
@@ -42,7 +42,7 @@ class Hl7v2(RecordLoader):
 
     def files(self, place: Path) -> list[Path]:
         """The files that begin like messages, also in sub-folders."""
-        inside = (f for f in entries_of(place, deep=True) if f.suffix.lower() in _SUFFIXES)
+        inside = (f for f in entries_of(place, DEEP) if f.suffix.lower() in _SUFFIXES)
         return [file for file in inside if file.is_file() and self.has_marks(file)]
 
     def has_marks(self, path: Path) -> bool:

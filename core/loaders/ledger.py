@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
-from midchart.core.cohorts.files import entries_of, parse_xml, shown, xml_text
+from midchart.core.cohorts.files import DEEP, entries_of, parse_xml, shown, xml_text
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
@@ -93,7 +93,7 @@ def _entries(cohort: Cohort) -> Iterator[tuple[Outcome, str, str]]:
     """What became of each leaf, its address and place."""
     place, shown_texts, reasons = Path(cohort.path), _ShownTexts(cohort), _reasons(cohort)
     root = place if place.is_dir() else place.parent
-    for file in entries_of(place, deep=True):
+    for file in entries_of(place, DEEP):
         if not file.is_file() or file.name.startswith("midchart."):
             continue
         name = shown(file, root)

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 
 from midchart.core.cohorts.base import EventLoader
-from midchart.core.cohorts.files import LoadLog, checked_tables, shown, without_hidden
+from midchart.core.cohorts.files import LoadLog, checked_tables, entries_of, shown
 from midchart.core.cohorts.labelled import (
     CHEXPERT,
     EventFiles,
@@ -49,9 +49,7 @@ def _event_files(root: Path) -> list[Path]:
     if root.is_file():
         return [root] if root.suffix == ".parquet" else []
     patterns = ("*.parquet", *(f"{split}/**/*.parquet" for split in SPLITS))
-    return sorted(without_hidden(root, root.glob("data/**/*.parquet"))) or sorted(
-        file for pattern in patterns for file in without_hidden(root, root.glob(pattern))
-    )
+    return entries_of(root, "data/**/*.parquet") or entries_of(root, *patterns)
 
 
 def _select(what: str, files: Sequence[Path], name: str) -> dict[str, list[Any]]:
@@ -186,7 +184,7 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
 
 def _tasks(root: Path) -> dict[str, list[Path]]:
     tasks: dict[str, list[Path]] = {}
-    for file in sorted(without_hidden(root, root.glob("labels/**/*.parquet"))):
+    for file in entries_of(root, "labels/**/*.parquet"):
         parts = file.relative_to(root / "labels").parts
         tasks.setdefault(parts[0] if len(parts) > 1 else file.stem, []).append(file)
     return tasks

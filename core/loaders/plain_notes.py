@@ -30,7 +30,7 @@ from midchart.core.cohorts.columns import (
     read_id,
     with_offset,
 )
-from midchart.core.cohorts.files import LoadLog, entries_of, shown, without_hidden
+from midchart.core.cohorts.files import LoadLog, entries_of, shown
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -272,7 +272,7 @@ class PlainNotes(RecordLoader):
         place = Path(path)
         if place.is_file():
             return _is_note(place) or _is_table(place)
-        inside = without_hidden(place, [*place.glob("*"), *place.glob("*/*")])
+        inside = entries_of(place, "*", "*/*")
         if any(f.parent == place and _is_table(f) for f in inside):
             return True
         notes = [f for f in inside if _is_note(f)]
