@@ -184,7 +184,7 @@ def _labels(files: Sequence[Path], root: Path, log: LoadLog) -> LabelRows:
 
 def _tasks(root: Path) -> dict[str, list[Path]]:
     tasks: dict[str, list[Path]] = {}
-    for file in entries_of(root, "labels/**/*.parquet"):
+    for file in entries_of(root / "labels", "**/*.parquet"):
         parts = file.relative_to(root / "labels").parts
         tasks.setdefault(parts[0] if len(parts) > 1 else file.stem, []).append(file)
     return tasks
