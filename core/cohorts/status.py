@@ -24,76 +24,48 @@ class Status(IntEnum):
     RETRACTED = 4
 
 
-_RETRACTED: Mapping[str, str] = {
-    "entered-in-error": "was entered in error",
-    "nullified": "was nullified",
-    "cancelled": "was cancelled",
-    "canceled": "was cancelled",
-    "aborted-before-start": "was cancelled",
-    "revoked": "was revoked",
-    "superseded": "was superseded by another version",
-    "obsolete": "was superseded by another version",
-    "replaced": "was replaced by another document",
-    "deprecated": "was superseded by another version",
-    "deleted": "was deleted",
+_CODES: Mapping[Status, Mapping[str, str]] = {
+    Status.RETRACTED: {
+        "was entered in error": "entered-in-error",
+        "was nullified": "nullified",
+        "was cancelled": "cancelled canceled aborted-before-start",
+        "was revoked": "revoked",
+        "was superseded by another version": "superseded obsolete deprecated",
+        "was replaced by another document": "replaced",
+        "was deleted": "deleted",
+    },
+    Status.NEGATED: {
+        "": "refuted negated rejected declined absent",
+        "do not give or perform": "do-not-perform",
+        "not done": "not-done not-performed",
+        "not taken": "not-taken not-taking",
+        "ruled out": "ruled-out excluded",
+    },
+    Status.PLANNED: {
+        "": "draft pending",
+        "proposed, not ordered": "proposal proposed prp",
+        "an option, not ordered": "option",
+        "planned": "plan planned intended int prms",
+        "in preparation": "preparation",
+        "registered, without a result yet": "registered",
+        "appointment": "apt",
+        "appointment requested": "arq",
+        "goal": "gol",
+    },
+    Status.UNKNOWN: {
+        "": "unconfirmed provisional differential presumed suspected probable possible doubtful "
+        "unlikely preliminary partial",
+        "status unknown": "unknown",
+        "condition in the past": "status-post",
+        "potential, did not happen": "potential",
+    },
 }
-_NEGATED: Mapping[str, str] = {
-    "do-not-perform": "do not give or perform",
-    "not-done": "not done",
-    "not-performed": "not done",
-    "not-taken": "not taken",
-    "refuted": "refuted",
-    "ruled-out": "ruled out",
-    "excluded": "ruled out",
-    "negated": "negated",
-    "rejected": "rejected",
-    "declined": "declined",
-    "not-taking": "not taken",
-    "absent": "absent",
-}
-_PLANNED: Mapping[str, str] = {
-    "proposal": "proposed, not ordered",
-    "proposed": "proposed, not ordered",
-    "option": "an option, not ordered",
-    "plan": "planned",
-    "planned": "planned",
-    "intended": "planned",
-    "draft": "draft",
-    "preparation": "in preparation",
-    "pending": "pending",
-    "registered": "registered, without a result yet",
-    "prp": "proposed, not ordered",
-    "int": "planned",
-    "prms": "planned",
-    "apt": "appointment",
-    "arq": "appointment requested",
-    "gol": "goal",
-}
-_UNKNOWN: Mapping[str, str] = {
-    "unknown": "status unknown",
-    "unconfirmed": "unconfirmed",
-    "provisional": "provisional",
-    "differential": "differential",
-    "presumed": "presumed",
-    "suspected": "suspected",
-    "probable": "probable",
-    "possible": "possible",
-    "doubtful": "doubtful",
-    "unlikely": "unlikely",
-    "status-post": "condition in the past",
-    "potential": "potential, did not happen",
-    "preliminary": "preliminary",
-    "partial": "partial",
-}
-_WORDS: Mapping[str, tuple[Status, str]] = {
-    code: (status, words)
-    for status, codes in (
-        (Status.RETRACTED, _RETRACTED),
-        (Status.NEGATED, _NEGATED),
-        (Status.PLANNED, _PLANNED),
-        (Status.UNKNOWN, _UNKNOWN),
-    )
-    for code, words in codes.items()
+"""Status and its words → the codes that state it; those below "" are words themselves."""
+_WORDS = {
+    code: (status, words or code)
+    for status, by_words in _CODES.items()
+    for words, codes in by_words.items()
+    for code in codes.split()
 }
 
 

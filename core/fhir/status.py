@@ -24,26 +24,23 @@ from midchart.core.fhir.values import (
     objects,
 )
 
-FIELDS = (
-    *("status", "docStatus", "intent", "lifecycleStatus", "verificationStatus", "actuality"),
-    *("taken", "adherence", "wasNotTaken", "wasNotGiven", "notGiven", "notDone", "notPerformed"),
-    *("doNotPerform", "negated"),
-)
-"""Elements that are looked at here; those after ``adherence`` are true or false."""
-REVISED = frozenset(("amended", "corrected", "appended"))
-"""Statuses of what was changed after it was final."""
 _NEGATING = {
     "doNotPerform": "do-not-perform",
     "wasNotTaken": "not-taken",
-    "wasNotGiven": "not-done",
-    "notGiven": "not-done",
-    "notDone": "not-done",
-    "notPerformed": "not-done",
+    **dict.fromkeys(("wasNotGiven", "notGiven", "notDone", "notPerformed"), "not-done"),
     "negated": "negated",
 }
+"""Elements that are true or false."""
+FIELDS = (
+    *("status", "docStatus", "intent", "lifecycleStatus", "verificationStatus", "actuality"),
+    *("taken", "adherence", *_NEGATING),
+)
+"""Elements that are looked at here."""
+REVISED = frozenset(("amended", "corrected", "appended"))
+"""Statuses of what was changed after it was final."""
 _TAKEN = {"n": "not-taken", "unk": "unknown"}
 """MedicationStatement.taken of STU3."""
-_PLANS = frozenset(("CarePlan", "Goal", "NutritionOrder"))
+_PLANS = ("CarePlan", "Goal", "NutritionOrder")
 """Types that are plans by nature: the intents plan and order say nothing of them."""
 
 
@@ -55,14 +52,12 @@ def status_of(resource: Resource, more: Sequence[str] = ()) -> tuple[Status, str
     """
     if more:
         return max(classify(more), status_of(resource), key=itemgetter(0))
-    kind = resource.get("resourceType")
-    is_plan = isinstance(kind, str) and kind in _PLANS
-    status, words = classify(_codes(resource, is_plan))
+    status, words = classify(_codes(resource))
     terms = (clean(resource.get(name)) for name in ("status", "docStatus"))
     return status, words or next(filter(REVISED.__contains__, terms), "")
 
 
-def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
+def _codes(resource: Resource) -> Iterator[str]:
     for name in [name for name in FIELDS if name in resource]:
         value = resource[name]
         if name in _NEGATING:
@@ -72,11 +67,7 @@ def _codes(resource: Resource, is_plan: bool) -> Iterator[str]:
             yield _TAKEN.get(clean(value), "")
         elif name == "adherence":
             yield from codes(value.get("code") if isinstance(value, dict) else value)
-        elif name == "intent" and is_plan:
-            yield "" if value == "plan" else clean(value)
-        elif isinstance(value, str):
-            yield value
-        else:
+        elif not (name == "intent" and value == "plan" and resource.get("resourceType") in _PLANS):
             yield from codes(value)
 
 
