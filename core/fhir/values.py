@@ -254,22 +254,18 @@ def timing(value: Any) -> str:
     """How often something is done: a Timing's rate, duration, time of day, bounds and code."""
     stated = first_object(value)
     repeat = first_object(stated.get("repeat"))
-    often, period, unit = (clean(repeat.get(k)) for k in ("frequency", "period", "periodUnit"))
-    most, longest = clean(repeat.get("frequencyMax")), clean(repeat.get("periodMax"))
+    said = {name: shown(part) for name, part in repeat.items()}
     rate = ""
-    if period and unit:
-        times = f"{often or 1}–{most}" if most else often or "1"
+    if (period := said.get("period")) and (unit := said.get("periodUnit")):
+        times, longest = said.get("frequency") or "1", said.get("periodMax")
+        times += f"–{said['frequencyMax']}" if said.get("frequencyMax") else ""
         rate = f"{times} per {period}{f'–{longest}' if longest else ''} {unit}"
-    duration = f"over {clean(repeat.get('duration'))} {clean(repeat.get('durationUnit'))}"
-    bounds = next((shown(v) for k, v in repeat.items() if k.startswith("bounds")), "")
-    amount = f"{clean(repeat.get('count'))} times" if repeat.get("count") else ""
+    bounds = next((text for name, text in said.items() if name.startswith("bounds")), "")
     parts = (
         rate or shown(stated.get("code")),
-        amount,
-        duration if repeat.get("duration") else "",
-        shown(repeat.get("dayOfWeek")),
-        shown(repeat.get("timeOfDay")),
-        shown(repeat.get("when")),
+        f"{said['count']} times" if said.get("count") else "",
+        f"over {said['duration']} {said.get('durationUnit', '')}" if said.get("duration") else "",
+        *(said.get(name) for name in ("dayOfWeek", "timeOfDay", "when")),
         f"for {bounds}" if bounds else "",
         shown(stated.get("event")),
     )
@@ -279,41 +275,31 @@ def timing(value: Any) -> str:
 def dosage(dose: Any) -> str:
     """A dosage in full: the text as written, and what its parts add."""
     stated = first_object(dose)
-    text = clean(stated.get("text"))
     rates = list(objects(stated.get("doseAndRate"))) or [stated]
-    amounts = [
-        shown(rate[name])
-        for rate in rates
-        for name in ("doseQuantity", "doseRange", "dose", "quantity")
-        if rate.get(name)
-    ]
-    speeds = [
-        f"at {shown(rate[name])}"
-        for rate in rates
-        for name in ("rateQuantity", "rateRatio", "rateRange", "rate")
-        if rate.get(name)
-    ]
-    needed = stated.get("asNeededCodeableConcept") or stated.get("asNeededFor")
-    most = shown(stated.get("maxDosePerPeriod")), shown(stated.get("maxDosePerAdministration"))
-    structured = " ".join(
-        filter(
-            None,
-            (*amounts, *speeds, timing(stated.get("timing")), shown(stated.get("route")),
-             f"in {shown(stated.get('site'))}" if stated.get("site") else "",
-             f"by {shown(stated.get('method'))}" if stated.get("method") else "",
-             "as needed" if stated.get("asNeededBoolean") is True or needed else "",
-             f"for {shown(needed)}" if needed else ""),
-        )
-    )  # fmt: skip
-    limits = [
-        f"at most {most[0]}" if most[0] else "",
-        f"at most {most[1]} at a time" if most[1] else "",
-        f"at most {shown(stated.get('maxDosePerLifetime'))} in a lifetime"
-        if stated.get("maxDosePerLifetime")
-        else "",
-    ]
-    advice = (shown(stated.get("additionalInstruction")), clean(stated.get("patientInstruction")))
-    parts = (structured, *limits, *advice)
+
+    def said(label: str, *names: str, of: Iterable[Resource] = (stated,)) -> Iterator[str]:
+        texts = (shown(one.get(name)) for one in of for name in names)
+        return (label.format(text) for text in texts if text)
+
+    needed = [*said("for {}", "asNeededCodeableConcept", "asNeededFor")]
+    structured = (
+        *said("{}", "doseQuantity", "doseRange", "dose", "quantity", of=rates),
+        *said("at {}", "rateQuantity", "rateRatio", "rateRange", "rate", of=rates),
+        timing(stated.get("timing")),
+        *said("{}", "route"),
+        *said("in {}", "site"),
+        *said("by {}", "method"),
+        "as needed" if stated.get("asNeededBoolean") is True or needed else "",
+        *needed,
+    )
+    parts = (
+        " ".join(filter(None, structured)),
+        *said("at most {}", "maxDosePerPeriod"),
+        *said("at most {} at a time", "maxDosePerAdministration"),
+        *said("at most {} in a lifetime", "maxDosePerLifetime"),
+        *said("{}", "additionalInstruction", "patientInstruction"),
+    )
+    text = clean(stated.get("text"))
     added = [part for part in parts if part and part not in text]
     return ", ".join(dict.fromkeys(filter(None, (text, *added))))
 
