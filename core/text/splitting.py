@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -205,24 +206,35 @@ class _Kind(Enum):
     RULE = "rule"
 
 
-_ALONE = (_Kind.ROW, _Kind.RULE)
+_ALONE = {_Kind.ROW, _Kind.RULE}
 
 
 @dataclass(frozen=True, slots=True)
-class VisibleLine:
-    """One visible line: its characters without outer white space, how far it is indented, whether
-    a blank line comes before it, and what it is."""
+class _Line:
+    """One visible line: where it begins and ends without outer white space, how far it is indented,
+    whether a blank line comes before it, what it is, and its characters."""
 
     start: int
     end: int
     indent: int
     apart: bool
     kind: _Kind
+    body: str
 
     @property
     def length(self) -> int:
         """Its characters, the indentation included."""
-        return self.indent + self.end - self.start
+        return self.indent + len(self.body)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is longer than any line that was broken at a width."""
+        return len(self.body) > _LINE_HEAD
+
+    @property
+    def is_lower(self) -> bool:
+        """Whether it begins with a small letter."""
+        return self.body[0].islower()
 
 
 _BULLET = re.compile(r"[•●▪◦‣■□➢✓]|[*·–—+>-]\s|[–-](?=[A-Z][a-z])|o\s(?=[A-Z])")
@@ -252,33 +264,29 @@ _BEFORE_NUMBERS = _set("on over about around approximately after before since ag
 """Words after which none ends where a number follows."""
 
 
-def _read_lines(text: str) -> list[VisibleLine]:
+def _read_lines(text: str) -> list[_Line]:
     """The visible lines of a note, each with its kind."""
-    parsed: list[VisibleLine] = []
-    at, apart, capitals, seen = 0, False, 0, 0
+    lines: list[_Line] = []
+    at, apart = 0, False
     for raw in text.splitlines(keepends=True):
-        body = raw.strip()
-        if body:
-            start = at + len(raw) - len(raw.lstrip())
+        if body := raw.strip():
+            indent = len(raw) - len(raw.lstrip())
+            start = at + indent
             kind = _kind(body[:_LINE_HEAD], len(body) > _LINE_HEAD)
-            parsed.append(VisibleLine(start, start + len(body), start - at, apart, kind))
-            head = body[:_LINE_HEAD]
-            seen += 1
-            capitals += head.isupper()
-            apart = False
-        else:
-            apart = True
+            lines.append(_Line(start, start + len(body), indent, apart, kind, body))
+        apart = not body
         at += len(raw)
-    if capitals * 2 > seen and seen > 4:  # a note in capitals: they make no heading
-        parsed = [_not_for_capitals(text, line) for line in parsed]
-    return parsed
-
-
-def _not_for_capitals(text: str, line: VisibleLine) -> VisibleLine:
-    body = text[line.start : line.end]
-    if line.kind is not _Kind.HEADING or not body.isupper() or body.endswith((":", "*")):
-        return line
-    return VisibleLine(line.start, line.end, line.indent, line.apart, _Kind.PROSE)
+    capitals = sum(line.body[:_LINE_HEAD].isupper() for line in lines)
+    if capitals * 2 > len(lines) > 4:  # a note in capitals: they make no heading
+        lines = [
+            replace(line, kind=_Kind.PROSE)
+            if line.kind is _Kind.HEADING
+            and line.body.isupper()
+            and not line.body.endswith((":", "*"))
+            else line
+            for line in lines
+        ]
+    return lines
 
 
 def _kind(body: str, goes_on: bool) -> _Kind:
@@ -318,12 +326,9 @@ def _is_named_row(body: str) -> bool:
 class _Widths:
     """Which neighbouring lines of a section are one text, by the width at which it was wrapped."""
 
-    def __init__(self, text: str, lines: Sequence[VisibleLine]) -> None:
-        self.text, self.lines = text, lines
-        self.cased = any(
-            _LOWER_LETTER.search(text, line.start, min(line.end, line.start + _LINE_HEAD))
-            for line in lines
-        )
+    def __init__(self, lines: Sequence[_Line]) -> None:
+        self.lines = lines
+        self.cased = any(_LOWER_LETTER.search(line.body[:_LINE_HEAD]) for line in lines)
         self.width = self._common()
         self.wrapped = self._paragraphs()
 
@@ -331,49 +336,31 @@ class _Widths:
         """Narrowest and widest column at which line ``at`` ends because the next word of the
         following line did not fit."""
         line, after = self.lines[at], self.lines[at + 1]
-        stop = min(after.end, after.start + _LINE_HEAD)
-        word = self.text[after.start : stop].split(None, 1)[0]
-        return line.length, line.length + len(word)
+        return line.length, line.length + len(after.body[:_LINE_HEAD].split(None, 1)[0])
 
     def _may_go_on(self, at: int) -> bool:
         """Whether nothing in the layout forbids that line ``at`` continues in the next one."""
         line, after = self.lines[at], self.lines[at + 1]
-        flat = (_Kind.PROSE, _Kind.ITEM, _Kind.HEADING, _Kind.RESULT)
-        return (
-            not after.apart
-            and line.end - line.start <= _LINE_HEAD
-            and line.kind in flat
-            and after.kind in (_Kind.PROSE, _Kind.RESULT, _Kind.HEADING)
-        )
-
-    def _tail(self, at: int) -> str:
-        line = self.lines[at]
-        return self.text[max(line.start, line.end - 40) : line.end]
-
-    def _lower(self, at: int) -> bool:
-        return self.text[self.lines[at].start].islower()
+        may_follow = after.kind not in (*_ALONE, _Kind.ITEM)
+        return may_follow and not after.apart and not line.goes_on and line.kind not in _ALONE
 
     def _common(self) -> int:
         """The width at which the section's lines were wrapped, 0 where they were not."""
-        votes: dict[int, int] = {}
-        opened: list[int] = []
-        lower = 0
-        for at in range(len(self.lines) - 1):
-            if not self._may_go_on(at) or self.lines[at].kind is _Kind.HEADING:
-                continue
-            if _END.search(self._tail(at)):
-                continue
+        opened = [
+            at
+            for at, line in enumerate(self.lines[:-1])
+            if self._may_go_on(at) and line.kind is not _Kind.HEADING and not _ended(line)
+        ]
+        votes = Counter[int]()
+        for at in opened:
             narrow, wide = self._room(at)
-            opened.append(narrow)
-            lower += self._lower(at + 1)
-            for width in range(max(narrow, _LEAST_WIDTH), wide + 1):
-                votes[width] = votes.get(width, 0) + 1
+            votes.update(range(max(narrow, _LEAST_WIDTH), wide + 1))
+        lower = sum(self.lines[at + 1].is_lower for at in opened)
         if not votes or (self.cased and lower * 4 < len(opened)):
             return 0
         best = max(votes, key=lambda width: (votes[width], -width))
-        near = sum(length * 2 > best for length in opened)
-        enough = votes[best] >= _LEAST_BROKEN and votes[best] >= _LEAST_SHARE * near
-        return best if enough else 0
+        near = sum(self.lines[at].length * 2 > best for at in opened)
+        return best if votes[best] >= max(_LEAST_BROKEN, _LEAST_SHARE * near) else 0
 
     def _paragraphs(self) -> set[int]:
         """Lines that end at their paragraph's width, where three or more lines agree."""
@@ -384,71 +371,63 @@ class _Widths:
                 continue
             inner = range(first, at - 1)
             if len(inner) > 1:
-                rooms = [self._room(i) for i in inner]
-                low, high = max(r[0] for r in rooms), min(r[1] for r in rooms)
-                agree = low <= high and high >= _LEAST_WIDTH
-                lower = sum(self._lower(i + 1) for i in inner)
-                if agree and (not self.cased or lower * 3 >= len(inner)):
+                narrow, wide = zip(*map(self._room, inner), strict=True)
+                lower = sum(self.lines[i + 1].is_lower for i in inner)
+                if min(wide) >= max(_LEAST_WIDTH, *narrow) and (
+                    not self.cased or lower * 3 >= len(inner)
+                ):
                     wrapped.update(inner)
             first = at
         return wrapped
 
-    def _full(self, at: int) -> bool:
-        """Whether line ``at`` ends where the next word did not fit."""
-        narrow, wide = self._room(at)
-        return at in self.wrapped or narrow <= self.width <= wide
-
     def joined(self, at: int) -> bool:
         """Whether lines ``at`` and ``at + 1`` of the section are one text."""
         line, after = self.lines[at], self.lines[at + 1]
-        if after.apart or line.end - line.start > _LINE_HEAD:
+        if after.apart or line.goes_on or {line.kind, after.kind} & _ALONE:
             return False
-        if line.kind in _ALONE or after.kind in _ALONE:
+        narrow, wide = self._room(at)
+        full = at in self.wrapped or narrow <= self.width <= wide  # the next word did not fit
+        if line.kind is _Kind.HEADING and not (line.body.endswith(":") and full and after.is_lower):
             return False
-        tail = self._tail(at)
-        if line.kind is _Kind.HEADING and not (
-            tail.endswith(":") and self._full(at) and self._lower(at + 1)
-        ):
-            return False
-        head = self.text[after.start : min(after.end, after.start + 60)]
+        head = after.body[:60]
         if _BULLET.match(head) or head.startswith(("**", "#")):
             return False
-        ended = _END.search(tail) is not None
-        opened = not ended and self._open(line, tail, head)
+        if _ended(line):
+            may_follow = full or (after.is_lower and _abbreviated(line.body[-40:]))
+            return may_follow and after.kind is not _Kind.ITEM
+        opened = _is_open(line.body, head)
         if after.kind is _Kind.ITEM:
-            return opened and not tail.endswith(",")
+            return opened and not line.body.endswith(",")
         if opened:
             return after.kind is not _Kind.HEADING or not head.rstrip("* ").endswith(":")
-        full = self._full(at)
-        if ended:
-            return full or (self._lower(at + 1) and _abbreviated(tail))
         if after.kind is _Kind.HEADING:
             short = " " not in head and len(head) < 7
             return full and short and not head.endswith(":")
-        if _LETTER.match(head) and not full:
-            return False
         if full:
             return after.kind is not _Kind.RESULT or line.kind is not _Kind.RESULT
-        words = self.text[line.start : line.end].count(" ") + 1
-        return self._lower(at + 1) and line.kind is not _Kind.RESULT and words >= 5
+        if _LETTER.match(head):
+            return False
+        return after.is_lower and line.kind is not _Kind.RESULT and line.body.count(" ") >= 4
 
-    def _open(self, line: VisibleLine, tail: str, head: str) -> bool:
-        """Whether a line ends where no sentence can: at a comma, an open bracket, "of"."""
-        if (
-            tail[-1] in ",(&→"
-            or tail.endswith(("->", "-\\>"))
-            or (tail[-1] in "-/" and tail[-2:-1].isalpha())
-        ):
-            return True
-        word = _LAST_WORD.search(tail)
-        low = word.group().lower() if word is not None and not word.group().isupper() else ""
-        if low in _OPEN_WORDS or (low in _BEFORE_NUMBERS and head[0].isdigit()):
-            return True
-        line_end = self.text[max(line.start, line.end - _LINE_HEAD) : line.end]
-        closes = head.find(")")
-        return (
-            line_end.rfind("(") > line_end.rfind(")") and closes >= 0 and "(" not in head[:closes]
-        )
+
+def _ended(line: _Line) -> bool:
+    """Whether a line ends like a sentence."""
+    return _END.search(line.body[-40:]) is not None
+
+
+def _is_open(body: str, head: str) -> bool:
+    """Whether a line ends where no sentence can: at a comma, an open bracket, "of"; ``head`` is how
+    the next one begins."""
+    if body[-1] in ",(&→" or body.endswith(("->", "-\\>")):
+        return True
+    if body[-1] in "-/" and body[-2:-1].isalpha():
+        return True
+    word = _LAST_WORD.search(body[-40:])
+    low = word.group().lower() if word is not None and not word.group().isupper() else ""
+    if low in _OPEN_WORDS or (low in _BEFORE_NUMBERS and head[0].isdigit()):
+        return True
+    closes = head.find(")")
+    return body.rfind("(") > body.rfind(")") and closes >= 0 and "(" not in head[:closes]
 
 
 _SECTION = 400
@@ -473,10 +452,10 @@ def pieces(text: str) -> list[SentencePiece]:
     """
     cut: list[SentencePiece] = []
     lines = _read_lines(text)
-    headers = _headers(text, lines)
+    headers = _headers(lines)
     heading: tuple[int, int] | None = None
     begin = 0
-    for at, joined in enumerate(_joins(text, lines)):
+    for at, joined in enumerate(_joins(lines)):
         if joined:
             continue
         line, end = lines[begin], lines[at].end
@@ -484,9 +463,8 @@ def pieces(text: str) -> list[SentencePiece]:
             heading = (line.start, line.end)
             cut.append(SentencePiece(line.start, end))
         elif line.kind in (_Kind.PROSE, _Kind.ITEM):
-            cut += [
-                SentencePiece(*span, (heading, None)) for span in sentences(text, line.start, end)
-            ]
+            spans = sentences(text, line.start, end)
+            cut += [SentencePiece(*span, (heading, None)) for span in spans]
         else:
             cut.append(SentencePiece(line.start, end, (heading, headers.get(begin))))
         begin = at + 1
@@ -509,7 +487,7 @@ def cells(row: str) -> list[str]:
     return [cell for cell in stripped if cell]
 
 
-def _headers(text: str, lines: Sequence[VisibleLine]) -> dict[int, tuple[int, int]]:
+def _headers(lines: Sequence[_Line]) -> dict[int, tuple[int, int]]:
     """Number of a table row → the header row of its table, for the rows that have one.
 
     A header row is the first row of a table, with no digit, that a rule comes after or before, or
@@ -517,19 +495,18 @@ def _headers(text: str, lines: Sequence[VisibleLine]) -> dict[int, tuple[int, in
     heading does not end a table whose rows after it have as many cells as the header.
     """
     headers: dict[int, tuple[int, int]] = {}
-    header: tuple[int, int] | None = None
-    columns, first = 0, True
+    header: _Line | None = None
+    first = True
     for at, line in enumerate(lines):
         first = first or line.apart
         if line.kind is _Kind.ROW:
-            if first and _is_header(text, lines, at):
-                header = (line.start, line.end)
-                columns = len(cells(text[line.start : line.end]))
-            elif header is not None and first:  # after a heading, or a blank line
-                row = text[line.start : line.end]
-                header = header if len(cells(row)) == columns else None
-            if header is not None and header[0] != line.start:
-                headers[at] = header
+            if first and _is_header(lines, at):
+                header = line
+            elif header is not None:
+                if first and len(cells(line.body)) != len(cells(header.body)):
+                    header = None  # after a heading, or a blank line
+                else:
+                    headers[at] = header.start, header.end
             first = False
         elif line.kind is _Kind.HEADING:
             first = True
@@ -538,29 +515,27 @@ def _headers(text: str, lines: Sequence[VisibleLine]) -> dict[int, tuple[int, in
     return headers
 
 
-def _is_header(text: str, lines: Sequence[VisibleLine], at: int) -> bool:
+def _is_header(lines: Sequence[_Line], at: int) -> bool:
     """Whether row ``at``, the first of its table, names the columns of the rows after it."""
-    row = cells(text[lines[at].start : min(lines[at].end, lines[at].start + _LINE_HEAD)])
+    row = cells(lines[at].body[:_LINE_HEAD])
     if len(row) < 2 or any(map(_has_digit, row)) or max(map(len, row)) > _LONGEST_CELL:
         return False
-    around = [lines[i].kind for i in (at - 1, at + 1) if 0 <= i < len(lines)]
-    if _Kind.RULE in around:
+    if _Kind.RULE in (line.kind for line in (*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2])):
         return True
-    rows = list(takewhile(lambda line: line.kind is _Kind.ROW, islice(lines, at + 1, at + 4)))
-    below = [cells(text[line.start : line.end]) for line in rows]
+    rows = takewhile(lambda line: line.kind is _Kind.ROW, islice(lines, at + 1, at + 4))
+    below = [cells(line.body) for line in rows]
     even = len(below) > (len(row) == 2) and all(len(other) == len(row) for other in below)
-    return even and any(all(_has_digit(other[i]) for other in below) for i in range(len(row)))
+    return even and any(all(map(_has_digit, column)) for column in zip(*below, strict=True))
 
 
 def _has_digit(text: str) -> bool:
     return any(map(str.isdigit, text))
 
 
-def _joins(text: str, lines: Sequence[VisibleLine]) -> Iterator[bool]:
+def _joins(lines: Sequence[_Line]) -> Iterator[bool]:
     """For every line whether the next one continues its text; the last has none."""
     for first in range(0, len(lines), _SECTION):
-        section = lines[first : first + _SECTION + 1]
-        widths = _Widths(text, section)
-        yield from (widths.joined(at) for at in range(len(section) - 1))
+        widths = _Widths(lines[first : first + _SECTION + 1])
+        yield from map(widths.joined, range(len(widths.lines) - 1))
     if lines:
         yield False
