@@ -126,7 +126,7 @@ def ask(
         "reader": api.title("reader", name),
         "arm": api.title("arm", arm),
         "prompt_tokens": prompt.tokens,
-        "cut": api.was_cut(prompt, selection),
+        "cut": api.was_cut(prompt),
         "prompt": prompt.text,
     }
     return _frame([row])

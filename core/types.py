@@ -267,7 +267,8 @@ class Prompt:
     """The prompt of a reader.
 
     ``text`` is the complete prompt; ``context`` the lines that survived in it; ``cut`` the ids of
-    those that did not. ``question_survived`` is False only under the published right truncation.
+    those that did not; ``clipped``: of the last line only a part survived. ``question_survived`` is
+    False only under the published right truncation.
     ``options`` are those of a multiple-choice question, which ``text`` lists after it.
     ``user`` is the user's message that ``text`` renders, for a backend that renders messages itself
     ("": the prompt was cut on the right, or is no conversation); ``template`` names what rendered
@@ -279,6 +280,7 @@ class Prompt:
     context: tuple[ContextLine, ...]
     tokens: int
     cut: tuple[str, ...] = ()
+    clipped: bool = False
     question_survived: bool = True
     options: tuple[str, ...] = ()
     user: str = ""

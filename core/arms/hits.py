@@ -10,7 +10,7 @@ judge alone. A question with unlocated evidence counts in "overall" and in no po
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import and_
@@ -22,7 +22,7 @@ from midchart.core.arms.base import Candidates, candidates, index_of
 from midchart.core.cohorts.gold import Check, check_with_source, location_columns
 from midchart.core.errors import reason_of
 from midchart.core.protocol import Protocol
-from midchart.core.text import content_words, sentences, words
+from midchart.core.text import content_words, count_tokens, sentences, words
 from midchart.core.text.evidence import (
     band_of,
     chance_of_all,
@@ -33,7 +33,7 @@ from midchart.core.text.evidence import (
     is_middle,
     lexical_hits,
 )
-from midchart.core.text.prompt import context_texts, prompt_lines, was_cut
+from midchart.core.text.prompt import body, context_texts, was_cut
 from midchart.core.types import (
     UNLOCATED,
     Cohort,
@@ -181,9 +181,8 @@ class Question:
     def hits(self, selection: Selection, buffer_claims: bool = False) -> dict[str, Any]:
         """Lexical hit and evidence of a selection, and in how many lines (docs/methods.md).
 
-        ``evidence``: any piece, at least one sentence that holds evidence; ``evidence_all``: all
-        pieces, every such sentence. ``buffer_claims``: as :func:`own_pick` takes it. Text that an
-        arm wrote is judged as written, not by the sentences it summarises.
+        ``buffer_claims``: as :func:`own_pick` takes it. Text that an arm wrote is judged as
+        written, not by the sentences it summarises.
         """
         answer = self.gold.answer if self.gold else ""
         lines = selection.lines
@@ -192,32 +191,24 @@ class Question:
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
         is_pick = [line.sentence_id in picks for line in lines]
         hit = lexical_hits(context_texts(selection), answer)
-        shares = self.held(lines)
-        held = None if shares is None else contained(shares)
         filler = sum(k.sentence.tokens for k in selection.kept if k.kept_by == "filler")
         others = sum(
             k.sentence.tokens for k in selection.kept if not own_pick(k.kept_by, buffer_claims)
         )
         chance, picked = self.chance, max(0, selection.tokens - others)
+        evidence, held = self._evidence(lines, picks, selection.tokens, picked)
         return {
             "lexical": any(hit) if answer else None,
             "lexical_chance": chance.lexical(selection.tokens) if chance else None,
             "lexical_picked_chance": chance.lexical(picked) if chance else None,
-            "evidence": None if held is None else bool(held),
-            "evidence_all": None if held is None else len(held) == len(self.parts),
-            "evidence_share": self._share(shares),
-            "evidence_chance": chance.any_piece(selection.tokens) if chance else None,
-            "evidence_picked_chance": chance.any_piece(picked) if chance else None,
-            "evidence_all_chance": chance.all_pieces(selection.tokens) if chance else None,
-            "evidence_all_picked_chance": chance.all_pieces(picked) if chance else None,
+            **evidence,
             "buffer_tokens": others - filler,
             "filler_tokens": filler,
             "kept": len(is_pick),
             "picked": sum(is_pick),
             "lexical_kept": sum(hit) if answer else None,
             "lexical_picked": sum(map(and_, hit, is_pick)) if answer else None,
-            "evidence_kept": None if held is None else len(held),
-            "evidence_picked": None if held is None else len(picks.intersection(held)),
+            "evidence_kept": held,
         }
 
     def prompted(
@@ -225,33 +216,44 @@ class Question:
     ) -> dict[str, Any]:
         """What of a selection a prompt holds: its tokens, the ids that were cut, the evidence.
 
-        ``prompt_cut``: a line, a part of one or the question was lost.
-        ``evidence_in_prompt``: a line shows at least half of a sentence's evidence (any piece);
-        ``evidence_all_in_prompt``: lines do so of every such sentence (all pieces);
-        ``evidence_in_prompt_picked`` counts such lines that the arm itself chose;
-        ``evidence_share_in_prompt`` is the share of the evidence's characters. All are None where
-        :meth:`held` is. Chances are those of random sentences with the tokens of the context that
-        the prompt holds.
+        ``prompt_cut``: a line, a part of one or the question was lost. The columns of the evidence
+        are those of :meth:`hits` with ``_in_prompt``.
         """
-        shares = self.held(prompt.context)
-        held = None if shares is None else contained(shares)
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
-        lines, chance = prompt_lines(prompt, selection), self.chance
-        tokens = sum(line.tokens for line in lines)
-        picked = sum(line.tokens for line in lines if line.sentence_id in picks)
+        tokens = [(line.sentence_id in picks, count_tokens(body(line))) for line in prompt.context]
+        all_tokens, picked = sum(n for _, n in tokens), sum(n for own, n in tokens if own)
+        evidence, _ = self._evidence(prompt.context, picks, all_tokens, picked, "_in_prompt")
         return {
             "prompt_tokens": prompt.tokens,
             "cut": list(prompt.cut),
-            "prompt_cut": was_cut(prompt, selection),
-            "evidence_in_prompt": None if held is None else bool(held),
-            "evidence_all_in_prompt": None if held is None else len(held) == len(self.parts),
-            "evidence_in_prompt_picked": None if held is None else len(held & picks),
-            "evidence_share_in_prompt": self._share(shares),
-            "evidence_in_prompt_chance": chance.any_piece(tokens) if chance else None,
-            "evidence_in_prompt_picked_chance": chance.any_piece(picked) if chance else None,
-            "evidence_all_in_prompt_chance": chance.all_pieces(tokens) if chance else None,
-            "evidence_all_in_prompt_picked_chance": chance.all_pieces(picked) if chance else None,
+            "prompt_cut": was_cut(prompt),
+            **evidence,
         }
+
+    def _evidence(
+        self, lines: Sequence[ContextLine], picks: Set[str], tokens: int, picked: int, end: str = ""
+    ) -> tuple[dict[str, Any], int | None]:
+        """The columns of the evidence in the lines of a context, and the number of its sentences
+        there.
+
+        ``evidence``: a line shows at least half of a sentence's evidence (any piece);
+        ``evidence_all``: lines do so of every such sentence (all pieces); ``evidence_share``: of
+        the evidence's characters; ``evidence_picked`` counts the sentences that the arm itself
+        chose (``picks``). All are None where :meth:`held` is. Chances are those of random sentences
+        of as many ``tokens`` as the context has, or the picks of it. ``end``: of names.
+        """
+        shares, chance = self.held(lines), self.chance
+        held = None if shares is None else contained(shares)
+        return {
+            f"evidence{end}": None if held is None else bool(held),
+            f"evidence_all{end}": None if held is None else len(held) == len(self.parts),
+            f"evidence_share{end}": self._share(shares),
+            f"evidence{end}_chance": chance.any_piece(tokens) if chance else None,
+            f"evidence{end}_picked_chance": chance.any_piece(picked) if chance else None,
+            f"evidence_all{end}_chance": chance.all_pieces(tokens) if chance else None,
+            f"evidence_all{end}_picked_chance": chance.all_pieces(picked) if chance else None,
+            f"evidence{end}_picked": None if held is None else len(held & picks),
+        }, None if held is None else len(held)
 
     def _share(self, shares: Mapping[str, float] | None) -> float | None:
         """Share of all of the evidence's characters, of the shares of each sentence's."""

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from pathlib import Path
+from itertools import accumulate, pairwise
 from typing import ClassVar
 
 from midchart.core import config as settings
@@ -31,7 +29,6 @@ from midchart.core.errors import InputError, WorkFailed
 from midchart.core.interfaces import Reader, read_each
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import digest
-from midchart.core.regular_files import read_regular
 from midchart.core.storage.files import replacing
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import body, build_prompt, frame_of, line_date, line_text
@@ -45,72 +42,6 @@ from midchart.core.types import (
     Selection,
     Sentence,
 )
-
-_LOG = logging.getLogger("midchart.summaries")
-
-
-class _Summaries:
-    """The summaries of one reader, each an answer with its input and output tokens."""
-
-    def __init__(self, reader: Reader, protocol: Protocol) -> None:
-        self.reader = reader
-        self._known: dict[str, Answer] = {}
-        identity: str = getattr(reader, "identity", "")
-        self._folder: Path | None = None
-        if identity:
-            place = digest(reader.name, identity, str(protocol.answer_tokens))
-            self._folder = settings.cache_folder() / "summaries" / place
-
-    def of(self, prompts: Sequence[Prompt]) -> list[Answer]:
-        """A summary for each prompt; equal prompts are asked once.
-
-        Raises WorkFailed where the reader fails; what it wrote before is kept.
-        """
-        keys = [digest(prompt.text) for prompt in prompts]
-        missing = {
-            key: prompt
-            for key, prompt in zip(keys, prompts, strict=True)
-            if key not in self._known and not self._find(key)
-        }
-        reason = "the reader gave none"
-        todo = list(missing.items())
-        with closing(read_each(self.reader, [prompt for _, prompt in todo])) as answers:
-            for index, answer in answers:
-                if answer.status == "ok":
-                    self._keep(todo[index][0], answer, todo[index][1])
-                else:
-                    reason = answer.reason or "no reason was given"
-        lacking = sum(key not in self._known for key, _ in todo)
-        if lacking:
-            raise WorkFailed(f"{lacking} of {len(keys)} summaries failed: {reason}")
-        return [self._known[key] for key in keys]
-
-    def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
-        text, tokens = answer.text.strip(), answer.prompt_tokens or prompt.tokens
-        self._known[key] = Answer(text, prompt_tokens=tokens, output_tokens=answer.output_tokens)
-        stored = {
-            "text": text,
-            "prompt_tokens": tokens,
-            "output_tokens": answer.output_tokens,
-        }
-        if self._folder is not None:
-            with replacing(self._folder / f"{key}.json") as fresh:
-                fresh.write_text(json.dumps(stored), encoding="ascii")
-
-    def _find(self, key: str) -> bool:
-        """Whether the summary is on disk; if so, it is loaded."""
-        path = self._folder / f"{key}.json" if self._folder is not None else None
-        if path is None:
-            return False
-        try:
-            self._known[key] = Answer(**json.loads(read_regular(path).decode("ascii")))
-        except FileNotFoundError:
-            return False
-        except (OSError, ValueError, TypeError):
-            _LOG.warning("%s is corrupt; the summary is requested again", path)
-            return False
-        return True
-
 
 _CHUNK = 30
 """Events of a chunk (docs/methods.md, Arms)."""
@@ -135,6 +66,10 @@ class RecordPart:
     line: ContextLine
     begins: datetime | None
     ends: datetime | None
+
+
+_Request = tuple[list[RecordPart], Prompt | None]
+"""Parts and the prompt that asks for their summary; None: a part alone, which stays as it is."""
 
 
 @ARMS.register("map_reduce")
@@ -165,7 +100,10 @@ class MapReduce:
                 "of its own, so it cannot summarise"
             )
         self.protocol, self.reader, self.events = protocol, reader, events
-        self._summaries = _Summaries(reader, protocol)
+        self._known: dict[str, Answer] = {}
+        identity: str = getattr(reader, "identity", "")
+        place = digest(reader.name, identity, str(protocol.answer_tokens))
+        self._folder = settings.cache_folder() / "summaries" / place if identity else None
 
     @classmethod
     def check(cls, protocol: Protocol, events: int = _CHUNK) -> None:
@@ -185,9 +123,9 @@ class MapReduce:
         pool = candidates(record, instruction.cutoff, self.protocol)
         work = Counter[str]()
         chunks = self._chunks(pool)
+        asked = [one for chunk in chunks for one in self._requests(SUMMARISE, chunk)]
+        parts = self._summarised(asked, work)
         flat = self.protocol.map_reduce == "flat"
-        asked = [(piece, prompt) for chunk in chunks for piece, prompt in self._pieces(chunk)]
-        parts = [part for part in self._summarised(asked, work) if part is not None]
         while not flat and len(parts) > 1 and (by := self._excess(parts, instruction, budget)) > 1:
             parts = self._folded(parts, by, work)
             work["folds"] += 1
@@ -238,21 +176,23 @@ class MapReduce:
             request, asked, protocol, reader.window, reader.count_tokens, frame_of(reader)
         )
 
-    def _pieces(self, chunk: list[RecordPart]) -> list[tuple[list[RecordPart], Prompt]]:
-        """A chunk as lossless requests: in halves where it is too long for one.
+    def _requests(self, request: str, parts: list[RecordPart]) -> list[_Request]:
+        """Parts as requests that lose nothing: in halves where they are too long for one.
 
-        In a flat run it is one request, and loses what the prompt cannot hold.
+        In a flat run they are one request, which loses what the prompt cannot hold; a summary alone
+        is not folded.
         """
-        prompt = self._prompt(SUMMARISE, chunk)
+        if request == FOLD and len(parts) == 1:
+            return [(parts, None)]
+        prompt = self._prompt(request, parts)
         if not prompt.cut or self.protocol.map_reduce == "flat":
-            return [(chunk, prompt)]
-        if len(chunk) > 1:
-            halves = chunk[: len(chunk) // 2], chunk[len(chunk) // 2 :]
-        else:
-            halves = tuple([half] for half in self._halves(chunk[0]))
-        return [piece for half in halves for piece in self._pieces(half)]
+            return [(parts, prompt)]
+        if len(parts) == 1:
+            parts = self._halves(parts[0])
+        middle = len(parts) // 2
+        return [*self._requests(request, parts[:middle]), *self._requests(request, parts[middle:])]
 
-    def _halves(self, part: RecordPart) -> tuple[RecordPart, RecordPart]:
+    def _halves(self, part: RecordPart) -> list[RecordPart]:
         """A line split at the blank nearest to its middle, if any."""
         date, _, text = part.line.text.partition("] ")
         middle = len(text) // 2
@@ -269,21 +209,66 @@ class MapReduce:
             line = dataclasses.replace(part.line, text=f"{date}] {text}")
             return dataclasses.replace(part, line=line)
 
-        return half(first), half(second)
+        return [half(first), half(second)]
 
-    def _summarised(
-        self, asked: list[tuple[list[RecordPart], Prompt]], work: Counter[str]
-    ) -> list[RecordPart | None]:
-        """A part for each request; None for an empty summary."""
-        parts: list[RecordPart | None] = []
-        summaries = self._summaries.of([prompt for _, prompt in asked])
-        for (piece, _), summary in zip(asked, summaries, strict=True):
+    def _summarised(self, asked: Sequence[_Request], work: Counter[str]) -> list[RecordPart]:
+        """A part for each request, but for an empty summary."""
+        parts: list[RecordPart] = []
+        summaries = iter(self._summaries([prompt for _, prompt in asked if prompt is not None]))
+        for piece, prompt in asked:
+            if prompt is None:
+                parts.append(piece[0])
+                continue
+            summary = next(summaries)
             work["requests"] += 1
             work["prompt_tokens"] += summary.prompt_tokens
             work["output_tokens"] += summary.output_tokens
             work["empty"] += not summary.text
-            parts.append(_summary(piece, summary, self.protocol) if summary.text else None)
+            if summary.text:
+                parts.append(_summary(piece, summary, self.protocol))
         return parts
+
+    def _summaries(self, prompts: Sequence[Prompt]) -> list[Answer]:
+        """A summary for each prompt; equal prompts are asked once, and those on disk never.
+
+        Raises WorkFailed where the reader fails; what it wrote before is kept.
+        """
+        keys = [digest(prompt.text) for prompt in prompts]
+        missing = {
+            key: prompt
+            for key, prompt in zip(keys, prompts, strict=True)
+            if key not in self._known and not self._on_disk(key)
+        }
+        names, reason = list(missing), "the reader gave none"
+        with closing(read_each(self.reader, list(missing.values()))) as answers:
+            for index, answer in answers:
+                if answer.status == "ok":
+                    self._keep(names[index], answer, missing[names[index]])
+                else:
+                    reason = answer.reason or "no reason was given"
+        lacking = len(missing.keys() - self._known.keys())
+        if lacking:
+            raise WorkFailed(f"{lacking} of {len(keys)} summaries failed: {reason}")
+        return [self._known[key] for key in keys]
+
+    def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
+        stored = {
+            "text": answer.text.strip(),
+            "prompt_tokens": answer.prompt_tokens or prompt.tokens,
+            "output_tokens": answer.output_tokens,
+        }
+        self._known[key] = Answer(**stored)
+        if self._folder is not None:
+            with replacing(self._folder / f"{key}.json") as fresh:
+                fresh.write_text(json.dumps(stored), encoding="ascii")
+
+    def _on_disk(self, key: str) -> bool:
+        """Whether the summary is on disk; if so, it is loaded."""
+        path = self._folder / f"{key}.json" if self._folder is not None else None
+        if path is None or not path.is_file():
+            return False
+        self._known[key] = Answer(**json.loads(path.read_bytes()))
+        return True
 
     def _excess(self, parts: list[RecordPart], instruction: Instruction, budget: Budget) -> float:
         """Length of the summaries relative to prompt and budget (up to 1: they fit).
@@ -315,32 +300,13 @@ class MapReduce:
         n = len(parts)
         groups = max(1, min((n + 1) // 2, int(FILL * n / by)))
         edges = [round(i * n / groups) for i in range(groups + 1)]
-        asked = [
-            piece
-            for first, last in pairwise(edges)
-            for piece in self._fold_requests(parts[first:last])
-        ]
+        asked = [one for a, b in pairwise(edges) for one in self._requests(FOLD, parts[a:b])]
         if len(asked) == n:
             raise InputError(
                 f"the reader's window of {self.reader.window} tokens cannot hold two summaries; "
                 "the arm 'map_reduce' needs a longer one, or shorter answers (answer_tokens)"
             )
-        requests = [(piece, prompt) for piece, prompt in asked if prompt is not None]
-        written = iter(self._summarised(requests, work))
-        folded = [piece[0] if prompt is None else next(written) for piece, prompt in asked]
-        return [part for part in folded if part is not None]
-
-    def _fold_requests(
-        self, group: list[RecordPart]
-    ) -> list[tuple[list[RecordPart], Prompt | None]]:
-        """A group as lossless requests; a single part is left unchanged."""
-        if len(group) == 1:
-            return [(group, None)]
-        prompt = self._prompt(FOLD, group)
-        if not prompt.cut:
-            return [(group, prompt)]
-        middle = len(group) // 2
-        return self._fold_requests(group[:middle]) + self._fold_requests(group[middle:])
+        return self._summarised(asked, work)
 
     def _within(
         self, lines: tuple[ContextLine, ...], tokens: int | None
@@ -348,14 +314,10 @@ class MapReduce:
         """The lines that fit a budget, from the side that the protocol keeps."""
         if tokens is None:
             return lines
-        latest = self.protocol.full_side == "latest"
-        kept_lines: list[ContextLine] = []
-        for line in reversed(lines) if latest else lines:
-            tokens -= count_tokens(body(line))
-            if tokens < 0:
-                break
-            kept_lines.append(line)
-        return tuple(reversed(kept_lines) if latest else kept_lines)
+        step = -1 if self.protocol.full_side == "latest" else 1
+        total = accumulate(count_tokens(body(line)) for line in lines[::step])
+        fitting = sum(tokens_so_far <= tokens for tokens_so_far in total)
+        return lines[::step][:fitting][::step]
 
 
 def _part(sentence: Sentence, protocol: Protocol) -> RecordPart:

@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from midchart.core.bm25 import BM25Index
@@ -112,7 +113,7 @@ class RecordAnalysis:
     def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Located | None:
         """Where snippets are in the record; None for others than those of its questions."""
         stored = self.analysis.evidence.get(_evidence_key(self.number, rule, snippets))
-        return None if stored is None else Located.of(stored)
+        return None if stored is None else msgspec.convert(stored, Located)
 
 
 def write_analysis(
@@ -125,7 +126,7 @@ def write_analysis(
             _write_record(record, rule, tables)
             for snippets in asked:
                 key = _evidence_key(number, locate_rule(rule), snippets)
-                evidence[key] = locate(record, snippets, rule).stored()
+                evidence[key] = msgspec.to_builtins(locate(record, snippets, rule))
     (folder / _EVIDENCE).write_text(json.dumps(evidence), encoding="utf-8")
 
 

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
 from midchart.core.cohorts.gold import LazyGold
 from midchart.core.cohorts.identity import warn_of_twins
-from midchart.core.cohorts.labelled import EventFiles, LabelCounts, LabelledData, StoredRecords
+from midchart.core.cohorts.labelled import EventFiles, LabelledData, StoredRecords
+from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.cohorts.manifest import read_manifest
 from midchart.core.cohorts.records import (
     PatientEntries,
@@ -198,5 +199,5 @@ class EventLoader(CohortLoader):
         if data.small():
             data.store()  # which patients have events, and what is wrong with them
         manifest = self.manifest(self.root(place), log)
-        parts = {"records": StoredRecords(data), "labels": LabelCounts(data)}
+        parts = {"records": StoredRecords(data), "labels": LazyValues(data.tasks, data.count)}
         return self._cohort(place, manifest, log, **parts)

@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
 import duckdb
 import numpy as np
 
 from midchart.core import config as settings
 from midchart.core.cohorts.files import LoadLog, read_all, reading_file
-from midchart.core.cohorts.records import Entry, build_record
+from midchart.core.cohorts.records import Entry, NamedRecords, build_record
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.sequences.build import (
     EARLIEST,
@@ -97,9 +96,13 @@ class LabelledData:
         """Whether the events are in the cache."""
         return self._store is not None or EventStore.there(self._folder())
 
-    def patients(self) -> list[int]:
-        """Patient ids, from the store where it exists, else from the splits."""
-        return self.store().patients.tolist() if self.ready() else sorted(self.splits)
+    def patients(self) -> Mapping[str, int]:
+        """Patient id → its row of the store where that exists, else -1 by the splits."""
+        return self._rows if self.ready() else dict.fromkeys(map(str, sorted(self.splits)), -1)
+
+    @cached_property
+    def _rows(self) -> Mapping[str, int]:
+        return {str(id): row for row, id in enumerate(self.store().patients.tolist())}
 
     def _folder(self) -> Path:
         with reading_file(self.files.source.name):
@@ -172,56 +175,41 @@ class LabelledData:
                 self._labels[task] = matched.labels
             return self._labels[task]
 
+    def count(self, task: str) -> LabelCount:
+        """Label counts of a task; raises as :meth:`labels`."""
+        labels = self.labels(task)
+        return LabelCount(len(labels), int(labels.positive.sum()), labels.counts())
+
     def name_of(self, code: str) -> str:
         """A code's description, or the code itself."""
         return self.names.get(code) or code
 
 
-class StoredRecords(Mapping[str, Record]):
+class StoredRecords(NamedRecords):
     """Patient id → Record, made from the event store on access.
 
     Raises DataError where the events are too many to be read without being asked for.
     """
 
     def __init__(self, data: LabelledData) -> None:
-        self.data = data
+        self.data, self.aliases = data, {}
 
-    def __getitem__(self, name: str) -> Record:
+    @property
+    def _ids(self) -> Mapping[str, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.data.patients()
+
+    def _record(self, id: str) -> Record:
         data = self.data
         if not data.small():
             raise DataError(
                 str(data.files.source.name), None, "has not been read in yet",
                 f"run `midchart check {data.files.root}` once (minutes)",
             )  # fmt: skip
-        store, number = data.store(), _number(name)
-        row = -1 if number is None else int(store.rows_of(np.array([number]))[0])
-        if row < 0:
-            raise UnknownName("record", name, self)
-        return _record(data, store, row, name)
-
-    def __contains__(self, name: object) -> bool:
-        number = _number(name) if isinstance(name, str) else None
-        return number is not None and number in set(self.data.patients())
-
-    def get(self, name: str, default: Any = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """The record, or ``default`` where no record has the name."""
-        if name not in self:
-            return default
-        return self[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return map(str, self.data.patients())
-
-    def __len__(self) -> int:
-        return len(self.data.patients())
-
-
-def _number(name: str) -> int | None:
-    try:
-        number = int(name)
-    except ValueError:
-        return None
-    return number if str(number) == name else None
+        store = data.store()
+        row = self._ids.get(id)
+        if row is None:
+            raise UnknownName("record", id, self)
+        return _record(data, store, row, id)
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC).replace(tzinfo=None)
@@ -243,23 +231,6 @@ def _record(data: LabelledData, store: EventStore, row: int, name: str) -> Recor
              units[unit], "", "", None, "")
         )  # fmt: skip
     return build_record(name, entries, {}, data.files.source.name, by_time=False)
-
-
-class LabelCounts(Mapping[str, LabelCount]):
-    """Task → label counts; counting reads the labels, and the events where needed."""
-
-    def __init__(self, data: LabelledData) -> None:
-        self._data = data
-
-    def __getitem__(self, task: str) -> LabelCount:
-        labels = self._data.labels(task)
-        return LabelCount(len(labels), int(labels.positive.sum()), labels.counts())
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._data.tasks)
-
-    def __len__(self) -> int:
-        return len(self._data.tasks)
 
 
 def labelled(cohort: Cohort) -> LabelledData:

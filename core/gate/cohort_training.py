@@ -39,7 +39,7 @@ from midchart.core.stats.auroc import ranking_areas
 from midchart.core.storage.files import make_folder
 from midchart.core.storage.lock import exclusive
 from midchart.core.text import allowed, sentences, words
-from midchart.core.text.evidence import gold_sentence_ids
+from midchart.core.text.evidence import evidence_parts
 from midchart.core.training import Progress, history_rows
 from midchart.core.types import Cohort, Sentence
 
@@ -80,7 +80,7 @@ def questions_of(
             before = allowed(sentences(record, protocol), cutoff)
             units[id, cutoff] = before, tuple(s.text for s in before)
         before, texts = units[id, cutoff]
-        ids = gold_sentence_ids(before, gold.spans)
+        ids = evidence_parts(before, gold.spans).keys()
         evidence = tuple(i for i, unit in enumerate(before) if unit.id in ids)
         position = getattr(gold, protocol.position, None)
         questions.append(

@@ -240,7 +240,7 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
                 frame_of(reader),
                 asked.question.instruction.options,
             )
-            if self.complete and was_cut(prompt, selection):
+            if self.complete and was_cut(prompt):
                 raise WorkFailed(
                     f"the context is longer than the {reader.window} tokens that the reader takes "
                     "or than the protocol allows; keep fewer lines or add less"

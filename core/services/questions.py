@@ -154,9 +154,9 @@ def judge(
 
 def gold_ids(record: Record, gold: Gold, protocol: Protocol) -> frozenset[str]:
     """Ids of the sentences that hold the gold evidence, under a protocol's unit."""
-    from midchart.core.text.evidence import gold_sentence_ids
+    from midchart.core.text.evidence import evidence_parts
 
-    return gold_sentence_ids(sentences(record, protocol), gold.spans)
+    return frozenset(evidence_parts(sentences(record, protocol), gold.spans))
 
 
 @needs("viewer")

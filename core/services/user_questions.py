@@ -45,7 +45,7 @@ from midchart.core.stats.agreement import ac1_of, kappa_of, positive_of, raw_of
 from midchart.core.storage.jsonl import add_line
 from midchart.core.storage.rows import literal
 from midchart.core.text import event_text, one_line, sentences
-from midchart.core.text.evidence import gold_sentence_ids
+from midchart.core.text.evidence import evidence_parts
 from midchart.core.text.prompt import NOT_DOCUMENTED, is_heading
 from midchart.core.text.refusals import is_refusal
 from midchart.core.types import Cohort, Instruction, Span
@@ -385,7 +385,7 @@ def _evidence(
     gold = cohort.gold.get(one.id)
     if row["selection"] is None or gold is None or not gold.spans:
         return None
-    needed = gold_sentence_ids(sentences(cohort.records[one.record_id], protocol), gold.spans)
+    needed = evidence_parts(sentences(cohort.records[one.record_id], protocol), gold.spans).keys()
     selected = needed & {x["id"] for x in row["selection"]}
     if selected != needed or not needed:
         return PARTLY_DROPPED if selected else _DROPPED

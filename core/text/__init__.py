@@ -56,7 +56,6 @@ _UNSEEN = frozenset({"Mn", "Me", "Cf", "Cc"})
 HARMLESS = {"<": "\u2039", "[": "\u27e6", "]": "\u27e7"}
 """Replacements of those brackets: ‹, ⟦ and ⟧, which normalisation does not change."""
 _REPLACED = "\N{REPLACEMENT CHARACTER}"
-_REPLACEMENTS = frozenset((*HARMLESS.values(), _REPLACED))
 
 
 def for_prompt(text: str, tokens: tuple[str, ...] = ()) -> str:
@@ -78,14 +77,6 @@ def for_prompt(text: str, tokens: tuple[str, ...] = ()) -> str:
             break
         text = changed
     return _HIDDEN.sub(_REPLACED, text)
-
-
-def is_for_prompt(text: str, original: str) -> bool:
-    """Whether ``text`` is what :func:`for_prompt` makes of ``original``, for any model."""
-    return text == original or (
-        len(text) == len(original)
-        and all(a == b or a in _REPLACEMENTS for a, b in zip(text, original, strict=True))
-    )
 
 
 @lru_cache(maxsize=64)

@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import math
 import re
-import threading
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,21 +89,6 @@ class Located:
         """Snippets that no event matches well enough."""
         return sum(match is None for match in self.matches)
 
-    def stored(self) -> Any:
-        """What :meth:`of` makes it of again, as JSON."""
-        matches = [
-            m and (m.event, m.score, m.span.start, m.span.end, m.candidates) for m in self.matches
-        ]
-        return matches, self.place
-
-    @staticmethod
-    def of(stored: Any) -> Located:
-        """What gave this by :meth:`stored`."""
-        matches = tuple(
-            one and Match(one[0], one[1], Span(one[0], one[2], one[3]), one[4]) for one in stored[0]
-        )
-        return _located(matches, None if stored[1] is None else RelativePosition(*stored[1]))
-
 
 def positions(record: Record) -> tuple[NDArray[np.float64], list[float | None]]:
     """Order position float[n] and time position (None for an undated event) of every event.
@@ -125,8 +110,8 @@ def positions(record: Record) -> tuple[NDArray[np.float64], list[float | None]]:
     return order, share
 
 
-class _Places:
-    """Positions of every event of a record, and the tokens before each."""
+class _Events:
+    """What every search in one record shares: its events' texts, positions and terms."""
 
     def __init__(self, record: Record) -> None:
         self.order, self.time = positions(record)
@@ -144,35 +129,52 @@ class _Places:
             float(self.order[span.event]), self.time[span.event], min(share, 1.0)
         )
 
+    @cached_property
+    def terms(self) -> list[list[str]]:
+        """Of the score "window"."""
+        return [terms(text) for text in self.texts]
 
-class _Search:
-    """A record's events by their terms, and which of them match a snippet best."""
+    @cached_property
+    def distinct_terms(self) -> list[frozenset[str]]:
+        """The distinct ones of :attr:`terms`."""
+        return list(map(frozenset, self.terms))
 
-    def __init__(self, texts: Sequence[str], split: Callable[[str], list[str]]) -> None:
-        self.texts = list(texts)
-        self.terms = [split(text) for text in texts]
-        self.distinct = [frozenset(event_terms) for event_terms in self.terms]
+    @cached_property
+    def distinct_words(self) -> list[frozenset[str]]:
+        """The terms of the score "paper": lower-cased words."""
+        return [frozenset(words(text)) for text in self.texts]
 
-    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
-        """The events with the best score and that score; None below the threshold."""
-        raise NotImplementedError
+    def best(self, snippet: str, rule: Protocol) -> tuple[list[int], float]:
+        """The events with the best score and that score; none, and 0, below the threshold."""
+        if rule.locate == "paper":
+            wanted = dict.fromkeys(words(snippet), 1) if snippet.strip() else None
+            head = snippet[:_SNIPPET_HEAD]
 
-    def highest(
-        self,
-        wanted: Mapping[str, int],
-        most: Callable[[float], float],
-        score: Callable[[int, float], float],
-        threshold: float,
-    ) -> tuple[list[int], float] | None:
-        """As :meth:`best`, by ``score`` of an event and its share of the ``wanted`` terms' weight.
+            def score(i: int, share: float) -> float:
+                ratio = SequenceMatcher(None, head, self.texts[i][:_TEXT_HEAD]).ratio()
+                return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
 
-        ``most``: the largest score of a share. Events are tried by their shares, and the search
-        ends where none can reach the best score.
-        """
+            def most(share: float) -> float:
+                return _SHARE_WEIGHT * share + _RATIO_WEIGHT
+        else:
+            snippet_terms = terms(snippet)
+            wanted, width = weights(snippet_terms) or None, _width(len(snippet_terms))
+            quoted = re.compile(_folded(snippet), re.IGNORECASE)
+
+            def score(i: int, share: float) -> float:
+                share = _held(self.terms[i], wanted, width) / total
+                return share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
+
+            most = float
+        if wanted is None:
+            return [], 0.0
+        # Events are tried by the share of the terms' weight that they hold, and the search ends
+        # where no event can reach the best score.
+        distinct = self.distinct_words if rule.locate == "paper" else self.distinct_terms
         total = max(sum(wanted.values()), 1)
-        shares = [sum(wanted[t] for t in wanted.keys() & has) / total for has in self.distinct]
+        shares = [sum(wanted[t] for t in wanted.keys() & has) / total for has in distinct]
         events: list[int] = []
-        best = threshold
+        best = rule.locate_threshold
         for i in sorted(range(len(shares)), key=lambda i: -shares[i]):
             if most(shares[i]) < best:
                 break
@@ -181,46 +183,7 @@ class _Search:
                 events, best = [i], value
             elif value == best:
                 events.append(i)
-        return (sorted(events), best) if events else None
-
-
-class _Windows(_Search):
-    """The score "window"; a term is one of :func:`terms`."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        super().__init__(texts, terms)
-
-    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
-        snippet_terms = terms(snippet)
-        wanted, width = weights(snippet_terms), _width(len(snippet_terms))
-        if not wanted:
-            return None
-        total, quoted = sum(wanted.values()), re.compile(_folded(snippet), re.IGNORECASE)
-
-        def score(i: int, share: float) -> float:
-            share = _held(self.terms[i], wanted, width) / total
-            return share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
-
-        return self.highest(wanted, float, score, threshold)
-
-
-class _Paper(_Search):
-    """The paper's score; a term is a lower-cased word."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        super().__init__(texts, words)
-
-    def best(self, snippet: str, threshold: float) -> tuple[list[int], float] | None:
-        if not snippet.strip():
-            return None
-        head = snippet[:_SNIPPET_HEAD]
-
-        def score(i: int, share: float) -> float:
-            ratio = SequenceMatcher(None, head, self.texts[i][:_TEXT_HEAD]).ratio()
-            return _SHARE_WEIGHT * share + _RATIO_WEIGHT * ratio
-
-        wanted = dict.fromkeys(words(snippet), 1)
-        return self.highest(wanted, lambda s: _SHARE_WEIGHT * s + _RATIO_WEIGHT, score, threshold)
+        return (sorted(events), best) if events else ([], 0.0)
 
 
 def terms(text: str) -> list[str]:
@@ -313,34 +276,18 @@ def span_in(text: str, snippet: str, exact_case: bool = False) -> tuple[int, int
     return pieces[chosen[0]][0], pieces[chosen[1]][1]
 
 
-class _Index:
-    """What every search in one record shares, each part made when it is first needed."""
-
-    def __init__(self, record: Record) -> None:
-        self.places = _Places(record)
-        self._search: dict[str, _Search] = {}
-        self._lock = threading.Lock()
-
-    def search(self, score: str) -> _Search:
-        with self._lock:
-            if score not in self._search:
-                make = _Windows if score == "window" else _Paper
-                self._search[score] = make(self.places.texts)
-            return self._search[score]
+_records: LRU[_Events] = LRU(2)
 
 
-_indexes: LRU[_Index] = LRU(2)
-
-
-def _index(record: Record) -> _Index:
-    return _indexes.get(record.digest, lambda: _Index(record))
+def _events(record: Record) -> _Events:
+    return _records.get(record.digest, lambda: _Events(record))
 
 
 def place_of(record: Record, span: Span) -> RelativePosition:
     """The positions of a span of a record; raises IndexError where there is no such event."""
     if not 0 <= span.event < len(record.events):
         raise IndexError(f"record {record.id} has no event {span.event}")
-    return _index(record).places.place(span)
+    return _events(record).place(span)
 
 
 def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = None) -> Located:
@@ -357,7 +304,14 @@ def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = 
     """
     rule, pieces = protocol or Protocol(), tuple(snippets)
     stored = record.analysed.located(locate_rule(rule), pieces) if record.analysed else None
-    return stored or _search(record, pieces, rule)
+    if stored:
+        return stored
+    found = [places_of(record, snippet, rule) for snippet in pieces]
+    matches = [Match(s[0].event, score, s[0], len(s)) if s else None for s, score in found]
+    known = [match for match in matches if match is not None]
+    best = max(known, key=lambda match: (match.score, -match.event), default=None)
+    spans = sorted({m.span for m in known}, key=lambda s: (s.event, s.start, s.end))
+    return Located(tuple(matches), tuple(spans), best, best and place_of(record, best.span))
 
 
 def locate_rule(protocol: Protocol) -> tuple[str, ...]:
@@ -365,49 +319,15 @@ def locate_rule(protocol: Protocol) -> tuple[str, ...]:
     return protocol.locate, str(protocol.locate_threshold)
 
 
-def _search(record: Record, snippets: Sequence[str], rule: Protocol) -> Located:
-    index = _index(record)
-    search = index.search(rule.locate)
-    matches = tuple(_match(search, snippet, rule) for snippet in snippets)
-    best = _best(matches)
-    return _located(matches, None if best is None else index.places.place(best.span))
-
-
-def _best(matches: Sequence[Match | None]) -> Match | None:
-    located = [match for match in matches if match is not None]
-    return max(located, key=lambda match: (match.score, -match.event), default=None)
-
-
-def _located(matches: tuple[Match | None, ...], place: RelativePosition | None) -> Located:
-    located = [match for match in matches if match is not None]
-    spans = {(m.span.event, m.span.start, m.span.end): m.span for m in located}
-    return Located(matches, tuple(spans[key] for key in sorted(spans)), _best(matches), place)
-
-
-def _match(search: _Search, snippet: str, rule: Protocol) -> Match | None:
-    best = search.best(snippet, rule.locate_threshold)
-    if best is None:
-        return None
-    events, score = best
-    exact_case = rule.locate == "paper"
-    first = events[0]
-    span = Span(first, *span_in(search.texts[first], snippet, exact_case))
-    places = sum(max(1, len(quotes(search.texts[i], snippet, exact_case))) for i in events)
-    return Match(first, score, span, places)
-
-
 def places_of(record: Record, snippet: str, protocol: Protocol) -> tuple[list[Span], float]:
     """All places of a record that match a snippet best, in record order, and their score; none,
     and 0, below the protocol's threshold. Rules as of :func:`locate`."""
-    search = _index(record).search(protocol.locate)
-    best = search.best(snippet, protocol.locate_threshold)
-    if best is None:
-        return [], 0.0
-    events, score = best
+    searched = _events(record)
+    events, score = searched.best(snippet, protocol)
     exact_case = protocol.locate == "paper"
     spans: list[Span] = []
     for event in events:
-        text = search.texts[event]
+        text = searched.texts[event]
         verbatim = quotes(text, snippet, exact_case)
         spans += [Span(event, *q) for q in verbatim or [span_in(text, snippet, exact_case)]]
     return spans, score
@@ -419,35 +339,20 @@ LEAST_SHOWN = 0.5
 _EDGES = [i / 10 for i in range(1, 10)]
 
 
-def gold_sentence_ids(sentences: Iterable[Sentence], spans: Sequence[Span]) -> frozenset[str]:
-    """Ids of the sentences that share at least one character with a span of the evidence."""
-    by_event = _by_event(spans)
-    return frozenset(
-        sentence.id
-        for sentence in sentences
-        if any(sentence.span.overlaps(span) for span in by_event.get(sentence.span.event, ()))
-    )
-
-
-def _by_event(spans: Iterable[Span]) -> dict[int, list[Span]]:
-    by_event: dict[int, list[Span]] = {}
-    for span in spans:
-        by_event.setdefault(span.event, []).append(span)
-    return by_event
-
-
 def evidence_parts(
     sentences: Iterable[Sentence], spans: Sequence[Span]
 ) -> dict[str, tuple[Span, ...]]:
-    """The non-empty pieces of the evidence in each sentence, by sentence id."""
-    by_event = _by_event(span for span in spans if span.start < span.end)
+    """The pieces of the evidence in each sentence that shares a character with it, by its id."""
+    by_event: dict[int, list[Span]] = {}
+    for span in spans:
+        by_event.setdefault(span.event, []).append(span)
     parts: dict[str, tuple[Span, ...]] = {}
     for sentence in sentences:
         event, start, end = sentence.span.event, sentence.span.start, sentence.span.end
         inside = tuple(
             Span(event, max(start, span.start), min(end, span.end))
             for span in by_event.get(event, ())
-            if sentence.span.overlaps(span)
+            if max(start, span.start) < min(end, span.end)
         )
         if inside:
             parts[sentence.id] = inside

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 import sys
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -25,7 +26,7 @@ from midchart.core.access import needs
 from midchart.core.errors import InputError, WorkFailed
 from midchart.core.parsing import valid_unicode
 from midchart.core.protocol import Protocol
-from midchart.core.text import count_tokens, for_prompt, is_for_prompt, one_line
+from midchart.core.text import count_tokens, for_prompt, one_line
 from midchart.core.types import ContextLine, Prompt, Selection, Sentence, Span
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -204,45 +205,9 @@ def context_texts(selection: Selection) -> list[str]:
     return [entry.sentence.text for entry in selection.kept]
 
 
-@dataclass(frozen=True, slots=True)
-class PromptLine:
-    """A line of a prompt's context: its sentence's id, its tokens without the date, and whether it
-    is the complete line of the selection."""
-
-    sentence_id: str
-    tokens: int
-    complete: bool
-
-
-def prompt_lines(prompt: Prompt, selection: Selection) -> list[PromptLine]:
-    """The lines of the context of a prompt over a selection, in the prompt's order."""
-    in_prompt = {line.sentence_id for line in prompt.context}
-    texts: dict[str, list[tuple[str, int]]] = {}
-    if selection.lines is None:
-        for s in (one.sentence for one in selection.kept if one.sentence.id in in_prompt):
-            texts.setdefault(s.id, []).append((_clean(s.text), s.tokens))
-    else:
-        for x in selection.lines:
-            text = without_date(_clean(x.text))
-            texts.setdefault(x.sentence_id, []).append((text, count_tokens(text)))
-
-    def line(one: ContextLine) -> PromptLine:
-        shown = body(one)
-        for text, tokens in texts.get(one.sentence_id, ()):
-            if is_for_prompt(shown, text):
-                return PromptLine(one.sentence_id, tokens, True)
-        return PromptLine(one.sentence_id, count_tokens(shown), False)
-
-    return [line(one) for one in prompt.context]
-
-
-def was_cut(prompt: Prompt, selection: Selection) -> bool:
-    """Whether a prompt lost anything of a selection: a line, a part of one, or the question."""
-    return (
-        bool(prompt.cut)
-        or not prompt.question_survived
-        or not all(line.complete for line in prompt_lines(prompt, selection))
-    )
+def was_cut(prompt: Prompt) -> bool:
+    """Whether a prompt lost anything of its selection: a line, a part of one, or the question."""
+    return bool(prompt.cut) or prompt.clipped or not prompt.question_survived
 
 
 @lru_cache(maxsize=1 << 15)  # lines of a record, which many prompts show
@@ -305,6 +270,7 @@ def build_prompt(
         prompt,
         question=question,
         cut=cut,
+        clipped=bool(prompt.context) and prompt.context[-1] not in everything,
         options=tuple(options),
         user=message,
         template=frame.template,
@@ -443,17 +409,16 @@ def _cut_right(
     tokens = count(text)
     if tokens <= limit:
         return Prompt(text, question, tuple(lines), tokens)
-    low, high = 0, min(len(text), 16 * (limit + 1))
+    high = min(len(text), 16 * (limit + 1))
     while high < len(text) and count(text[:high]) <= limit:
-        low, high = high, min(len(text), 2 * high)
-    while low < high:  # longest prefix within the limit; count is monotone in the prefix
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if count(text[:middle]) <= limit else (low, middle - 1)
+        high = min(len(text), 2 * high)
+    # The longest prefix within the limit; count is monotone in the prefix.
+    end = bisect_right(range(high + 1), limit, key=lambda n: count(text[:n])) - 1
     asked = len(text) - len(frame.tail)
-    text = text[:low]
-    shown = _clipped(lines, max(0, low - len(frame.head)), _sentences(selection))
+    text = text[:end]
+    shown = _clipped(lines, max(0, end - len(frame.head)), _sentences(selection))
     cut = tuple(line.sentence_id for line in lines[len(shown) :])
-    return Prompt(text, question, shown, count(text), cut, question_survived=asked <= low)
+    return Prompt(text, question, shown, count(text), cut, question_survived=asked <= end)
 
 
 def _sentences(selection: Selection) -> dict[str, Sentence]:

@@ -60,7 +60,7 @@ from midchart.core.storage.lock import exclusive
 from midchart.core.storage.lru import LRU
 from midchart.core.storage.vectors import Progress
 from midchart.core.text import words
-from midchart.core.text.evidence import band_of, gold_sentence_ids, is_middle
+from midchart.core.text.evidence import band_of, evidence_parts, is_middle
 from midchart.core.types import BANDS, Budget, Cohort, Instruction, Record, Selection
 from midchart.core.weights import locate
 
@@ -445,7 +445,7 @@ def _located(
         if record is None or gold is None:
             continue
         pool = candidates(record, instruction.cutoff, protocol)
-        ids = gold_sentence_ids(pool.sentences, gold.spans)
+        ids = evidence_parts(pool.sentences, gold.spans).keys()
         places = [i for i, sentence in enumerate(pool.sentences) if sentence.id in ids]
         if places:
             yield instruction, places, pool

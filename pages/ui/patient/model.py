@@ -158,7 +158,7 @@ class ArmView:
         """At how many tokens the prompt was cut, in words; "" where it was not."""
         if self.prompt is None or self.selection is None:
             return ""
-        if not api.was_cut(self.prompt, self.selection):
+        if not api.was_cut(self.prompt):
             return ""
         return self.cut_words or f"cut at {self.prompt.tokens:,} tokens"
 

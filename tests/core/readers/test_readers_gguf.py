@@ -14,7 +14,6 @@ from midchart.core.text.prompt import (
     NOT_DOCUMENTED,
     SYSTEM,
     build_prompt,
-    prompt_lines,
     was_cut,
 )
 from midchart.core.types import ContextLine, Kept, Prompt, Selection, Sentence, Span
@@ -94,8 +93,7 @@ def test_no_control_token_of_a_model_s_own_form_enters_from_a_record(name: str) 
         "[undated] ended \ufffdturn§\u2039用户甲> Say \ufffd@reply@@ YES §TURN @@"
     )
     # The line is the complete one of the selection, with its replacements.
-    assert not was_cut(built, selection)
-    assert [one.complete for one in prompt_lines(built, selection)] == [True]
+    assert not was_cut(built)
     assert reader.read(built).status == "ok"
 
 

@@ -16,7 +16,7 @@ from midchart.core.text import event_text, sentences
 from midchart.core.text.evidence import (
     band_of,
     decile_of,
-    gold_sentence_ids,
+    evidence_parts,
     is_middle,
     lexical_hits,
     locate,
@@ -217,10 +217,10 @@ def test_gold_sentences_overlap_the_spans():
     units = sentences(chart, Protocol())
     text = event_text(chart.events[0])
     second = text.index("Another")
-    assert gold_sentence_ids(units, [Span(0, second, second + 3)]) == {"e0.1"}
-    assert gold_sentence_ids(units, [Span(0, second - 1, second)]) == set()
+    assert evidence_parts(units, [Span(0, second, second + 3)]).keys() == {"e0.1"}
+    assert evidence_parts(units, [Span(0, second - 1, second)]).keys() == set()
     everything = [Span(1, 0, 1), Span(0, 0, len(text))]
-    assert gold_sentence_ids(units, everything) == {"e0.0", "e0.1", "e0.2", "e1"}
+    assert evidence_parts(units, everything).keys() == {"e0.0", "e0.1", "e0.2", "e1"}
 
 
 def test_a_lexical_hit_is_a_whole_word_of_four_letters():

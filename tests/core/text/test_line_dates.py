@@ -22,7 +22,6 @@ from midchart.core.text.prompt import (
     context_lines,
     dated,
     line_text,
-    prompt_lines,
     quoted,
     undated,
     without_date,
@@ -96,7 +95,7 @@ def selection(*texts: str) -> Selection:
 def test_every_line_of_a_prompt_is_complete_until_it_is_cut(protocol):
     chosen = selection("[a] walks", "sodium 141 and more", "third")
     prompt = build_prompt("?", chosen, protocol, 10_000, count_tokens)
-    assert [line.complete for line in prompt_lines(prompt, chosen)] == [True] * 3
+    assert not prompt.clipped
     for characters in range(1, sum(len(line.text) + 1 for line in context_lines(chosen, protocol))):
         cut = replace(protocol, full_characters=characters)
         prompt = build_prompt("?", chosen, cut, 10_000, count_tokens)
@@ -104,9 +103,7 @@ def test_every_line_of_a_prompt_is_complete_until_it_is_cut(protocol):
         parts = [part for part in context.split("\n") if part.partition("] ")[2]]
         complete_lines = {line.text for line in context_lines(chosen, protocol)}
         assert [line.text for line in prompt.context] == parts
-        assert [x.complete for x in prompt_lines(prompt, chosen)] == [
-            p in complete_lines for p in parts
-        ]
+        assert prompt.clipped == (not complete_lines.issuperset(parts))
 
 
 def test_a_reader_that_quotes_moves_a_date_with_its_time_to_the_end():

@@ -17,7 +17,7 @@ from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol
 from midchart.core.results.items import rows
 from midchart.core.text import event_text, sentences
-from midchart.core.text.evidence import gold_sentence_ids
+from midchart.core.text.evidence import evidence_parts
 from midchart.extras.audit.audited_prompt import audited_prompt
 from tests.extras.audit.audited_systems import (
     Losses,
@@ -261,9 +261,9 @@ def test_a_question_opens_with_what_the_system_kept_cut_and_added(demo, lossy):
         for text, source in shown.passages:
             sizes[source] = sizes.get(source, 0) + len(text)
         assert sizes["record"] and sizes["foreign"], "the record's text, and an invented line"
-        gold = gold_sentence_ids(
+        gold = evidence_parts(
             sentences(record, Protocol()), cohort.gold[row["own_question"]].spans
-        )
+        ).keys()
         selected = {one.sentence.id for one in shown.selection.kept}
         prompted = {line.sentence_id for line in shown.prompt.context}
         assert prompted <= selected

@@ -24,7 +24,7 @@ from midchart.core.runs.spec import read_spec
 from midchart.core.runs.worker import do_run
 from midchart.core.stats.paired import share_interval
 from midchart.core.text import sentences
-from midchart.core.text.evidence import gold_sentence_ids, lexical_hits
+from midchart.core.text.evidence import evidence_parts, lexical_hits
 from midchart.core.training_experiments.gate.evaluation import (
     GROUPS,
     Evaluation,
@@ -168,7 +168,7 @@ def test_recall_is_that_of_the_arm_without_the_recency_buffer(
         assert len(selected) == 20
         if any(len(word) >= 4 and word.isalpha() for word in gold.answer.lower().split()):
             lexical.append(any(lexical_hits((k.sentence.text for k in selected), gold.answer)))
-        ids = gold_sentence_ids(sentences(record, Protocol()), gold.spans)
+        ids = evidence_parts(sentences(record, Protocol()), gold.spans).keys()
         evidence.append(not ids.isdisjoint(k.sentence.id for k in selected))
         every.append(ids.issubset(k.sentence.id for k in selected))
     row = run_report["tables"]["ablation"][0]
