@@ -7,7 +7,7 @@ every process. Under the published protocol k are kept whatever their score, the
 
 Candidates are the sentences of a record up to the question's cutoff. Nothing after the cutoff
 reaches an arm, not even its statistics: BM25's document frequencies are those of the candidates
-alone. The candidates of a record are worked out once and kept.
+alone.
 
 The BM25 arms are subclasses of :class:`BM25Arm` (docs/methods.md, Arms): BM25 over lower-cased
 ``\\w+`` words. Published: sentences that score zero fill up k from the record's start (rank_bm25
@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
+from itertools import groupby, islice
 from typing import ClassVar
 
 import numpy as np
@@ -77,31 +78,16 @@ class Candidates:
         )
 
 
-_cache: LRU[Candidates] = LRU(32, len)
-
-
 def candidates(record: Record, cutoff: datetime | None, protocol: Protocol) -> Candidates:
     """All sentences of ``record`` under ``protocol`` that are not after ``cutoff``."""
-    key = (
-        record.digest,
-        protocol.unit,
-        str(protocol.sentence_tokens),
-        protocol.interval_events,
-        protocol.scored_text,
-        cutoff.isoformat() if cutoff else "",
-    )
-
-    def make() -> Candidates:
-        everything = sentences(record, protocol)
-        before_cutoff = tuple(allowed(everything, cutoff))
-        withheld = len(everything) - len(before_cutoff)
-        # A cutoff that excludes nothing shares the index of no cutoff.
-        pool_key = key if withheld else (*key[:-1], "")
-        positions = np.arange(len(before_cutoff))
-        analysed = None if withheld else record.analysed
-        return Candidates(pool_key, before_cutoff, positions, withheld, analysed)
-
-    return _cache.get(key, make)
+    everything = sentences(record, protocol)
+    within = everything if cutoff is None else tuple(allowed(everything, cutoff))
+    withheld = len(everything) - len(within)
+    # A cutoff that excludes nothing shares the index of no cutoff.
+    until = cutoff.isoformat() if cutoff and withheld else ""
+    key = (record.digest, *sentence_rule(protocol), until)
+    analysed = None if withheld else record.analysed
+    return Candidates(key, within, np.arange(len(within)), withheld, analysed)
 
 
 def _most_recent(pool: Candidates, events: int) -> list[int]:
@@ -109,17 +95,9 @@ def _most_recent(pool: Candidates, events: int) -> list[int]:
 
     Events are newest first, the sentences of one event in reading order.
     """
-    groups: list[list[int]] = []
-    last: int | None = None
-    for position in range(len(pool.sentences) - 1, -1, -1):
-        event = pool.sentences[position].span.event
-        if event != last:
-            if len(groups) >= events:
-                break
-            groups.append([])
-            last = event
-        groups[-1].append(position)
-    return [position for group in groups for position in reversed(group)]
+    backwards = range(len(pool) - 1, -1, -1)
+    groups = groupby(backwards, key=lambda i: pool.sentences[i].span.event)
+    return [i for _, group in islice(groups, max(events, 0)) for i in reversed(list(group))]
 
 
 Scores = NDArray[np.float64]

@@ -10,7 +10,7 @@ judge alone. A question with unlocated evidence counts in "overall" and in no po
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import and_
@@ -68,25 +68,22 @@ class RandomSentences:
 
     def lexical(self, tokens: float) -> float | None:
         """Chance that a sentence holds a content word of the answer; None without an answer."""
-        return self._chance(self._lexical_hits, tokens) if self.answer else None
+        return self._chance(chance_of_hit, self._lexical_hits, tokens) if self.answer else None
 
     def any_piece(self, tokens: float) -> float | None:
         """Chance that a sentence holds evidence; None where the evidence is unlocated."""
-        return self._chance(self._evidence_hits, tokens) if self.evidence else None
+        return self._chance(chance_of_hit, self._evidence_hits, tokens) if self.evidence else None
 
     def all_pieces(self, tokens: float) -> float | None:
         """Chance of every sentence that holds evidence, 0 where the cutoff excludes one; None
         where the evidence is unlocated."""
-        if not self.evidence:
-            return None
-        n, hits = len(self._pool.sentences), self._evidence_hits
-        if hits < len(self.evidence):
+        if self.evidence and self._evidence_hits < len(self.evidence):
             return 0.0
-        return chance_of_all(n, hits, n * tokens / self._tokens)
+        return self._chance(chance_of_all, self._evidence_hits, tokens) if self.evidence else None
 
-    def _chance(self, hits: int, tokens: float) -> float:
-        n = len(self._pool.sentences)
-        return chance_of_hit(n, hits, n * tokens / self._tokens) if n else 0.0
+    def _chance(self, of: Callable[[int, int, float], float], hits: int, tokens: float) -> float:
+        n = len(self._pool)
+        return of(n, hits, n * tokens / self._tokens) if n else 0.0
 
     @cached_property
     def _pool(self) -> Candidates:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -34,8 +34,8 @@ from midchart.core.errors import DataError, UnknownName
 from midchart.core.text.prompt import MOST
 from midchart.core.types import Event, Instruction, Record, Response, Span
 
-ReadRecord = Callable[[], tuple[Record, list[str]]]
-"""Reads a record and its warnings; raises DataError."""
+ReadRecord = Callable[[], Record]
+"""Reads a record; raises DataError."""
 
 
 class NamedRecords(Mapping[str, Record]):
@@ -108,13 +108,10 @@ class ReadRecords(NamedRecords):
 
     def _record(self, id: str) -> Record:
         try:
-            record, warnings = self._readers[id]()
+            return self._readers[id]()
         except DataError as error:
             self._log.skip_error(error)
             raise
-        for warning in warnings:
-            self._log.warn(warning)
-        return record
 
 
 Entry = tuple[datetime | None, str, str, str, str, str, str, str, int | None, str]
@@ -158,30 +155,31 @@ def _time_order(entries: Sequence[Entry]) -> list[int]:
     return sorted(range(len(entries)), key=keys.__getitem__)
 
 
-def in_one_zone(id: str, entries: Sequence[Entry]) -> tuple[Sequence[Entry], list[str]]:
-    """The entries of a record with naive times, and what is to be said of them.
+def in_one_zone(id: str, entries: Sequence[Entry], log: LoadLog) -> Sequence[Entry]:
+    """The entries of a record with naive times.
 
     Clock times stay as they are written, in local time, unless all have an offset and their order
-    by clock is not that of their moments: then all are in the offset that most of them have.
+    by clock is not that of their moments: then all are in the offset that most of them have, which
+    is said.
     """
     times = [one[0] for one in entries if one[0] is not None]
     zoned = [time for time in times if time.tzinfo is not None]
     if not zoned:
-        return entries, []
+        return entries
     by_clock = sorted(zoned, key=lambda time: time.replace(tzinfo=None))
     moved = len(zoned) == len(times) and by_clock != sorted(by_clock)
     ((zone, _),) = Counter(time.tzinfo for time in zoned).most_common(1)
+    if moved:
+        offset = f"{times[0].astimezone(zone):%z}"
+        log.warn(
+            f"record {id}: times have several offsets, by which they are in order — all are shown "
+            f"in UTC{offset[:3]}:{offset[3:]}"
+        )
     clocks = [
         (t.astimezone(zone) if moved else t).replace(tzinfo=None) if t is not None else None
         for t in (one[0] for one in entries)
     ]
-    note = ""
-    if moved:
-        offset = f"{times[0].astimezone(zone):%z}"
-        note = f"record {id}: times have several offsets, by which they are in order — all are "
-        note += f"shown in UTC{offset[:3]}:{offset[3:]}"
-    naive = [(clock, *one[1:]) for clock, one in zip(clocks, entries, strict=True)]
-    return naive, [note] if note else []
+    return [(clock, *one[1:]) for clock, one in zip(clocks, entries, strict=True)]
 
 
 def digest_of(id: str, entries: Sequence[Entry], facts: Sequence[tuple[str, str]]) -> str:
@@ -223,15 +221,11 @@ class PatientEntries:
         """Other names of records (numbers, files); None where several records have one."""
         self._source: dict[str, str] = {}
         self._undated: dict[str, list[int]] = {}
-        self._numbers = Counter[str]()
 
     def unused(self, name: str, names: Container[str]) -> str:
         """The name, or else the first of ``name-2``, ``name-3``, … that is not among ``names``."""
-        free = name
-        while free in names:
-            self._numbers[name] += 1  # so that many of one name take no quadratic time
-            free = f"{name}-{self._numbers[name] + 1}"
-        return free
+        others = (f"{name}-{number}" for number in count(2))
+        return next(one for one in chain([name], others) if one not in names)
 
     def add(self, patient: str, file: str, *entries: Entry) -> None:
         """Enter entries, none or several, read from ``file``; undated ones with a line count."""
@@ -260,11 +254,10 @@ class PatientEntries:
                 "the file has them and have no time position"
             )
 
-        def read(patient: str) -> tuple[Record, list[str]]:
-            facts = self.facts.get(patient, {})
-            source = self._source[patient]
-            entries, notes = in_one_zone(patient, self.entries[patient])
-            return build_record(patient, entries, facts, source, by_time), notes
+        def read(patient: str) -> Record:
+            entries = in_one_zone(patient, self.entries[patient], self.log)
+            facts, source = self.facts.get(patient, {}), self._source[patient]
+            return build_record(patient, entries, facts, source, by_time)
 
         aliases = {n: id for n, id in self.aliases.items() if n not in self.entries}
         return ReadRecords({p: partial(read, p) for p in self.entries}, self.log, aliases)
@@ -286,8 +279,6 @@ _QUESTION_NAMES: Mapping[str, tuple[str, ...]] = {
 """Column of a table of questions → the other names that it may have."""
 _RESPONSE_TEXT = ("model_response", "response", "model_output", "generated_response", "output")
 _SPAN = re.compile(r"\s*(\d{1,18}):(\d{1,18})-(\d{1,18})\s*")
-MOST_PIECES = 500
-"""Pieces of evidence of a question; those of published sets have at most some tens."""
 _TRUE, _FALSE = frozenset({"true", "yes", "1", "1.0"}), frozenset({"false", "no", "0", "0.0"})
 _BLANK = frozenset({"", "nan", "null"})
 _R_OPENING = re.compile(r"(?:does|has|is|was|are|did)\b", re.IGNORECASE)
@@ -404,29 +395,32 @@ def _record_of(row: TableRow, records: ReadRecords) -> str | None:
     return records.of_file(row.get("filename")) if id is None else id
 
 
-def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog) -> Questions:
-    """Instructions and gold sources of question rows; bad rows are skipped."""
-    questions = Questions()
-    grouped: dict[str, list[TableRow]] = {}
+def _about_records(
+    rows: Iterable[TableRow], records: ReadRecords, log: LoadLog
+) -> Iterator[tuple[TableRow, str, str]]:
+    """The rows with a question about a record of the cohort, each with the record's id and the
+    question; the others are named, and counted by file and reason."""
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
-        question = row.get("question")
-        record = _record_of(row, records)
+        record, question = _record_of(row, records), row.get("question")
+        if record is not None and question:
+            yield row, record, question
+            continue
+        reason, remedy = "is about a record that is not in the cohort", "check filename"
         if not question:
             reason, remedy = "has no question", "fill in the column question"
-        elif row.get("evidence").count("|||") >= MOST_PIECES:
-            reason = f"has more than {MOST_PIECES} pieces of evidence"
-            remedy = "keep those that matter"
-        elif record is None:
-            reason = "asks about a record that is not in the cohort"
-            remedy = "check filename"
-        else:
-            grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
-            continue
         log.skip(row.file, row.line, f"{reason} — {remedy}")
         reasons.setdefault(row.file, Counter())[reason] += 1
     for file, counts in reasons.items():
         leave_out(log, file, counts)
+
+
+def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog) -> Questions:
+    """Instructions and gold sources of question rows; bad rows are skipped."""
+    questions = Questions()
+    grouped: dict[str, list[TableRow]] = {}
+    for row, record, question in _about_records(rows, records, log):
+        grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
     for id, group in grouped.items():
         source = _gold_source(id, questions.records[id], group)
         if source is not None:
@@ -525,14 +519,7 @@ def read_responses(
     None where the verdict is neither yes nor no; rows not used in the evaluation are marked.
     """
     responses: list[Response] = []
-    reasons: dict[str, Counter[str]] = {}
-    for row in rows:
-        record, question = _record_of(row, records), row.get("question")
-        if record is None or not question:
-            what = "names no question" if record else "is about a record that is not in the cohort"
-            log.skip(row.file, row.line, f"{what} — check filename and question")
-            reasons.setdefault(row.file, Counter())[what] += 1
-            continue
+    for row, record, question in _about_records(rows, records, log):
         cells = row.cells
         text_column = next((column for column in _RESPONSE_TEXT if column in cells), "")
         known = {text_column, "model_name", "binary_correct", "is_used_eval", "simulated"}
@@ -547,6 +534,4 @@ def read_responses(
                 extra=tuple((k, v) for k, v in cells.items() if k not in known and v),
             )
         )
-    for file, counts in reasons.items():
-        leave_out(log, file, counts)
     return tuple(responses)

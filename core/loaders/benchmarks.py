@@ -27,7 +27,6 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.files import LoadLog, entries_of, read_start, read_text, read_xml
 from midchart.core.cohorts.records import (
-    MOST_PIECES,
     Entry,
     GoldSource,
     PatientEntries,
@@ -165,7 +164,7 @@ class _SquadAnswer(BaseModel):
 class _SquadQuestion(BaseModel):
     question: str
     id: str | int | None = None
-    answers: Annotated[list[_SquadAnswer], Field(max_length=MOST_PIECES)] | None = None
+    answers: list[_SquadAnswer] | None = None
     is_impossible: Any = False
 
 
@@ -233,7 +232,7 @@ def evidence(text: str, entities: str) -> list[Span]:
     """The sentences of a note that state the numbers of ``entities``, as the column writes them."""
     sentences = split(text)
     places: set[tuple[int, int]] = set()
-    for match in list(_ENTITY.finditer(entities))[:MOST_PIECES]:
+    for match in _ENTITY.finditer(entities):
         name, written = (match[1] or match[2]).lower(), match[3]
         forms = "|".join(re.escape(form) for form in {f"{float(written):g}", written})
         numbers = list(re.finditer(rf"(?<![\d.,])(?:{forms})(?!\d|\.\d)", text))
@@ -466,7 +465,7 @@ def _terms(text: str) -> frozenset[str]:
     return content_words(text) | frozenset(re.findall(r"\d+(?:[.,/:-]\d+)*", text))
 
 
-_Shares = Annotated[list[Annotated[float, Field(ge=0, le=1)]], Field(max_length=MOST_PIECES)]
+_Shares = list[Annotated[float, Field(ge=0, le=1)]]
 
 
 class _Location(BaseModel):

@@ -83,8 +83,8 @@ def _death(resource: Resource) -> list[Entry]:
     return [entry(moment(died), "death", name="Death", text="recorded")]
 
 
-def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Record, list[str]]:
-    """The record of one patient; the warnings name what of its resources was not read."""
+def _record(index: ResourceIndex, name: str, held: PatientResources) -> Record:
+    """The record of one patient; warnings name what of its resources was not read."""
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
@@ -111,11 +111,11 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> tuple[Re
     read = total - left_out.total()
     index.log.account(f"record {name}", "resources", total=total, shown=read, reasons=left_out)
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
-    entries, notes = in_one_zone(name, raw)
-    skips = (*reasons.skips(), *problems.skips())
-    notes += [f"{skip.file}:{skip.line}: {skip.reason}" for skip in skips]
+    entries = in_one_zone(name, raw, index.log)
+    for skip in (*reasons.skips(), *problems.skips()):
+        index.log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
     source = (held.patient or held.resources[0]).place.file
-    return build_record(name, entries, facts, source), notes
+    return build_record(name, entries, facts, source)
 
 
 @LOADERS.register("fhir")

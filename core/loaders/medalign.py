@@ -219,28 +219,27 @@ class Parsed:
 _read_time = lru_cache(maxsize=1 << 16)(parse_time)
 
 
-def _warnings_of(parsed: Parsed, name: str) -> list[str]:
-    """One line for each kind of doubtful content."""
-    lines: list[str] = []
+def _warn_of(parsed: Parsed, name: str, log: LoadLog) -> None:
+    """One warning for each kind of doubtful content."""
     if not parsed.entries:
-        lines.append(f"{name}: holds no event — check the export; the record stays, empty")
+        log.warn(f"{name}: holds no event — check the export; the record stays, empty")
     undated = [one[8] for one in parsed.entries if one[0] is None]
     if undated:
-        lines.append(
+        log.warn(
             f"{name}:{undated[0]}: {len(undated)} events have no readable time "
             "— they stay where the file has them and have no time position"
         )
     for tag, line in parsed.unknown.items():
-        lines.append(f"{name}:{line}: element <{tag[:40]}> is not known — what it says is left out")
-    return lines
+        log.warn(f"{name}:{line}: element <{tag[:40]}> is not known — what it says is left out")
 
 
-def read_record(path: Path, name: str, id: str | None = None) -> tuple[Record, list[str]]:
-    """The record of one file and its warnings; ``id`` defaults to person_id, else the stem."""
+def read_record(path: Path, name: str, log: LoadLog, id: str | None = None) -> Record:
+    """The record of one file; ``id`` defaults to person_id, else the stem."""
     root, parsed = _root(path, name), Parsed()
     (parsed.release if root.tag == "eventstream" else parsed.sample)(root)
+    _warn_of(parsed, name, log)
     chosen = id or root.get("person_id", "").strip() or path.stem
-    return build_record(chosen, parsed.entries, parsed.facts, name), _warnings_of(parsed, name)
+    return build_record(chosen, parsed.entries, parsed.facts, name)
 
 
 _QUESTION_FILE = "clinician-instruction-responses.tsv"
@@ -314,7 +313,7 @@ class MedAlign(RecordLoader):
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
                 _add_aliases(aliases, file, id if id == file.stem else None)
                 continue
-            readers[id] = partial(read_record, file, name, id)
+            readers[id] = partial(read_record, file, name, log, id)
             origin[id] = name
             _add_aliases(aliases, file, id)
         if not readers:

@@ -639,21 +639,22 @@ def _read_duckdb(base: _Database, path: Path) -> list[str]:
     return [table for table, _ in tables]
 
 
-def _record(base: _Database, id: str, source: str) -> tuple[Record, list[str]]:
+def _record(base: _Database, id: str, source: str) -> Record:
     rows = base.rows(id)
     raw = [
         one for table in _TABLES for row in rows.get(table, ()) for one in base.entries(table, row)
     ]
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
     blank = sum(one[1] == "note" and not one[4].strip() for one in raw)
-    warnings = [f"{source}: {blank} notes of person {id} hold no text"] if blank else []
+    if blank:
+        base.log.warn(f"{source}: {blank} notes of person {id} hold no text")
     person = rows["person"][0] if "person" in rows else {}
     facts = {
         "birth year": person.get("year_of_birth", ""),
         **{name: base.concept(person, name)[1] for name in _FACTS},
     }
     stated = {name: value for name, value in facts.items() if value and value != "0"}
-    return build_record(id, raw, stated, source), warnings
+    return build_record(id, raw, stated, source)
 
 
 @LOADERS.register("omop")

@@ -11,51 +11,38 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from midchart.core.parsing import read_toml
 from midchart.core.text.prompt import LETTERS
 
 
-class _Forms(NamedTuple):
-    """Patterns of ``choices.toml``: single ones by name, and lists of them."""
-
-    one: Mapping[str, re.Pattern[str]]
-    reasoning: list[re.Pattern[str]]
-    """Reasoning, closed or cut off: none of it is the answer."""
-    says: list[re.Pattern[str]]
-    """Words before a mention that say that it is the answer."""
-    says_at_an_end: list[re.Pattern[str]]
-    """Say so only where the mention ends a clause."""
-    markup: list[tuple[re.Pattern[str], str]]
-    """Boxes, tags and fields become a line "Answer: …"; other markup is removed."""
-
-
 @cache
-def _forms() -> _Forms:
+def _forms() -> SimpleNamespace:
+    """Patterns of ``choices.toml``: of ``patterns`` by name, ``reasoning``, closed or cut off, of
+    which none is the answer; ``says``: words before a mention that say that it is the answer, and
+    ``says_at_an_end`` where the mention ends a clause; ``markup``: boxes, tags and fields become a
+    line "Answer: …", other markup is removed."""
     file = Path(__file__).with_name("choices.toml")
     table = read_toml(file.read_bytes(), file.name)
     texts: dict[str, str] = {}
 
-    def filled(parts: Sequence[str]) -> str:
-        return re.sub(r"@(\w+)@", lambda match: texts[match[1]], "".join(parts))
+    def filled(parts: Sequence[str]) -> re.Pattern[str]:
+        return re.compile(re.sub(r"@(\w+)@", lambda match: texts[match[1]], "".join(parts)))
 
     for group in ("words", "patterns"):
         for name, parts in table[group].items():
-            texts[name.upper()] = filled(parts)
-    lists = {
-        name: [re.compile(filled(parts)) for parts in each]
-        for name, each in table["lists"].items()
-        if name != "markup"
-    }
-    markup = [(re.compile(pattern), place) for pattern, place in table["lists"]["markup"]]
+            texts[name.upper()] = filled(parts).pattern
+    lists = table["lists"]
+    markup = [(re.compile(pattern), place) for pattern, place in lists.pop("markup")]
     one = {name: re.compile(texts[name.upper()]) for name in table["patterns"]}
-    return _Forms(one, **lists, markup=markup)
+    many = {name: list(map(filled, each)) for name, each in lists.items()}
+    return SimpleNamespace(one=one, markup=markup, **many)
 
 
 def _form(name: str) -> re.Pattern[str]:

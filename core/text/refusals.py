@@ -11,36 +11,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from types import SimpleNamespace
 
 from midchart.core.parsing import read_toml
 from midchart.core.text import one_line
-
-
-class _Words(NamedTuple):
-    """Patterns of one language: a list of ``refusals.toml`` each."""
-
-    none: str
-    """Denies a noun: "no", "keine"."""
-    knowing: str
-    """Nouns of what is known: "information", "result"."""
-    stated: str
-    """What a record does to a fact: "mentioned", "documented"."""
-    seen: str
-    """The same of findings too: "found", "reported"."""
-    source: str
-    """The record."""
-    tells: str
-    """What a record does: "mention", "say"."""
-    negation: str
-    """Denies a verb or participle."""
-    unable: str
-    """The answerer cannot tell."""
-    alone: str
-    """Complete answers."""
-    finding: str
-    """A denied finding, which is an answer."""
-
 
 _SUBJECT = r"(?:[^\s,]+,? ){0,9}?"
 _IN = (
@@ -51,8 +25,15 @@ _IT = r"(?:it|this|that|this information|the (?:information|answer))?"
 _BE = r"(?:is |was |were |are |has been |have been )?"
 
 
-def _forms(one: _Words) -> tuple[str, ...]:
-    """The forms of a clause that declines, in one language."""
+def _forms(one: SimpleNamespace) -> tuple[str, ...]:
+    """The forms of a clause that declines, in one language.
+
+    ``one`` has a pattern for each list of ``refusals.toml``: ``none`` denies a noun ("no"),
+    ``negation`` a verb or participle; ``knowing`` are nouns of what is known ("result"), ``stated``
+    what a record does to a fact ("mentioned"), ``seen`` the same of findings too ("found"),
+    ``source`` the record, ``tells`` what it does ("say"); ``unable``: the answerer cannot tell;
+    ``alone``: complete answers.
+    """
     return (
         rf"{_SUBJECT}\b{one.none}\s?(?:[^\s,]+ ){{0,4}}?{one.knowing}(?!\w).*",
         rf"{_SUBJECT}\b{one.none} (?:[^\s,]+ ){{1,6}}?{_BE}{one.stated}\b.*",
@@ -78,7 +59,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
     file = Path(__file__).with_name("refusals.toml")
     languages = read_toml(file.read_bytes(), file.name).values()
     words = [
-        _Words(**{name: f"(?:{'|'.join(parts)})" for name, parts in language.items()})
+        SimpleNamespace(**{name: f"(?:{'|'.join(parts)})" for name, parts in language.items()})
         for language in languages
     ]
     forms = "|".join(f"(?:{form})" for one in words for form in _forms(one))

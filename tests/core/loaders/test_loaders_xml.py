@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from midchart.core.cohorts.columns import parse_time
+from midchart.core.cohorts.files import LoadLog
 from midchart.core.errors import DataError
 from midchart.core.loaders.medalign import parse_code, read_record
 from tests.support.cases import CASES
@@ -103,22 +104,23 @@ def test_the_texts_of_all_events_are_read(tmp_path_factory, events):
         f"<eventstream person_id='1'><encounter><events>{body}</events></encounter></eventstream>"
     )
     path = write(tmp_path_factory.mktemp("x"), text)
-    record, _ = read_record(path, "a.xml")
+    record = read_record(path, "a.xml", LoadLog())
     written = ["" if text == "NULL" else text for *_, text in events]
     assert sorted(e.text for e in record.events) == sorted(written)
 
 
 @pytest.mark.slow
 def test_the_digest_depends_only_on_content(tmp_path: Path):
-    one = read_record(write(tmp_path, RELEASE), "a.xml")[0].digest
+    one = read_record(write(tmp_path, RELEASE), "a.xml", LoadLog()).digest
     moved = RELEASE.replace("<events>", "\n\n<events>")
-    assert read_record(write(tmp_path, moved), "a.xml")[0].digest == one
+    assert read_record(write(tmp_path, moved), "a.xml", LoadLog()).digest == one
     for old, new in [("Two", "Too"), ("7.00", "7.0"), ("10:00:00", "10:00:01"), ("FEMALE", "MALE")]:
-        other = read_record(write(tmp_path, RELEASE.replace(old, new)), "a.xml")[0].digest
+        other = read_record(write(tmp_path, RELEASE.replace(old, new)), "a.xml", LoadLog()).digest
         assert other != one, old
     code = "import sys; from pathlib import Path\n"
+    code += "from midchart.core.cohorts.files import LoadLog; "
     code += "from midchart.core.loaders.medalign import read_record"
-    code += "; print(read_record(Path(sys.argv[1]), 'other name')[0].digest)"
+    code += "; print(read_record(Path(sys.argv[1]), 'other name', LoadLog()).digest)"
     call = [sys.executable, "-c", code, str(write(tmp_path, RELEASE))]
     printed = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
     assert printed.stdout.strip() == one
@@ -143,7 +145,7 @@ BAD = {
 def test_a_damaged_file_is_reported_in_one_line(tmp_path: Path, case: str):
     text, says = BAD[case]
     with pytest.raises(DataError, match=says) as caught:
-        read_record(write(tmp_path, text, "bad.xml"), "ehrs/bad.xml")
+        read_record(write(tmp_path, text, "bad.xml"), "ehrs/bad.xml", LoadLog())
     assert caught.value.file == "ehrs/bad.xml"
     assert caught.value.line and caught.value.remedy
     assert "\n" not in str(caught.value)
