@@ -245,9 +245,7 @@ def _sources(cohort: Cohort) -> Mapping[str, GoldSource]:
     if isinstance(cohort.gold, LazyGold):
         return cohort.gold.sources
     return {
-        i.id: GoldSource(
-            i.id, i.record_id, g.answer, g.snippets, cohort.path, None, g.spans, g.exact
-        )
+        i.id: GoldSource(i.record_id, g.answer, g.snippets, cohort.path, None, g.spans, g.exact)
         for i in cohort.instructions
         if (g := cohort.gold.get(i.id)) is not None
     }

@@ -48,11 +48,6 @@ class Annotation:
     spans: tuple[Span, ...] = ()
     texts: tuple[str, ...] = ()
 
-    @property
-    def complete(self) -> bool:
-        """Whether a run can be judged by it."""
-        return not self.documented or bool(self.answer and self.spans)
-
 
 @dataclass(frozen=True, slots=True)
 class KeptQuestion:
@@ -70,7 +65,7 @@ class KeptQuestion:
         """Gold of the question: the first answer, the evidence of all annotators united."""
         annotations = list(self.annotations.values())
         if any(not annotation.documented for annotation in annotations[:1]):
-            return GoldSource(self.id, self.record, NOT_DOCUMENTED, (), QUESTIONS_FILE, line)
+            return GoldSource(self.record, NOT_DOCUMENTED, (), QUESTIONS_FILE, line)
         answer = next((annotation.answer for annotation in annotations if annotation.answer), "")
         marked = {
             span: text
@@ -81,7 +76,7 @@ class KeptQuestion:
             return None
         texts, spans = tuple(marked.values()), tuple(marked)
         place = (QUESTIONS_FILE, line)
-        return GoldSource(self.id, self.record, answer, texts, *place, spans, bool(spans), True)
+        return GoldSource(self.record, answer, texts, *place, spans, bool(spans), True)
 
 
 def kept_questions(folder: Path) -> dict[str, KeptQuestion]:
@@ -115,55 +110,47 @@ def _replayed(
 
 def _apply_question(questions: dict[str, KeptQuestion], line: Mapping[str, Any]) -> None:
     action, id, by = str(line["action"]), str(line["id"]), str(line["by"])
-    if action == "question":
-        question, time = str(line["question"])[:LONGEST_QUESTION], str(line["time"])
-        known = questions.get(id)
-        if known is None:
-            questions[id] = KeptQuestion(id, str(line["record"]), question, by, time)
-        else:
-            questions[id] = dataclasses.replace(known, question=question)
-    elif action == "withdrawn":
+    if action == "withdrawn":
         questions.pop(id, None)
-    elif action in ("answer", "evidence"):
-        before = questions[id].annotations.get(by, Annotation())
-        if action == "answer":
-            answer, documented = str(line["answer"])[:LONGEST_ANSWER], bool(line["documented"])
-            after = dataclasses.replace(before, answer=answer, documented=documented)
-        else:
-            spans = tuple(Span(*map(int, span)) for span in line["spans"])[:MOST_SPANS]
-            texts = tuple(map(str, line["texts"]))[: len(spans)]
-            if len(texts) != len(spans):
-                raise ValueError("as many texts as spans")
-            after = dataclasses.replace(before, spans=spans, texts=texts)
-        annotations = {**questions[id].annotations, by: after}
-        questions[id] = dataclasses.replace(questions[id], annotations=annotations)
+        return
+    if action == "question":
+        record, question, time = (str(line[name]) for name in ("record", "question", "time"))
+        first = questions.setdefault(id, KeptQuestion(id, record, question, by, time))
+        questions[id] = dataclasses.replace(first, question=question)
+        return
+    known = questions[id]
+    if action == "answer":
+        stated = {"answer": str(line["answer"]), "documented": bool(line["documented"])}
+    elif action == "evidence":
+        spans = tuple(Span(*map(int, span)) for span in line["spans"])
+        stated = {"spans": spans, "texts": tuple(map(str, line["texts"]))}
+    else:
+        return
+    after = dataclasses.replace(known.annotations.get(by, Annotation()), **stated)
+    questions[id] = dataclasses.replace(known, annotations={**known.annotations, by: after})
 
 
 def with_kept_questions(cohort: Cohort, folder: Path) -> Cohort:
     """A cohort with the questions that people kept in its folder, after those of its files."""
-    questions = kept_questions(folder)
+    known = {instruction.id for instruction in cohort.instructions}
+    questions = [
+        one
+        for one in kept_questions(folder).values()
+        if one.record in cohort.records and one.id not in known
+    ]
     if not questions or not isinstance(cohort.gold, LazyGold):
         return cohort
-    known = {instruction.id for instruction in cohort.instructions}
-    instructions = list(cohort.instructions)
-    sources: dict[str, GoldSource] = {}
-    for line, question in enumerate(questions.values(), 1):
-        if question.record not in cohort.records or question.id in known:
-            continue
-        instructions.append(
-            Instruction(
-                question.id,
-                question.record,
-                question.question,
-                domain=DOMAIN,
-                task_type=task_type_of(question.question),
-            )
+    instructions = [
+        Instruction(
+            one.id, one.record, one.question, domain=DOMAIN, task_type=task_type_of(one.question)
         )
-        source = question.source(line)
-        if source is not None:
-            sources[question.id] = source
-    gold = cohort.gold.joined(sources)
-    return dataclasses.replace(cohort, instructions=tuple(instructions), gold=gold)
+        for one in questions
+    ]
+    sources = {one.id: one.source(line) for line, one in enumerate(questions, 1)}
+    gold = cohort.gold.joined({id: source for id, source in sources.items() if source})
+    return dataclasses.replace(
+        cohort, instructions=(*cohort.instructions, *instructions), gold=gold
+    )
 
 
 # Question sets.
@@ -270,12 +257,10 @@ def _of_json(text: str) -> list[str]:
     stated = value.get("questions") if isinstance(value, dict) else value
     if not isinstance(stated, list):
         raise InputError("the JSON has no list of questions; write a list of texts")
-    questions: list[str] = []
-    for number, one in enumerate(stated, 1):
-        question: Any = one.get("question") if isinstance(one, dict) else one
+    questions = [one.get("question") if isinstance(one, dict) else one for one in stated]
+    for number, question in enumerate(questions, 1):
         if not isinstance(question, str):
             raise InputError(f"question {number} of the JSON is no text")
-        questions.append(question)
     return questions
 
 
@@ -299,10 +284,10 @@ def asked_of_all(cohort: Cohort, questions: Sequence[str]) -> Cohort:
     ]
     ids = {(one.record_id, one.question): one.id for one in instructions}
     sources = sources_of(cohort.gold)
-    gold = {
-        id: dataclasses.replace(sources[one.id], instruction_id=id)
+    known = {
+        id: sources[one.id]
         for one in cohort.instructions
         if one.id in sources and (id := ids.get((one.record_id, " ".join(one.question.split()))))
     }
-    joined = cohort.gold.joined(gold) if isinstance(cohort.gold, LazyGold) else cohort.gold
-    return dataclasses.replace(cohort, instructions=tuple(instructions), gold=joined)
+    gold = cohort.gold.joined(known) if isinstance(cohort.gold, LazyGold) else cohort.gold
+    return dataclasses.replace(cohort, instructions=tuple(instructions), gold=gold)

@@ -290,7 +290,7 @@ _S_OPENING = re.compile(rf"(?:please\s+)?{_S_VERB}", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class GoldSource:
-    """A reference answer and what its source says of its evidence.
+    """The reference answer of an instruction, and what its source says of its evidence.
 
     ``snippets``: its texts. ``spans``: where the source says that it is (none: it is located by its
     text; None: what the source says cannot be read). ``exact``: the source itself states the spans,
@@ -298,7 +298,6 @@ class GoldSource:
     record has changed since.
     """
 
-    instruction_id: str
     record_id: str
     answer: str
     snippets: tuple[str, ...]
@@ -422,7 +421,7 @@ def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog)
     for row, record, question in _about_records(rows, records, log):
         grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
     for id, group in grouped.items():
-        source = _gold_source(id, questions.records[id], group)
+        source = _gold_source(questions.records[id], group)
         if source is not None:
             questions.gold[id] = source
     merged = sum(len(group) > 1 for group in grouped.values())
@@ -487,7 +486,7 @@ def _annotator(row: TableRow) -> int:
     return int(number.group()) if number else 0
 
 
-def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource | None:
+def _gold_source(record: str, rows: Sequence[TableRow]) -> GoldSource | None:
     rows = sorted(rows, key=_annotator)
     answers = [row.get("clinician_response") for row in rows]
     answer = next((a for a in answers if a.lower() not in _BLANK), "")
@@ -498,9 +497,8 @@ def _gold_source(id: str, record: str, rows: Sequence[TableRow]) -> GoldSource |
     spans = [row.get("evidence_spans") for row in rows if row.get("evidence_spans")]
     complete = all(row.get("evidence_spans") for row in with_evidence)
     given = _stated_spans("|||".join(spans)) if spans and complete else ()
-    return GoldSource(
-        id, record, answer, tuple(snippets), rows[0].file, rows[0].line, given, bool(given)
-    )
+    place = (rows[0].file, rows[0].line)
+    return GoldSource(record, answer, tuple(snippets), *place, given, bool(given))
 
 
 def _stated_spans(text: str) -> tuple[Span, ...] | None:

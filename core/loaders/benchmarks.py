@@ -107,7 +107,7 @@ class BenchmarkFile:
         self.questions.instructions.append(one)
         if gold is not None:
             answer, *evidence = gold
-            self.questions.gold[id] = GoldSource(id, record, answer, (), self.name, None, *evidence)
+            self.questions.gold[id] = GoldSource(record, answer, (), self.name, None, *evidence)
 
 
 class BenchmarkLoader(RecordLoader):

@@ -49,8 +49,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def forget() -> None:
     """As in another process: files alone are left."""
     close_cohorts()
-    for remembered in (texts._recent, arms._cache, arms._indexes, evidence._indexes):
-        remembered.clear()
+    for remembered in (texts._recent, arms._indexes, evidence._records):
+        remembered._items.clear()
 
 
 @pytest.fixture

@@ -168,7 +168,7 @@ def test_recall_is_that_of_the_arm_without_the_recency_buffer(
         assert len(selected) == 20
         if any(len(word) >= 4 and word.isalpha() for word in gold.answer.lower().split()):
             lexical.append(any(lexical_hits((k.sentence.text for k in selected), gold.answer)))
-        ids = evidence_parts(sentences(record, Protocol()), gold.spans).keys()
+        ids = set(evidence_parts(sentences(record, Protocol()), gold.spans))
         evidence.append(not ids.isdisjoint(k.sentence.id for k in selected))
         every.append(ids.issubset(k.sentence.id for k in selected))
     row = run_report["tables"]["ablation"][0]
