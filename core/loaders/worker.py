@@ -98,9 +98,13 @@ def _forked(request: str) -> Generator[Iterable[str]]:
     start of a program would take longer than most conversions."""
     prepare()
     reading, writing = os.pipe()
+    # No database of this process is closed in that one, which lacks its threads, nor while it forks.
+    gc.disable()
     child = os.fork()
     if not child:
-        gc.freeze()  # no database of this process is closed in that one, which lacks its threads
+        gc.freeze()
+    gc.enable()
+    if not child:
         os.close(reading)
         with os.fdopen(writing, "w", buffering=1) as reports:
             _work(json.loads(request), reports)

@@ -166,7 +166,7 @@ def test_what_is_stored_of_a_record_equals_what_is_computed(
     forget()
     if protocol == Protocol():
         monkeypatch.setattr(texts, "cut_event", None)
-        monkeypatch.setattr(evidence, "_Windows", None)
+        monkeypatch.setattr(evidence, "_Events", None)
     again = computed(open_cohort(folder).records["p"])
     assert again == [*expected[:4], expected[4][:1], *expected[5:]]
 
