@@ -98,7 +98,7 @@ def _forked(request: str) -> Generator[Iterable[str]]:
     start of a program would take longer than most conversions."""
     prepare()
     reading, writing = os.pipe()
-    # No database of this process is closed in that one, which lacks its threads, nor while it forks.
+    # No database of this process is closed in that one, which lacks its threads.
     gc.disable()
     child = os.fork()
     if not child:
