@@ -229,7 +229,17 @@ class _Database:
         opening = [f"bool_or(starts_with({column}, ''''))" for column in types if csv]
         if any(self.aggregates(table, opening)):
             raise OtherDialectError
-        self._warn_of_lost(file, source, types, cells)
+        typed = [c for c, type in types.items() if type in _FLOATING or type.startswith(_TEMPORAL)]
+        counts = ", ".join(f"count({cells[column]})" for column in typed) or "1"
+        stated = self.base.execute(f"SELECT {counts} FROM {source}").fetchone() or ()
+        shown = self.aggregates(table, [f"count({column})" for column in typed])
+        for column, there, read in zip(typed, stated, shown, strict=False):
+            if lost := there - read:
+                what = f"times are {OUTSIDE} and are not read"
+                if column.endswith("_id"):
+                    what = "ids are floating-point numbers too large to be exact and are not read "
+                    what += "— export ids as text or whole numbers"
+                self.log.warn(f"{file}: {column}: {lost:,} {what}")
         self._rewrite(table, file, types)
         self.columns[table], self.files[table] = tuple(types), file
 
@@ -239,31 +249,6 @@ class _Database:
             return ()
         row = self.base.execute(f"SELECT {', '.join(expressions)} FROM midchart_{table}").fetchone()
         return row or ()
-
-    def _warn_of_lost(
-        self, file: str, source: str, types: Mapping[str, str], cells: Mapping[str, str]
-    ) -> None:
-        """Name the cells that cannot be text: ids that are rounded, times that Python does not
-        have."""
-        lost: dict[str, tuple[str, str]] = {}
-        for column, type in types.items():
-            cell = cells[column]
-            if column.endswith("_id") and type in _FLOATING:
-                what = "ids are floating-point numbers too large to be exact — export ids as text "
-                lost[f"abs({cell}) > {_EXACT_IDS}"] = column, f"{what}or whole numbers"
-            elif type.startswith(_TEMPORAL):
-                first, last = (
-                    f"TRY_CAST('{moment}' AS {type})"
-                    for moment in ("0001-01-01", "9999-12-31 23:59:59")
-                )
-                what = f"times are {OUTSIDE} and are not read"
-                lost[f"{cell} < {first} OR {cell} > {last}"] = column, what
-        if lost:
-            counts = ", ".join(f"count(*) FILTER ({sql})" for sql in lost)
-            numbers = self.base.execute(f"SELECT {counts} FROM {source}").fetchone() or ()
-            for number, (column, what) in zip(numbers, lost.values(), strict=True):
-                if number:
-                    self.log.warn(f"{file}: {column}: {number:,} {what}")
 
     def _rewrite(self, table: str, file: str, types: Mapping[str, str]) -> None:
         """Rewrite the columns of ids, times and numbers in which a cell is written in another way
@@ -459,17 +444,20 @@ _TIMES = ("_date", "_datetime")
 
 
 def _as_text(cell: str, type: str, column: str) -> str:
-    """SQL for a cell as text: ids as whole numbers, and no zeros that only a DECIMAL type adds."""
+    """SQL for a cell as text: ids as exact whole numbers, times in UTC that Python has, numbers with
+    no zeros that only a DECIMAL type adds."""
     if type == "VARCHAR":
         trimmed = column.endswith(("_id", *_TIMES)) or column in _NUMBERS
         return f"nullif(trim({cell}), '')" if trimmed else cell
     if column.endswith("_id") and type.startswith((*_FLOATING, "DECIMAL")):
-        cell = f"TRY_CAST({cell} AS BIGINT)"
+        cell = f"CASE WHEN abs({cell}) <= {_EXACT_IDS} THEN CAST({cell} AS BIGINT) END"
     elif column in _NUMBERS and type.startswith("DECIMAL"):
         cell = f"CAST({cell} AS DOUBLE)"
-    elif type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE"):
-        # In UTC, not in this machine's zone. The first moments that DuckDB has cannot be text.
-        moment = f"epoch_us({cell})"
+    elif type == "DATE":
+        cell = f"CASE WHEN {cell} BETWEEN DATE '0001-01-01' AND DATE '9999-12-31' THEN {cell} END"
+    elif type.startswith("TIMESTAMP"):
+        known = type in ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
+        moment = f"epoch_us({cell if known else f'TRY_CAST({cell} AS TIMESTAMP)'})"
         cell = (
             f"CASE WHEN {moment} BETWEEN {EARLIEST} AND {LATEST} THEN make_timestamp({moment}) END"
         )
