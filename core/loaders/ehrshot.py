@@ -26,9 +26,10 @@ from midchart.core.cohorts.labelled import (
 from midchart.core.cohorts.tables import MOST_CSV_COLUMNS, check_columns, read_head, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
-from midchart.core.sequences.build import RawTable, patient_id, sql_files
+from midchart.core.sequences.build import RawTable, patient_id
 from midchart.core.sequences.store import LabelRows
 from midchart.core.storage.rows import literal
+from midchart.core.storage.sql_files import csv_source
 
 ASSETS = "EHRSHOT_ASSETS"
 EVENTS = "data/ehrshot.csv"
@@ -40,11 +41,7 @@ def _csv_sql(file: Path, name: str, needed: tuple[str, ...]) -> tuple[list[str],
     with reading_file(name):
         header = read_head(file, ",", needed).header
     check_columns(header, needed, name, most=MOST_CSV_COLUMNS)
-    columns = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in header)
-    return header, (
-        f"read_csv({sql_files([file])}, header=true, auto_detect=false, delim=',', quote='\"', "
-        f"escape='\"', columns={{{columns}}}, store_rejects=true, rejects_limit=1000000)"
-    )
+    return header, csv_source(file, header)
 
 
 def _events(file: Path, root: Path) -> RawTable:

@@ -73,10 +73,9 @@ from midchart.core.sequences.build import (
     OUTSIDE,
     connect,
     describe_error,
-    sql_files,
 )
 from midchart.core.storage.archives import UntrustedZip
-from midchart.core.storage.sql_files import identifier, literal, sql_file
+from midchart.core.storage.sql_files import csv_source, identifier, sql_file
 from midchart.core.storage.staging import temporary_folder
 from midchart.core.types import Record
 
@@ -444,8 +443,8 @@ _TIMES = ("_date", "_datetime")
 
 
 def _as_text(cell: str, type: str, column: str) -> str:
-    """SQL for a cell as text: ids as exact whole numbers, times in UTC that Python has, numbers with
-    no zeros that only a DECIMAL type adds."""
+    """SQL for a cell as text: ids as exact whole numbers, times in UTC that Python has, and numbers
+    without zeros that only a DECIMAL type adds."""
     if type == "VARCHAR":
         trimmed = column.endswith(("_id", *_TIMES)) or column in _NUMBERS
         return f"nullif(trim({cell}), '')" if trimmed else cell
@@ -520,10 +519,7 @@ class OtherDialectError(Exception):
 
 
 def _csv_source(file: Path, table: str, log: LoadLog) -> str:
-    """SQL that reads a CSV file as text; raises DataError where its header cannot be read.
-
-    DuckDB would try out several dialects, which takes seconds and gigabytes for some headers.
-    """
+    """SQL that reads a CSV file as text; raises DataError where its header cannot be read."""
     default = DELIMITERS[table_kind(file)]
     head = read_head(file, default, ("person_id", f"{table}_id", *_CONCEPT))
     check_columns(head.header, (), file.name, most=MOST_CSV_COLUMNS)
@@ -531,15 +527,7 @@ def _csv_source(file: Path, table: str, log: LoadLog) -> str:
         raise OtherDialectError
     names = column_names(head, (), {}, file.name, log)
     state_delimiter(head, default, file.name, log)
-    columns = ", ".join(f"{literal(name)}: 'VARCHAR'" for name in names)
-    packed = "gzip" if file.suffix.lower() == ".gz" else "none"
-    return (
-        f"read_csv({sql_files([file])}, header=false, skip=1, auto_detect=false, "
-        f"compression='{packed}', "
-        f"columns={{{columns}}}, null_padding=false, delim={literal(head.delimiter)}, "
-        "quote='\"', escape='\"', comment='', store_rejects=true, rejects_limit=0, "
-        "max_line_size=67108864)"
-    )
+    return csv_source(file, names, head.delimiter)
 
 
 def _add_csv(base: _Database, table: str, file: Path) -> None:
@@ -573,7 +561,7 @@ def _read_files(base: _Database, files: Mapping[str, Path]) -> None:
     for file in checked_tables(needed, next(iter(files.values())).parent, log):
         try:
             if table_kind(file) == "parquet":
-                base.add(needed[file], file.name, f"read_parquet({sql_files([file])})")
+                base.add(needed[file], file.name, f"read_parquet({sql_file(file)})")
             else:
                 _add_csv(base, needed[file], file)
         except duckdb.Error as error:

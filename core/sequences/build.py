@@ -63,14 +63,9 @@ def describe_error(error: duckdb.Error) -> str:
     return f"DuckDB could not read it ({kind} error)"
 
 
-def sql_files(files: Sequence[Path]) -> str:
-    """Files as an SQL list (:func:`midchart.core.storage.sql_files.sql_file`)."""
-    return "[" + ", ".join(map(sql_file, files)) + "]"
-
-
 def parquet_source(files: Sequence[Path]) -> str:
     """Parquet files as SQL of one table with the columns of all."""
-    return f"read_parquet({sql_files(files)}, union_by_name=true)"
+    return f"read_parquet([{', '.join(map(sql_file, files))}], union_by_name=true)"
 
 
 def is_nested(type: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -32,3 +33,15 @@ def sql_file(path: Path) -> str:
     except OSError as error:
         raise duckdb.IOException(error.strerror or type(error).__name__) from None
     return literal(path)
+
+
+def csv_source(path: Path, columns: Sequence[str], delimiter: str = ",") -> str:
+    """SQL that reads a CSV file with a header of one line as text; lines that are no rows enter
+    DuckDB's table ``reject_errors``. DuckDB is told how the file is written: it would try out
+    several dialects, which takes seconds and gigabytes for some headers."""
+    names = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in columns)
+    return (
+        f"read_csv({sql_file(path)}, header=false, skip=1, auto_detect=false, null_padding=false, "
+        f"columns={{{names}}}, delim={literal(delimiter)}, quote='\"', escape='\"', comment='', "
+        "store_rejects=true, rejects_limit=0, max_line_size=67108864)"
+    )
