@@ -21,7 +21,6 @@ from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
 from midchart.core.cohorts.files import (
     LoadLog,
-    data_error,
     entries_of,
     reading_file,
     shown,
@@ -292,30 +291,24 @@ class MedAlign(RecordLoader):
 
     def _records(self, place: Path, root: Path, log: LoadLog) -> ReadRecords:
         """One record a file; of two files with one person_id the first is read."""
-        try:
+        with reading_file(place.name):
             files = self.record_files(place)
-        except OSError as error:
-            raise data_error(error, place.name) from None
         readers: dict[str, ReadRecord] = {}
         aliases: dict[str, str | None] = {}
         origin: dict[str, str] = {}
         for file in files:
-            name = shown(file, root)
+            name, id = shown(file, root), None
             log.opened.add(file)
-            try:
-                head = _root(file, name, head=True)
-            except DataError as error:
-                log.skip_error(error)
-                _add_aliases(aliases, file, None)
-                continue
-            id = head.get("person_id", "").strip() or file.stem
-            if id in readers:
+            with log.skipping(name):
+                id = _root(file, name, head=True).get("person_id", "").strip() or file.stem
+            if id in origin:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
-                _add_aliases(aliases, file, id if id == file.stem else None)
-                continue
-            readers[id] = partial(read_record, file, name, log, id)
-            origin[id] = name
-            _add_aliases(aliases, file, id)
+                id = id if id == file.stem else None
+            elif id is not None:
+                readers[id], origin[id] = partial(read_record, file, name, log, id), name
+            aliases[file.name] = id
+            # A stem that two files share belongs to neither.
+            aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
         if not readers:
             first = log.nothing_read(root.name, "holds no record")
             if len(files) == 1:
@@ -330,12 +323,6 @@ class MedAlign(RecordLoader):
                     "filename means the file, its person_id the record; check that they agree"
                 )
         return ReadRecords(readers, log, aliases)
-
-
-def _add_aliases(aliases: dict[str, str | None], file: Path, id: str | None) -> None:
-    """Enter a file's names; a stem that two files share belongs to neither."""
-    aliases[file.name] = id
-    aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
 
 
 def _rows(root: Path, file: str, columns: Sequence[str], log: LoadLog) -> list[TableRow]:

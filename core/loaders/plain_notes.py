@@ -14,7 +14,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain, islice
 from pathlib import Path
@@ -34,6 +33,7 @@ from midchart.core.cohorts.files import LoadLog, entries_of, shown
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
+    Entry,
     PatientEntries,
     Questions,
     ReadRecords,
@@ -281,71 +281,49 @@ class PlainNotes(RecordLoader):
 
     def read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         """All notes and questions."""
-        reading = _NotesFolder(root, PatientEntries(log), People(log), column_settings(root, log))
+        patients, people = PatientEntries(log), People(log)
+        settings, undated = column_settings(root, log), 0
         questions = [table for table in tables_in(place) if not _is_table(table)]
-        inside = entries_of(place)
-        for file in inside:
-            if file not in questions:
-                reading.enter(file)
-        reading.state_text_files()
-        return read_with_questions(reading.patients, place, "note", questions)
-
-
-@dataclass
-class _NotesFolder:
-    """What was read of a folder of plain notes so far."""
-
-    root: Path
-    patients: PatientEntries
-    people: People
-    settings: Mapping[str, str]
-    undated: int = 0
-    """Text files without a date in their names."""
-    encodings: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
-    """Encoding → text files that are not UTF-8."""
-
-    def enter(self, file: Path, patient: str | None = None) -> None:
-        """Enter a file of the cohort, or of the folder of ``patient``; what fails is skipped."""
-        name, log = shown(file, self.root), self.patients.log
-        with log.skipping(name):
-            if _is_note(file):
-                log.opened.add(file)
-                self._enter_text(file, name, patient or file.stem)
-            elif file.is_dir() and patient is None:
-                for inner in entries_of(file):
-                    self.enter(inner, file.name)
-            elif table_kind(file) and patient is None:
-                log.opened.add(file)
-                _read_notes_table(file, name, self.patients, self.people, self.settings)
-
-    def _enter_text(self, file: Path, name: str, patient: str) -> None:
-        kind = _NOTE_FILES[file.suffix.lower()]
-        data = read_bytes(file, name)
-        if kind == "application/pdf":
-            text, problem = payload_text(data, kind)
-        else:
-            content, encoding = decoded(data, name)
-            if encoding:
-                self.encodings.setdefault(encoding, []).append(name)
-            plain = kind == "text/plain"
-            text, problem = cell_text(content) if plain else payload_text(content, kind)
-        match = _DATED.match(file.stem)
-        stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
-        time = ISO.read(stamp)
-        if problem:
-            self.patients.log.skip(name, None, problem)
-            text = f"not read: the file {problem}"
-        self.undated += time is None
-        self.patients.add(patient, name, entry(time, "note", text=text, note_id=file.stem))
-
-    def state_text_files(self) -> None:
-        """State the encodings of text files, and how many have no date."""
-        log = self.patients.log
-        for encoding, files in self.encodings.items():
+        encodings: dict[str, list[str]] = {}
+        for part in entries_of(place):
+            patient = part.name if part.is_dir() else part.stem
+            with log.skipping(shown(part, root)):
+                for file in entries_of(part):
+                    name = shown(file, root)
+                    with log.skipping(name):
+                        if _is_note(file):
+                            log.opened.add(file)
+                            note, encoding = _text_note(file, name, log)
+                            patients.add(patient, name, note)
+                            encodings.setdefault(encoding, []).append(name)
+                            undated += note[0] is None
+                        elif file == part and table_kind(file) and file not in questions:
+                            log.opened.add(file)
+                            _read_notes_table(file, name, patients, people, settings)
+        for encoding, files in encodings.items():
             more = f" and {len(files) - 1:,} more files" if len(files) > 1 else ""
-            log.warn(encoding_read(files[0] + more, encoding))
-        if self.undated:
+            if encoding:
+                log.warn(encoding_read(files[0] + more, encoding))
+        if undated:
             log.warn(
-                f"{self.undated} text files have no date — name them YYYY-MM-DD….txt to give them "
-                "a time position"
+                f"{undated} text files have no date — name them YYYY-MM-DD….txt to give them a "
+                "time position"
             )
+        return read_with_questions(patients, place, "note", questions)
+
+
+def _text_note(file: Path, name: str, log: LoadLog) -> tuple[Entry, str]:
+    """The note of a file, and its encoding where that is not UTF-8."""
+    kind, data, encoding = _NOTE_FILES[file.suffix.lower()], read_bytes(file, name), ""
+    if kind == "application/pdf":
+        text, problem = payload_text(data, kind)
+    else:
+        content, encoding = decoded(data, name)
+        plain = kind == "text/plain"
+        text, problem = cell_text(content) if plain else payload_text(content, kind)
+    match = _DATED.match(file.stem)
+    stamp = f"{match[1]} {match[2] or '00'}:{match[3] or '00'}" if match else ""
+    if problem:
+        log.skip(name, None, problem)
+        text = f"not read: the file {problem}"
+    return entry(ISO.read(stamp), "note", text=text, note_id=file.stem), encoding
