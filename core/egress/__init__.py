@@ -95,11 +95,8 @@ class Permit:
                 f"changed its entry in {settings.HOSTS}, or has taken it off; list it again, then "
                 "resume the run"
             )
-        if self.proxy is not None and proxy_to(self.address) != self.proxy:
-            raise EgressRefused(
-                f"{self.address.host} may no longer be called through {self.proxy}: the "
-                "environment names another proxy for it, or none; resume the run"
-            )
+        if self.proxy is not None:
+            proxy_to(self.address)
 
     def hold(self, request: Any) -> None:
         """Raise EgressRefused for a request to any other address, by another method, or once the
