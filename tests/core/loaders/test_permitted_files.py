@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from hashlib import blake2b
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_a_hidden_file_is_no_record_and_ends_the_permission(
     assert list(read_cohort(tmp_path).records) == patients
     assert files_digest(tmp_path) != permitted
     assert content_digest(tmp_path) == content
+
+
+def test_the_hash_of_all_files_is_that_of_their_names_and_bytes(tmp_path: Path) -> None:
+    total = blake2b(digest_size=20)
+    for path in sorted(one for one in write_cohort(tmp_path).rglob("*") if one.is_file()):
+        name = path.relative_to(tmp_path).as_posix()
+        total.update(f"{len(name)}:{name}".encode())
+        total.update(blake2b(path.read_bytes(), digest_size=20).digest())
+    assert content_digest(tmp_path) == total.hexdigest()
 
 
 def test_a_link_to_a_hidden_folder_is_refused(tmp_path: Path) -> None:
