@@ -5,7 +5,7 @@ Gold is seen by judges and scoring alone: no arm's or reader's signature takes i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from midchart.core.types import (
@@ -19,6 +19,13 @@ from midchart.core.types import (
     Selection,
     Verdict,
 )
+
+Watch = Callable[[str], None]
+"""Takes the state of a long wait in words; raises to end it."""
+
+
+def ignore(text: str) -> None:
+    """A watch that does nothing."""
 
 
 class Loader(Protocol):

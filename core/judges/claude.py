@@ -12,8 +12,9 @@ from typing import Any
 from midchart.core.client.claude import ClaudeEngine, call_log
 from midchart.core.client.requests import ModelService
 from midchart.core.egress import CLOSED, EgressCheck
+from midchart.core.interfaces import Watch, ignore
 from midchart.core.judges import JUDGES
-from midchart.core.judges.language_model import LanguageJudge, Watch, ignore
+from midchart.core.judges.language_model import LanguageJudge
 from midchart.core.judges.model_options import ClaudeOptions
 from midchart.core.protocol import Protocol
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from typing import Any, ClassVar
@@ -20,6 +20,7 @@ from midchart.core.client.openai_server import OpenAIServer
 from midchart.core.client.requests import IndexedReply, ModelService, Reply, Request, ask_each
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
+from midchart.core.interfaces import Watch, ignore
 from midchart.core.judges.model_options import (
     SERVED_KEY,
     BlindOptions,
@@ -50,7 +51,7 @@ class ServedEngine:
         self,
         options: ServedJudgeOptions | BlindOptions,
         egress: EgressCheck,
-        watch: Callable[[str], None],
+        watch: Watch,
     ) -> None:
         self.options, self.egress, self.watch = options, egress, watch
         self.group = max(4 * options.concurrency, 16)
@@ -207,14 +208,6 @@ def read_yes_no(text: str, strict: bool = False) -> Outcome:
 
 
 _Item = tuple[Instruction, Gold, Answer]
-
-
-Watch = Callable[[str], None]
-"""Takes the state of a long wait in words; raises to end the wait."""
-
-
-def ignore(text: str) -> None:
-    """A watch that does nothing."""
 
 
 class LanguageJudge(Configurable):

@@ -164,36 +164,15 @@ def failure_kind(
     question_survived: bool = True,
     quotes: bool = False,
 ) -> str:
-    """The kind of failure that ``answer`` is if it is wrong: one of :data:`FAILURE_KINDS`.
+    """The kind of failure that ``answer`` is if it is wrong: one of :data:`FAILURE_KINDS`, the
+    first that fits, by words alone (docs/methods.md, Stage 2: failure taxonomy; the paper's own
+    were assigned by hand).
 
     ``reference`` is the reference answer (the evidence where there is none), ``context`` the
     lines that the reader was given, ``question_survived`` whether its prompt still held the
-    question, ``quotes`` whether the reader meant to quote a line.
-
-    The rules look at words alone and are tried in this order; the first that fits names the kind.
-    *Specifics* of a text are its numbers and its words of three letters or more, lower-cased,
-    without function words, without the question's words, and without the date stamp of a context
-    line.
-
-    1. ``empty``: the answer holds no word and no number.
-    2. ``refusal``: it declines to answer (:func:`is_refusal`).
-    3. ``hedged``: it names a possibility without committing to it, and the reference does not; a
-       reader that means to quote a line does not hedge.
-    4. ``continuation``: it continues the record instead of answering. Its first line, or half of
-       its lines, begin with the date stamp of a context line or a heading of the prompt; or its
-       prompt had lost the question and it holds no specific word of the question. A reader that
-       means to quote a line (extractive, small) quotes, rightly or wrongly, and does not continue.
-    5. ``wrong value``: reference and answer both hold numbers other than dates, and share none.
-    6. ``unsupported``: it holds more specifics that are not the reference's than specifics that
-       are, and more than half of the former do not occur in the context that the reader was given.
-    7. ``wrong entity``: the same, but they occur in the context: the reader took a neighbour of the
-       evidence for the evidence.
-    8. ``omission``: some specifics of the reference are there and others are not.
-    9. ``other``: none of these; for instance all words of the reference are there and the judge
-       still says wrong, or a bare yes against a no.
-
-    A rule of words cannot see meaning: the kinds are counts to start reading from, not a diagnosis.
-    Kinds follow docs/methods.md, Stage 2 (failure taxonomy); the paper's own were assigned by hand.
+    question, ``quotes`` whether the reader meant to quote a line: it then neither hedges nor
+    continues the record. *Specifics* of a text are its numbers and its words of three letters or
+    more, without function words, the question's words, and the date stamp of a context line.
     """
     if not words(answer):
         return "empty"
@@ -202,6 +181,7 @@ def failure_kind(
     if not quotes and _is_hedged(answer) and not _is_hedged(reference):
         return "hedged"
     asked = frozenset(words(question))
+    # A continuation has date stamps or headings of the prompt, or lost the question.
     if not quotes and _continues(answer):
         return "continuation"
     answer_text = _bare(answer)
@@ -215,6 +195,7 @@ def failure_kind(
     expected, answered = _specifics(reference, asked), _specifics(answer_text, asked)
     matching, foreign = expected & answered, answered - expected
     if len(foreign) > len(matching) and (not matching or 2 * len(matching) < len(expected)):
+        # More that is foreign to the reference than not: from nowhere, or from other lines.
         lines = "\n".join(context).lower()
         held = {m.group().replace(",", ".") for m in _SPECIFIC.finditer(lines)}
         return "unsupported" if 2 * len(foreign - held) > len(foreign) else "wrong entity"

@@ -32,13 +32,6 @@ class Group:
     batches: tuple[tuple[int, ...], ...]
 
 
-def common(first: Ids, second: Ids) -> int:
-    """How many tokens two prompts have in common at their beginning."""
-    n = min(len(first), len(second))
-    differs = np.flatnonzero(first[:n] != second[:n])
-    return int(differs[0]) if len(differs) else n
-
-
 def plan(prompts: Sequence[Ids], answer: int, batch_tokens: int, share: bool = True) -> list[Group]:
     """Groups that hold each prompt once.
 
@@ -58,29 +51,21 @@ def plan(prompts: Sequence[Ids], answer: int, batch_tokens: int, share: bool = T
 
 def _by_prefix(prompts: Sequence[Ids]) -> list[tuple[list[int], int]]:
     """Groups of two or more prompts and the tokens they share, at least half of the longest."""
-    order = sorted(range(len(prompts)), key=lambda i: prompts[i].tobytes())
     groups: list[tuple[list[int], int]] = []
-    members: list[int] = []
-    shared = 0
-    for i in order:
-        if members:
+    for i in sorted(range(len(prompts)), key=lambda i: prompts[i].tobytes()):
+        if groups:
+            members, shared = groups[-1]
             # One token must remain, whose logits give the first token of the answer.
-            both = min(common(prompts[members[-1]], prompts[i]), len(prompts[i]) - 1)
-            both = min(both, shared, len(prompts[members[0]]) - 1)
+            n = min(len(prompts[members[-1]]), len(prompts[i]), len(prompts[members[0]]) - 1)
+            n = min(n, len(prompts[i]) - 1)
+            differs = np.flatnonzero(prompts[members[-1]][:n] != prompts[i][:n])
+            both = min(shared, int(differs[0]) if len(differs) else n)
             longest = max(len(prompts[j]) for j in (*members, i))
             if both >= LEAST_SHARED and 2 * both >= longest:
-                members.append(i)
-                shared = both
+                groups[-1] = ([*members, i], both)
                 continue
-        _keep(groups, members, shared)
-        members, shared = [i], len(prompts[i])
-    _keep(groups, members, shared)
-    return groups
-
-
-def _keep(groups: list[tuple[list[int], int]], members: list[int], shared: int) -> None:
-    if len(members) > 1:
-        groups.append((members, shared))
+        groups.append(([i], len(prompts[i])))
+    return [(members, shared) for members, shared in groups if len(members) > 1]
 
 
 def _cut(

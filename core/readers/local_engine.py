@@ -123,14 +123,6 @@ class _Answers:
         return reply.cut or reply.looped
 
 
-@torch.inference_mode()
-def _read_prefix(model: Any, ids: Ids) -> DynamicCache:
-    """A cache of one row that holds a prefix of prompts."""
-    cache = DynamicCache()
-    model.model(torch.from_numpy(ids[None]).to(model.device), past_key_values=cache)
-    return cache
-
-
 def _copied(prefix: _Prefix, padding: Sequence[int]) -> DynamicCache:
     """The cache of rows that begin with so much padding and then the prefix, as wide as it is."""
     cache, width = DynamicCache(), prefix[1]
@@ -143,23 +135,6 @@ def _copied(prefix: _Prefix, padding: Sequence[int]) -> DynamicCache:
     for number, layer in enumerate(layers):
         cache.update(rows(layer.keys), rows(layer.values), number)
     return cache
-
-
-@torch.inference_mode()
-def log_likelihoods(model: Any, prompt: Ids, options: Sequence[Sequence[int]]) -> list[float]:
-    """The sum of log-probabilities of each option's tokens (one at least) after a prompt's."""
-    cache, last = (
-        _read_prefix(model, prompt[:-1]) if len(prompt) > 1 else DynamicCache(),
-        prompt[-1],
-    )
-    sums: list[float] = []
-    for option in options:
-        ids = torch.tensor([[int(last), *option[:-1]]], device=model.device)
-        logits = model(ids, past_key_values=cache).logits[0].float()
-        cache.crop(-len(option))
-        chosen = torch.tensor(list(option), device=logits.device)[:, None]
-        sums.append(float(logits.log_softmax(-1).gather(1, chosen).sum()))
-    return sums
 
 
 @torch.inference_mode()
@@ -278,7 +253,7 @@ class Engine:
     def _opened(self, ids: Ids, config: GenerationConfig) -> _Prefix | None:
         """The cache of a common prefix; None without one, and where it does not fit: each prompt
         then reads it itself."""
-        cache = self._attempt(config, _read_prefix, self.model, ids) if len(ids) else None
+        cache = self._attempt(config, self._read, ids) if len(ids) else None
         return None if cache is None else (cache, len(ids))
 
     def _attempt(
@@ -312,10 +287,27 @@ class Engine:
             reply.peak_mb = torch.cuda.max_memory_allocated() / 1e6 if self.gpu else 0.0
         return replies
 
+    @torch.inference_mode()
     def log_likelihoods(self, prompt: Ids, options: Sequence[Sequence[int]]) -> list[float]:
-        """The log-likelihood of each option's tokens after a prompt's, which is read once."""
+        """The sum of log-probabilities of each option's tokens (one at least) after a prompt's,
+        which is read once."""
+        sums: list[float] = []
         with self.positions(False):
-            return log_likelihoods(self.model, prompt, options)
+            cache = self._read(prompt[:-1]) if len(prompt) > 1 else DynamicCache()
+            for option in options:
+                ids = torch.tensor([[int(prompt[-1]), *option[:-1]]], device=self.model.device)
+                logits = self.model(ids, past_key_values=cache).logits[0].float()
+                cache.crop(-len(option))
+                chosen = torch.tensor(list(option), device=logits.device)[:, None]
+                sums.append(float(logits.log_softmax(-1).gather(1, chosen).sum()))
+        return sums
+
+    @torch.inference_mode()
+    def _read(self, ids: Ids) -> DynamicCache:
+        """A cache of one row that holds a prompt's beginning."""
+        cache = DynamicCache()
+        self.model.model(torch.from_numpy(ids[None]).to(self.model.device), past_key_values=cache)
+        return cache
 
     def _batch_tokens(self, config: GenerationConfig, longest: int) -> int:
         """Padded tokens of a batch: the user's number, or what free memory holds."""

@@ -9,19 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from midchart.core import weights
 from midchart.core.errors import MissingModel
+from midchart.core.interfaces import Watch, ignore
 from midchart.core.storage.lock import exclusive
-
-Watch = Callable[[str], None]
-"""Takes the state of a long wait in words; raises to end it."""
-
-
-def ignore(text: str) -> None:
-    """A watch that does nothing."""
 
 
 def prepare(name: str, watch: Watch = ignore) -> Path:

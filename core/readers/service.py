@@ -7,7 +7,7 @@ prompts on one record share a start, which Claude's cache reads at a tenth of th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
@@ -18,16 +18,13 @@ from midchart.core.client.prices import Price
 from midchart.core.client.requests import ModelService, Reply, Request, ask_each
 from midchart.core.egress import CLOSED, EgressCheck
 from midchart.core.errors import MidchartError
+from midchart.core.interfaces import Watch, ignore
 from midchart.core.options import Configurable
 from midchart.core.protocol import Protocol
 from midchart.core.readers.served import TEMPLATE_TOKENS, require_messages
 from midchart.core.text import count_tokens
 from midchart.core.text.prompt import MESSAGES, MIDDLE, Frame, messages
 from midchart.core.types import Answer, Prompt
-
-
-def ignore(text: str) -> None:
-    """A watch that does nothing."""
 
 
 class ServiceReader(Configurable):
@@ -49,7 +46,7 @@ class ServiceReader(Configurable):
         egress: EgressCheck = CLOSED,
         folder: Path | None = None,
         label: str = "",
-        watch: Callable[[str], None] = ignore,
+        watch: Watch = ignore,
         **options: Any,
     ) -> None:
         self.check(protocol, **options)

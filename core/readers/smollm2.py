@@ -15,9 +15,10 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from midchart.core import weights
+from midchart.core.interfaces import Watch, ignore
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.readers.packaged import Watch, ignore, prepare
+from midchart.core.readers.packaged import prepare
 from midchart.core.readers.transformers import Transformers, TransformersOptions
 
 TRAINED = 8192

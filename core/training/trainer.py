@@ -141,10 +141,7 @@ class Trainer(ABC, Generic[N, E]):
         return {}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Restore :meth:`state`; the network has its weights again, the optimizer not yet.
-
-        Raises ValueError, with the reason, where the training cannot be resumed from it.
-        """
+        """Restore :meth:`state`; the network has its weights again, the optimizer not yet."""
 
     @cached_property
     def _identity(self) -> str:
@@ -178,9 +175,6 @@ class Trainer(ABC, Generic[N, E]):
             raise DataError(str(path), None, reason, _REMEDY)
         self.history = [self.entry(*row) for row in content["history"]]
         self.network.load_state_dict(content["network"])
-        try:
-            self.restore(content["state"])
-        except ValueError as error:
-            raise DataError(str(path), None, str(error), _REMEDY) from None
+        self.restore(content["state"])
         if self.optimizer is not None:
             self.optimizer.load_state_dict(content["optimizer"])
