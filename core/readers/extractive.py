@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import ClassVar
@@ -45,8 +45,7 @@ from midchart.core.text.prompt import (
 from midchart.core.types import Answer, ContextLine, Prompt
 from midchart.core.weights import MINILM
 
-Embed = Callable[[Sequence[str]], NDArray[np.float32]]
-"""Unit vectors of texts, float32 [n, dim]."""
+Vectors = NDArray[np.float32]
 _DATE = re.compile(rf"\[{LINE_DATE}\] ")
 LEAST_COVERAGE = 0.5
 """Share of what is asked, rarer parts counting more, that a line holds that is an answer."""
@@ -162,26 +161,25 @@ class Extractive:
         vectors = self.embedder.embed(texts)
         each = (time.perf_counter() - begun) / max(1, len(prompts))
 
-        def embed(wanted: Sequence[str]) -> NDArray[np.float32]:
-            return vectors[[row[text] for text in wanted]]
-
         for index, prompt in enumerate(prompts):
-            answer = self._read(prompt, embed)
+            answer = self._read(prompt, vectors[[row[text] for text in self._compared(prompt)]])
             yield index, replace(answer, seconds=answer.seconds + each)
 
     def read(self, prompt: Prompt) -> Answer:
-        """The lines of ``prompt.context`` that answer its question, with their date as shown.
-
-        The answer is empty, and says why, where the prompt holds no question or no line.
-        """
-        return self._read(prompt, self.embedder.embed)
+        """The answer to one prompt."""
+        return next(self.read_many([prompt]))[1]
 
     def _compared(self, prompt: Prompt) -> list[str]:
         """The texts whose vectors an answer needs: the question or its options, then the lines."""
         asked = [f"{prompt.question} {option}" for option in prompt.options] or [prompt.question]
         return [*asked, *map(titled, prompt.context)]
 
-    def _read(self, prompt: Prompt, embed: Embed) -> Answer:
+    def _read(self, prompt: Prompt, vectors: Vectors) -> Answer:
+        """The lines of ``prompt.context`` that answer its question, with their date as shown.
+
+        The answer is empty, and says why, where the prompt holds no question or no line.
+        ``vectors`` float32 [n, dim]: of the texts of :meth:`_compared`.
+        """
         begun = time.perf_counter()
         missing = ""
         if not prompt.question_survived:
@@ -193,8 +191,8 @@ class Extractive:
         if missing:
             return Answer("", reason=missing, prompt_tokens=prompt.tokens)
         if prompt.options:
-            return self._chosen(prompt, embed, begun)
-        lines, doubt = self.answer_lines(prompt, embed)
+            return self._chosen(prompt, vectors, begun)
+        lines, doubt = self._answer_lines(prompt, vectors)
         text = NOT_DOCUMENTED if doubt else _joined(lines)
         return Answer(
             text,
@@ -207,9 +205,9 @@ class Extractive:
             how="abstained" if doubt else "",
         )
 
-    def _chosen(self, prompt: Prompt, embed: Embed, begun: float) -> Answer:
+    def _chosen(self, prompt: Prompt, vectors: Vectors, begun: float) -> Answer:
         """The option that, after the question, is nearest to any line; ties go to the earlier."""
-        vectors, options = embed(self._compared(prompt)), len(prompt.options)
+        options = len(prompt.options)
         lines = vectors[options:]
         scores = np.stack(
             [np.round(cosines(lines, v).astype(np.float64), 6) for v in vectors[:options]]
@@ -224,10 +222,9 @@ class Extractive:
             seconds=time.perf_counter() - begun,
         )
 
-    def answer_lines(self, prompt: Prompt, embed: Embed) -> tuple[list[ContextLine], str]:
+    def _answer_lines(self, prompt: Prompt, vectors: Vectors) -> tuple[list[ContextLine], str]:
         """The lines that answer a question; or the nearest one, and why it does not."""
         context, question = prompt.context, prompt.question
-        vectors = embed(self._compared(prompt))
         # Six decimals, as in the dense arm: float32 rounding must not decide.
         cosine = np.round(cosines(vectors[1:], vectors[0]).astype(np.float64), 6)
         texts = AnalysedIndex.of([titled(line) for line in context])

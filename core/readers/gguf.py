@@ -217,13 +217,9 @@ class Gguf(Configurable):
         """A hash of the model's weights; raises as :meth:`check` does."""
         return weights.mark(cls.model_file(model))
 
-    @property
+    @cached_property
     def frame(self) -> Frame:
         """The model's own chat template."""
-        return self._frame
-
-    @cached_property
-    def _frame(self) -> Frame:
         engine = self._engine
         frame = frame_of_template(engine.render, self.file, digest(engine.template()))
         # llama.cpp leaves the first token out of a rendered text where it adds it itself.

@@ -120,13 +120,9 @@ class Qwen(Configurable):
         ends = [i for i in (*named, *_end_ids(self.folder)) if i is not None]
         self._stop, self._end = frozenset(ends), ends[0] if ends else -1
 
-    @property
+    @cached_property
     def frame(self) -> Frame:
         """The chat template of the model's folder, or ChatML."""
-        return self._frame
-
-    @cached_property
-    def _frame(self) -> Frame:
         if self.protocol.preset == "published" or not has_template(self.folder):
             return with_control(CHATML, added_tokens(self.folder))
         return template_frame(self.folder)

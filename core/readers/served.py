@@ -172,13 +172,9 @@ class Served(Configurable):
         """The endpoint of calls."""
         return "completions" if self.options.path == "completions" else "chat"
 
-    @property
+    @cached_property
     def frame(self) -> Frame:
         """What renders a prompt's messages: the named template, else the server."""
-        return self._frame
-
-    @cached_property
-    def _frame(self) -> Frame:
         frame = CHATML if self.options.template else MESSAGES
         if not self.options.tokenizer:
             return frame
