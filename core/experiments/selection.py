@@ -240,9 +240,7 @@ def overlap(ask: Ask, plan: Plan) -> Table:
 
 def recall_sweep(plan: Plan, recalled: Table, precise: Table, tokens: Table) -> Table:
     """Recall, precision and tokens of the entries that differ in k alone, k ascending, overall.
-
-    From the rows of ``recall``, ``precision`` (of the arm's own picks) and ``tokens``.
-    """
+    From the rows of ``recall``, ``precision`` (of the arm's own picks) and ``tokens``."""
     by_label: dict[str, Table] = defaultdict(list)
     for row in recalled:
         if row["band"] == "overall":
@@ -268,11 +266,9 @@ def recall_sweep(plan: Plan, recalled: Table, precise: Table, tokens: Table) -> 
 
 
 def tokens(store: RowStore, plan: Plan) -> Table:
-    """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived.
-
-    Without a reader the prompt is the selection within the protocol's own limits. ``mostly_buffer``
-    counts the selections of which the recency buffer is more than half.
-    """
+    """Means an arm entry (and reader): sentences, tokens, what packing cut, what survived. Without
+    a reader the prompt is the selection within the protocol's own limits. ``mostly_buffer`` counts
+    the selections of which the recency buffer is more than half."""
     main = "selections" if "selections" in store.schemas else "answers"
     readers, named, of_prompts = [""], "label", ""
     if main == "answers":

@@ -180,10 +180,8 @@ def look_of(label: str) -> Look:
 
 
 def distinct_looks(labels: Sequence[str]) -> dict[str, Look]:
-    """Looks for a few arms in one chart, no two of the same colour or marker.
-
-    An arm keeps its colour unless an earlier one has it; then it takes one that is free.
-    """
+    """Looks for a few arms in one chart, no two of the same colour or marker. An arm keeps its
+    colour unless an earlier one has it; then it takes one that is free."""
     looks: dict[str, Look] = {}
     free = list(series())
     for label in labels:
@@ -272,10 +270,8 @@ def line(
     scale: float = 1,
     **options: Any,
 ) -> go.Scatter:
-    """A line with markers, and an interval (``bars``: low, high) at each point.
-
-    ``scale`` multiplies y and the intervals; missing values leave a gap.
-    """
+    """A line with markers, and an interval (``bars``: low, high) at each point. ``scale``
+    multiplies y and the intervals; missing values leave a gap."""
     y = np.asarray(y, dtype=float)
     error = {"error_y": error_bars(y, *bars, look.colour, scale)} if bars else {}
     defaults = {
@@ -331,11 +327,9 @@ def dotted(figure: go.Figure, x: float | None = None, y: float | None = None) ->
 def spread(
     heights: Sequence[float], gap: float = 6.0, span: tuple[float, float] = (-2.0, 102.0)
 ) -> list[float]:
-    """Heights in ascending order, moved so that neighbours are at least ``gap`` apart.
-
-    They are moved up, and where that would leave ``span`` down again: Plotly does not draw a label
-    outside the axis. Where there are too many for the gap they share the span evenly.
-    """
+    """Heights in ascending order, moved so that neighbours are at least ``gap`` apart. They are
+    moved up, and where that would leave ``span`` down again: Plotly does not draw a label outside
+    the axis. Where there are too many for the gap they share the span evenly."""
     low, high = span
     gap = min(gap, (high - low) / max(len(heights) - 1, 1))
     moved: list[float] = []
@@ -396,10 +390,8 @@ def axis_side(rows: int) -> dict[str, Any]:
 
 
 def row_axis(figure: go.Figure, names: Sequence[str], texts: Sequence[str] = ()) -> None:
-    """The y axis of rows from top to bottom: row i is at height len(names) - i.
-
-    ``texts``: numbers under each name, as HTML; lines are separated by "<br>".
-    """
+    """The y axis of rows from top to bottom: row i is at height len(names) - i. ``texts``: numbers
+    under each name, as HTML; lines are separated by "<br>"."""
     small = f'<span style="font-size:11px;color:{ink().faint}">'
     under = [f"<br>{small}{text}</span>" if text else "" for text in texts] or [""] * len(names)
     # Long names are wrapped: on a narrow screen they would leave no room for the marks.

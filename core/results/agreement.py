@@ -180,10 +180,8 @@ def _cards(ask: Ask, first: str, second: str, label: str = "''") -> dict[tuple[s
 
 
 def _measure(rows: Sequence[tuple[dict[str, Any], dict[int, Totals]]], plan: Plan) -> Table:
-    """Rows with counts, and measures with their intervals; null where not defined.
-
-    The same draws of patients serve all rows.
-    """
+    """Rows with counts, and measures with their intervals; null where not defined. The same draws
+    of patients serve all rows."""
     everyone = sorted({patient for _, patients in rows for patient in patients})
     index = {patient: i for i, patient in enumerate(everyone)}
     totals = np.zeros((len(everyone), 4 * len(rows)))

@@ -147,9 +147,7 @@ def common(first: Right, second: Right) -> list[Any]:
 def compare(family: Sequence[tuple[dict[str, Any], Right, Right]], first: str = "this") -> Table:
     """The rows of a family of tests, to which the columns of :func:`family_differences` are added,
     how often only the ``first`` and only the baseline was right, adjusted p values and verdicts.
-
-    ``family``: of each comparison its row, the outcomes compared, and those of the baseline.
-    """
+    ``family``: of each comparison its row, the outcomes compared, and those of the baseline."""
     rows, known = [row for row, *_ in family], list[tuple[dict[str, Any], Pairing]]()
     for row, this, base in family:
         both = common(base, this)
@@ -197,10 +195,8 @@ def adjust_holm(family: Table, names: Sequence[str] = ("p", "p_bound")) -> None:
 
 
 def adjust(family: Table) -> None:
-    """Put Holm's p values and the verdict into a family of tests.
-
-    Rows need ``p``, ``p_bound`` and ``difference``, all None where there is no pair.
-    """
+    """Put Holm's p values and the verdict into a family of tests. Rows need ``p``, ``p_bound`` and
+    ``difference``, all None where there is no pair."""
     adjust_holm(family)
     for row in family:
         row["verdict"] = conclusion(row)
@@ -221,10 +217,8 @@ def _note_other_judges(rows: Table) -> None:
 
 
 def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
-    """Every arm entry against ``baseline`` (a label; the first entry) on questions both answered.
-
-    A family of tests, for Holm, is the comparisons of one reader and judge. Raises UnknownName.
-    """
+    """Every arm entry against ``baseline`` (a label; the first entry) on questions both answered. A
+    family of tests, for Holm, is the comparisons of one reader and judge. Raises UnknownName."""
     labels = [entry.label for entry in plan.arms]
     baseline = baseline or labels[0]
     if baseline not in labels:
@@ -247,9 +241,7 @@ def paired(ask: Ask, plan: Plan, baseline: str = "") -> Table:
 
 def readers(ask: Ask, plan: Plan) -> Table:
     """Every further reader against the first, arm by arm; Holm over the arms of a reader and judge.
-
-    The same prompt budget may hold more or less for another reader: it counts its own tokens.
-    """
+    The same prompt budget may hold more or less for another reader: it counts its own tokens."""
     first, *others = plan.readers
     cells = scored(ask) if others else {}
     rows: Table = []

@@ -114,11 +114,9 @@ def _steps(names_sources: bool, main: str) -> Sequence[str]:
 
 
 def step_of(row: Mapping[str, Any], names_sources: bool) -> str:
-    """The step at which the evidence of a question ends.
-
-    ``row``: whether all of it was ``kept``, was ``prompted`` (in the prompt) and ``quoted``, and
-    whether the answer is ``correct`` (None: there is no answer).
-    """
+    """The step at which the evidence of a question ends. ``row``: whether all of it was ``kept``,
+    was ``prompted`` (in the prompt) and ``quoted``, and whether the answer is ``correct`` (None:
+    there is no answer)."""
     if row["correct"] is None:
         return MISSED if not row["kept"] else KEPT if row["prompted"] else CUT
     used = row["prompted"] and (row["quoted"] or not names_sources)

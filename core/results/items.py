@@ -211,10 +211,8 @@ def wrong_in_the_middle(run: RunRef, reader: str, arms: Sequence[str]) -> list[R
 
 @needs("viewer")
 def compared(run: RunRef, baseline: RunRef) -> dict[str, list[Row]]:
-    """``paired`` and ``detectable`` of a report, against another arm (by its label).
-
-    Raises UnknownName for an arm that the run does not have, InputError for a run without answers.
-    """
+    """``paired`` and ``detectable`` of a report, against another arm (by its label). Raises
+    UnknownName for an arm that the run does not have, InputError for a run without answers."""
     with run_facts(run) as (ask, plan):
         rows = paired(ask, plan, baseline)
     tables = {"paired": rows, "detectable": detectable(rows)}
@@ -225,10 +223,8 @@ def compared(run: RunRef, baseline: RunRef) -> dict[str, list[Row]]:
 
 @needs("viewer")
 def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row]:
-    """Answers on which two judges part: one says correct, the other incorrect.
-
-    Columns: label, instruction, band, ``first`` and ``second`` (their outcomes), key.
-    """
+    """Answers on which two judges part: one says correct, the other incorrect. Columns: label,
+    instruction, band, ``first`` and ``second`` (their outcomes), key."""
     with run_facts(run) as (ask, _):
         return ask(
             "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
@@ -242,10 +238,8 @@ def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row
 
 @needs("viewer")
 def asked_of(run: RunRef) -> Cohort:
-    """The cohort whose questions a run asks; a needle run makes its own of the one it names.
-
-    Raises UnknownName, DataError, or InputError where what it was made of has changed since.
-    """
+    """The cohort whose questions a run asks; a needle run makes its own of the one it names. Raises
+    UnknownName, DataError, or InputError where what it was made of has changed since."""
     folder = find_run(run)
     plan, data = folder.plan(), folder.cohort_path()
     experiment = EXPERIMENTS.build(plan.kind)
@@ -274,10 +268,8 @@ def _refuse_foreign_files(run: str, experiment: Experiment, plan: Plan) -> None:
 
 @needs("viewer")
 def answer(run: RunRef, key: str) -> Row:
-    """The question, arm entry and reader that an answer's key names.
-
-    Columns: instruction, label, reader. Raises UnknownName for a key that the run does not have.
-    """
+    """The question, arm entry and reader that an answer's key names. Columns: instruction, label,
+    reader. Raises UnknownName for a key that the run does not have."""
     folder = find_run(run)
     store = folder.store(folder.plan())
     matching = store.select("answers", "instruction, label, reader", f"key = {literal(key)}")

@@ -35,10 +35,8 @@ def split_label(label: str) -> tuple[str, dict[str, str]]:
 
 
 def title(family: str, label: str) -> str:
-    """The title of a label of the family "arm", "reader", "judge" or "variant" (of attention).
-
-    The label itself where nothing of that name is installed (an imported run).
-    """
+    """The title of a label of the family "arm", "reader", "judge" or "variant" (of attention). The
+    label itself where nothing of that name is installed (an imported run)."""
     name, options = split_label(label)
     known = _title(family, name)
     words = (_words(option, chosen) for option, chosen in options.items())

@@ -172,11 +172,9 @@ def forecast_sequences(run: RunRef, task: str, seed: int | None = None) -> HeldO
 
 @needs("viewer")
 def attention_map(run: RunRef, task: str, index: int, seed: int) -> Attended:
-    """What the models of a seed gave the events of one held-out sequence.
-
-    As :func:`midchart.core.training_experiments.forecast.evaluation.attended`, on the cohort that
-    the run was made of.
-    """
+    """What the models of a seed gave the events of one held-out sequence. As
+    :func:`midchart.core.training_experiments.forecast.evaluation.attended`, on the cohort that the
+    run was made of."""
     folder = find_run(run)
     plan = folder.plan()
     held_out(folder, plan, task, seed)  # models first: they are what most often is not there

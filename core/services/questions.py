@@ -95,10 +95,8 @@ def scores(
     arms: Sequence[str],
     protocol: Protocol,
 ) -> ScoreTable:
-    """Every candidate sentence's score by each of ``arms``.
-
-    An arm that is not installed, or cannot score this question, has the reason in ``problem``.
-    """
+    """Every candidate sentence's score by each of ``arms``. An arm that is not installed, or cannot
+    score this question, has the reason in ``problem``."""
     from midchart.core.arms.scores import score_table
 
     builders = [(name, partial(build_arm, cohort, name, protocol)) for name in arms]
@@ -109,10 +107,8 @@ def scores(
 def explain(
     record: Record, instruction: Instruction, arm: str, sentence_id: str, protocol: Protocol
 ) -> Explanation | None:
-    """The terms of a sentence's score by ``arm``; None where the arm has none.
-
-    Raises UnknownName for an arm there is not, or a sentence that the arm does not rank.
-    """
+    """The terms of a sentence's score by ``arm``; None where the arm has none. Raises UnknownName
+    for an arm there is not, or a sentence that the arm does not rank."""
     explainer = getattr(build_arm(None, arm, protocol), "explain", None)
     return None if explainer is None else explainer(record, instruction, sentence_id)
 

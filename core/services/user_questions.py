@@ -112,10 +112,8 @@ def keep_question(data: CohortRef, record: str, question: str, by: str = "", id:
 
 @needs("reviewer")
 def withdraw_question(data: CohortRef, id: str, by: str = "") -> None:
-    """Take a kept question out of the cohort; its lines stay in the file.
-
-    Raises UnknownName, and NotPermitted where it is another person's.
-    """
+    """Take a kept question out of the cohort; its lines stay in the file. Raises UnknownName, and
+    NotPermitted where it is another person's."""
     require_author(own_question(data, id).by, f"the question {id}")
     _add(data, "withdrawn", id, by)
 
@@ -124,10 +122,8 @@ def withdraw_question(data: CohortRef, id: str, by: str = "") -> None:
 def answer_question(
     data: CohortRef, id: str, answer: str, documented: bool = True, by: str = ""
 ) -> None:
-    """Write an annotator's reference answer, or that the chart does not document one.
-
-    Raises UnknownName, and InputError for an answer of more than 10,000 characters.
-    """
+    """Write an annotator's reference answer, or that the chart does not document one. Raises
+    UnknownName, and InputError for an answer of more than 10,000 characters."""
     own_question(data, id)
     answer = answer.strip() if documented else ""
     if len(answer) > LONGEST_ANSWER:
@@ -141,11 +137,9 @@ def answer_question(
 def mark_evidence(
     data: CohortRef, id: str, spans: Sequence[Span | tuple[int, int, int]], by: str = ""
 ) -> None:
-    """Write all spans that an annotator marks as a question's evidence; none takes them back.
-
-    A span is (event, first character, character after the last) of an event's text. Raises
-    UnknownName, and InputError for a span outside its event or too many spans.
-    """
+    """Write all spans that an annotator marks as a question's evidence; none takes them back. A
+    span is (event, first character, character after the last) of an event's text. Raises
+    UnknownName, and InputError for a span outside its event or too many spans."""
     question = own_question(data, id)
     events = open_data(data).records[question.record].events
     marked: dict[tuple[int, int, int], str] = {}
@@ -218,10 +212,8 @@ _QUESTION_COLUMNS = (
 @needs("viewer")
 def questions_table(data: CohortRef) -> str:
     """The kept questions as a table in MedAlign's columns (tab-separated), a row an annotator.
-
     Loads without changes: in the folder of the same records, or in another program that reads
-    MedAlign.
-    """
+    MedAlign."""
     text = io.StringIO()
     table = csv.writer(text, delimiter="\t", lineterminator="\n")
     table.writerow(_QUESTION_COLUMNS)
@@ -274,10 +266,8 @@ def save_question_set(data: CohortRef, name: str, questions: Sequence[str], by: 
 
 @needs("reviewer")
 def withdraw_question_set(data: CohortRef, id: str, by: str = "") -> None:
-    """Take a question set out of the list; its lines and its runs stay.
-
-    Raises UnknownName, and NotPermitted where it is another person's.
-    """
+    """Take a question set out of the list; its lines and its runs stay. Raises UnknownName, and
+    NotPermitted where it is another person's."""
     known = sets_in(_folder_of(data))
     if id not in known:
         raise UnknownName("question set", id, known)
@@ -306,10 +296,8 @@ def question_set_spec(
 
 @needs("viewer")
 def asked_questions(run: RunRef) -> tuple[str, ...]:
-    """The question set that a run asks of every patient; none in a run of other questions.
-
-    Raises UnknownName.
-    """
+    """The question set that a run asks of every patient; none in a run of other questions. Raises
+    UnknownName."""
     return _questions(find_run(run).plan())
 
 

@@ -51,10 +51,8 @@ def as_read(tables: Mapping[str, Any], reader: str, label: str) -> str:
 
 
 def headline(tables: Mapping[str, Any], reader: str, judge: str, baseline: str) -> str:
-    """One sentence: which arms differ significantly from the baseline.
-
-    ``tables`` hold ``accuracy`` and ``paired`` (against that baseline) of a run of kind answers.
-    """
+    """One sentence: which arms differ significantly from the baseline. ``tables`` hold ``accuracy``
+    and ``paired`` (against that baseline) of a run of kind answers."""
     by = {"reader": reader, "judge": judge}
     overall = rows_of(tables.get("accuracy"), **by, band="overall", label=baseline)
     pairs = [row for row in rows_of(tables.get("paired"), **by) if row["n"]]

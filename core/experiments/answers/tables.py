@@ -61,10 +61,8 @@ def by_band(ask: Ask) -> dict[Key, Counts]:
 
 def accuracy(plan: Plan, bands: dict[Key, Counts], names: Sequence[str] = ALL_BANDS) -> Table:
     """One row each arm entry × reader × judge × band of ``names``; accuracy is null where n is 0.
-
-    ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as
-    in :func:`midchart.core.results.tables.share`.
-    """
+    ``ci`` is the percentile bootstrap, which reproduces the paper's intervals; the others are as in
+    :func:`midchart.core.results.tables.share`."""
     rows: Table = []
     for (columns, cell), band in product(cells(plan), names):
         row = {**columns, "band": band, **share(bands.get((*cell, band), NOTHING))}
@@ -251,11 +249,9 @@ def stage2(
     judged: Plan | None = None,
     reviews: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Table]:
-    """The tables of Stage 2, by name.
-
-    ``judged``: the plan with people as further judges, whose verdicts are ``reviews``; agreement
-    over all arms, and costs, are of the ``run``'s own judges.
-    """
+    """The tables of Stage 2, by name. ``judged``: the plan with people as further judges, whose
+    verdicts are ``reviews``; agreement over all arms, and costs, are of the ``run``'s own
+    judges."""
     plan = judged or run
     with facts(store, plan, reviews) as ask:
         bands = by_band(ask)

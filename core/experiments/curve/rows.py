@@ -93,10 +93,8 @@ def jaccard(reference: str, answer: str) -> float:
 @dataclass(frozen=True, slots=True)
 class CurveChoice:
     """Which responses a curve takes; raises UnknownName, and InputError for ``least_score``.
-
     ``least_score`` in [0, 1]: questions whose evidence was located by its text with a lower score
-    are left out. Evidence whose source gives its spans has no score and stays.
-    """
+    are left out. Evidence whose source gives its spans has no score and stays."""
 
     score: str = "clinician"
     position: str = "order"

@@ -129,10 +129,8 @@ class Statistics:
 
 
 def statistics(right: Floats, n: Floats, cut: Cells) -> Statistics:
-    """Means by bin, gap, weighted between-bin sum of squares, and middle minus edge.
-
-    ``right`` and ``n`` float64 [draws, cells]. The homogeneity statistic is Σ n_b (a_b − a)².
-    """
+    """Means by bin, gap, weighted between-bin sum of squares, and middle minus edge. ``right`` and
+    ``n`` float64 [draws, cells]. The homogeneity statistic is Σ n_b (a_b − a)²."""
     counts = n @ cut.bins
     means = ratio(right @ cut.bins, counts)
     overall = ratio(right.sum(axis=1), n.sum(axis=1))
@@ -382,10 +380,8 @@ def tables_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, Table]:
 
 def with_plain(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row of a bin with ``plain_low``, ``plain_high``: Wilson's interval, answers as independent.
-
     The clustered interval keeps the answers to a question together; the paper compares both. Null
-    for a score that is a mean, and in a bin without an answer.
-    """
+    for a score that is a mean, and in a bin without an answer."""
     plain = None
     if row["score"] not in MEANS and row["n"]:
         plain = wilson_of_share(row["accuracy"], row["n"])
@@ -420,11 +416,9 @@ ONE_OF_MANY = "This is one of several groups looked at; p values are not correct
 
 
 def verdict(curve: Curve, score: str, simulated: bool = False, one_of_many: bool = False) -> str:
-    """The curve in words.
-
-    ``score`` is a name of :data:`MEASURED`; ``simulated`` says first that no model gave these
-    answers; ``one_of_many`` adds that the curve is that of one group among several.
-    """
+    """The curve in words. ``score`` is a name of :data:`MEASURED`; ``simulated`` says first that no
+    model gave these answers; ``one_of_many`` adds that the curve is that of one group among
+    several."""
     sentences = [SIMULATED] if simulated else []
     if isnan(curve.difference) or isnan(curve.difference_p):
         sentences.append(_untestable(curve, score))

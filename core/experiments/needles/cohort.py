@@ -252,10 +252,8 @@ def _nearest_time(events: Sequence[Event], index: int) -> datetime | None:
 
 
 def needle_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol) -> NeedleCohort:
-    """The needle records of the first ``options["patients"]`` records of a cohort.
-
-    Raises SpecError where no record can be used.
-    """
+    """The needle records of the first ``options["patients"]`` records of a cohort. Raises SpecError
+    where no record can be used."""
     lengths, most = options["lengths"], max(options["distractors"])
     cuts: list[dict[str, Any]] = []
     needles: dict[tuple[str, str], Needle] = {}
@@ -354,10 +352,8 @@ class Context(NamedTuple):
 
 def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol) -> NeedleCohort:
     """The first ``options["needles"]`` questions of the first ``options["patients"]`` records with
-    questions, in a context of each length and number of other notes, at every depth.
-
-    A question needs all of its evidence in one note. Raises SpecError where none can be used.
-    """
+    questions, in a context of each length and number of other notes, at every depth. A question
+    needs all of its evidence in one note. Raises SpecError where none can be used."""
     by_record: dict[str, list[Instruction]] = defaultdict(list)
     for one in cohort.instructions:
         by_record[one.record_id].append(one)

@@ -174,11 +174,9 @@ def _make(
 
 
 def _days(begins: date, others: int, latest: bool, rng: np.random.Generator) -> list[date]:
-    """The needle's day and those of its distractors, all of them earlier where ``latest``.
-
-    A distractor's day shares at most one of year, month and day with the needle's, so that no
-    judge can confuse them by their parts.
-    """
+    """The needle's day and those of its distractors, all of them earlier where ``latest``. A
+    distractor's day shares at most one of year, month and day with the needle's, so that no judge
+    can confuse them by their parts."""
     before = int(rng.integers(SOONEST, LONGEST))
     day = begins - timedelta(days=before)
     days = [day]

@@ -99,11 +99,9 @@ def needle_rows(ask: Ask, where: str = "true") -> list[Row]:
 
 @needs("viewer")
 def needle_items(run: RunRef, **cell: str | int) -> list[Row]:
-    """The items of a needle run in a cell of its tables, a row a verdict, no text.
-
-    ``cell`` names any of label, reader, judge, record, fact, length, depth, distractors. Raises
-    UnknownName for an unknown run, InputError for a run of another kind or another column.
-    """
+    """The items of a needle run in a cell of its tables, a row a verdict, no text. ``cell`` names
+    any of label, reader, judge, record, fact, length, depth, distractors. Raises UnknownName for an
+    unknown run, InputError for a run of another kind or another column."""
     folder = find_run(run)
     plan = folder.plan()
     if plan.kind != "needles":

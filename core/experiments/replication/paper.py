@@ -147,10 +147,8 @@ def _rows(db: duckdb.DuckDBPyConnection, queries: Sequence[str], judge: str = ""
 
 @needs("viewer", paths=("data",))
 def other_runs(data: CohortRef) -> dict[str, Row | None]:
-    """Page of :data:`KINDS` → the status of its newest finished run, None where there is none.
-
-    A run on the cohort ``data`` goes before one on another.
-    """
+    """Page of :data:`KINDS` → the status of its newest finished run, None where there is none. A
+    run on the cohort ``data`` goes before one on another."""
     done = [run for run in status() if run["status"] == "done"]
     done.sort(key=lambda run: Path(run["data"]) != Path(data))
     return {

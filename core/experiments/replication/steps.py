@@ -191,10 +191,8 @@ def _step_row(step: ReplicationStep, best: Mapping[Protocol, Row]) -> Row:
 @needs("viewer")
 def readers_of(data: CohortRef) -> dict[str, Any]:
     """The readers that alone read a run of answers on a cohort, newest run first: label → the name
-    or table that a spec names it by.
-
-    Of runs that this installation made: the reader of an imported run was chosen by its sender.
-    """
+    or table that a spec names it by. Of runs that this installation made: the reader of an imported
+    run was chosen by its sender."""
     readers: dict[str, Any] = {}
     for run in status():
         if run["imported"] or run["kind"] != "answers" or Path(run["data"]) != Path(data):
