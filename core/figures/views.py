@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, isnan, nan
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import plotly.graph_objects as go
@@ -62,7 +62,7 @@ def figure(estimates: Sequence[Value], view: View, measure: Measure) -> go.Figur
     if not known or view.figure == "none":
         return None
     draw = {
-        "forest": _forest, "waterfall": _waterfall, "dumbbell": _dumbbell, "line": _lines,
+        "forest": _forest, "waterfall": _forest, "dumbbell": _dumbbell, "line": _lines,
         "grid": _grid, "stack": _stack,
     }[view.figure]  # fmt: skip
     return style(draw(list(estimates), view, measure))
@@ -166,13 +166,10 @@ def _off_diagonal(known: Sequence[Value], view: View, rows: Sequence[Mapping[str
     )
 
 
-def _scaled(value: float, unit: str) -> float:
-    return SCALES.get(unit, 1.0) * value
-
-
 def _numbers(one: Value) -> str:
     """The numbers of a row, as they are under its name."""
-    text, chance = f"{one.text} n {one.n:,}" if one.n else one.text, _scaled(one.chance, one.unit)
+    text = f"{one.text} n {one.n:,}" if one.n else one.text
+    chance = SCALES.get(one.unit, 1.0) * one.chance
     return text if isnan(chance) else f"{text}, chance {chance:.1f}"
 
 
@@ -188,124 +185,129 @@ def _span(ends: Sequence[float], unit: str, zero: bool) -> tuple[float, float]:
     return (max(least, 0.0) if min(ends) >= 0 and unit != "" else least), max(ends) + margin
 
 
+class Mark(NamedTuple):
+    """A value with its ``number`` among those of the figure, and its places on the axis."""
+
+    number: int
+    one: Value
+    value: float
+    low: float
+    high: float
+    chance: float
+
+
+def _marks(estimates: Sequence[Value], unit: str) -> list[Mark]:
+    scale = SCALES.get(unit, 1.0)
+    return [
+        Mark(i, one, *(scale * end for end in (one.value, one.low, one.high, one.chance)))
+        for i, one in enumerate(estimates)
+    ]
+
+
+def _add_marks(
+    chart: go.Figure, marks: Sequence[Mark], heights: Sequence[float], look: Look, name: str = ""
+) -> None:
+    """Markers of rows with their intervals, named in the legend if they have a name."""
+    x, low, high = ([getattr(mark, end) for mark in marks] for end in ("value", "low", "high"))
+    texts = [f"{mark.one.row}: {_numbers(mark.one)}" for mark in marks]
+    bars = rgba(look.colour, 0.45) if name else look.colour  # of several marks a row they overlap
+    chart.add_scatter(
+        x=x, y=list(heights), mode="markers", cliponaxis=False, showlegend=bool(name),
+        name=for_screen(name, html=True), customdata=[[str(mark.number)] for mark in marks],
+        error_x=error_bars(x, low, high, bars, thickness=2, width=5),
+        marker={"color": look.colour, "symbol": look.symbol, "size": 10,
+                "line": {"width": 2, "color": look.colour}},
+        text=[for_screen(text, html=True) for text in texts],
+        hovertemplate=f"%{{text}}<extra>{'%{fullData.name}' if name else ''}</extra>",
+    )  # fmt: skip
+
+
+def _rows_figure(
+    chart: go.Figure, marks: Sequence[Mark], view: View, measure: Measure, rows: int
+) -> go.Figure:
+    """The x axis of so many rows."""
+    if view.zero:
+        dotted(chart, x=0)
+    ends = [end for mark in marks for end in (mark.value, mark.low, mark.high) if not isnan(end)]
+    chart.update_xaxes(
+        range=list(_span(ends, measure.unit, view.zero)), zeroline=False, **axis_side(rows),
+        title=for_screen(measure.title, html=True), ticksuffix=_suffix(measure),
+    )  # fmt: skip
+    return chart
+
+
+def _suffix(measure: Measure) -> str:
+    return " %" if measure.unit == "%" else ""
+
+
 def _forest(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     """Rows from top to bottom; a tick is the row's chance level, hollow markers are controls."""
-    chart, faint, count = go.Figure(), ink().faint, len(estimates)
-    values, lows, highs, chances = (
-        [_scaled(getattr(one, of), one.unit) for one in estimates]
-        for of in ("value", "low", "high", "chance")
-    )
-    names = [for_screen(one.row, html=True) for one in estimates]
-    texts = [for_screen(_numbers(one), html=True) for one in estimates]
+    chart, faint, rows = go.Figure(), ink().faint, len(estimates)
+    marks = _marks(estimates, measure.unit)
     hollow = [is_control(str(one.key.get("label") or "")) for one in estimates]
     for control in dict.fromkeys(hollow):
         look = Look(faint, "circle-open") if control else Look(series()[0])
-        drawn = [i for i in range(count) if hollow[i] == control and not isnan(values[i])]
-        x, low, high = ([of[i] for i in drawn] for of in (values, lows, highs))
+        drawn = [m for m in marks if hollow[m.number] == control and not isnan(m.value)]
+        _add_marks(chart, drawn, [rows - mark.number for mark in drawn], look)
+    chances = [mark for mark in marks if not isnan(mark.chance)]
+    if chances:
         chart.add_scatter(
-            x=x, y=[count - i for i in drawn], mode="markers", cliponaxis=False, showlegend=False,
-            error_x=error_bars(x, low, high, look.colour, thickness=2, width=5),
-            marker={"color": look.colour, "symbol": look.symbol, "size": 10,
-                    "line": {"width": 2, "color": look.colour}},
-            text=[f"{names[i]}: {texts[i]}" for i in drawn],
-            customdata=[[str(i)] for i in drawn], hovertemplate="%{text}<extra></extra>",
-        )  # fmt: skip
-    known = [i for i in range(count) if not isnan(chances[i])]
-    if known:
-        chart.add_scatter(
-            x=[chances[i] for i in known], y=[count - i for i in known], mode="markers",
-            name="chance", cliponaxis=False, showlegend=False,
+            x=[mark.chance for mark in chances], y=[rows - mark.number for mark in chances],
+            mode="markers", name="chance", cliponaxis=False, showlegend=False,
             marker={"symbol": "line-ns-open", "size": 16, "color": faint,
                     "line": {"width": 2, "color": faint}},
             hovertemplate="chance %{x:.1f} %<extra></extra>",
         )  # fmt: skip
-    if view.zero:
-        dotted(chart, x=0)
-    ends = [end for end in (*values, *lows, *highs) if not isnan(end)]
-    chart.update_xaxes(
-        range=list(_span(ends, measure.unit, view.zero)),
-        title=for_screen(measure.title, html=True),
-        ticksuffix=" %" if measure.unit == "%" else "", zeroline=False, **axis_side(count),
-    )  # fmt: skip
+    if view.figure == "waterfall":
+        values = [mark.value for mark in marks]
+        chart.add_bar(
+            orientation="h", y=[rows - place for place in range(1, rows)], base=values[:-1],
+            x=[after - before for before, after in pairwise(values)], width=0.34,
+            marker={"color": series_look(1).colour, "opacity": 0.55}, hoverinfo="skip",
+            showlegend=False,
+        )  # fmt: skip
+    texts = [for_screen(_numbers(one), html=True) for one in estimates]
     row_axis(chart, [one.row for one in estimates], texts)
-    return chart
-
-
-def _waterfall(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
-    figure = _forest(estimates, view, measure)
-    values = [_scaled(one.value, one.unit) for one in estimates]
-    figure.add_bar(
-        orientation="h",
-        y=[len(values) - place for place in range(1, len(values))],
-        base=values[:-1],
-        x=[after - before for before, after in pairwise(values)],
-        width=0.34,
-        marker={"color": series_look(1).colour, "opacity": 0.55},
-        hoverinfo="skip",
-        showlegend=False,
-    )
-    return figure
+    return _rows_figure(chart, marks, view, measure, rows)
 
 
 def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     """A row of marks, joined by a line: the first of ``across`` hollow, what is compared with it
     filled; under the name the further columns of the row and the numbers."""
-    rows = list(dict.fromkeys(one.row for one in estimates))
-    marks = list(dict.fromkeys(one.x for one in estimates))
-    height = {row: len(rows) - place for place, row in enumerate(rows)}
-    chart, numbers = go.Figure(), {row: list[str]() for row in rows}
-    known = [one for one in estimates if not isnan(one.value)]
-    for place, mark in enumerate(marks):
-        drawn = [(number, one) for number, one in enumerate(estimates)
-                 if one.x == mark and not isnan(one.value)]  # fmt: skip
-        x, low, high = ([_scaled(getattr(one, end), one.unit) for _, one in drawn]
-                        for end in ("value", "low", "high"))  # fmt: skip
+    keys = {one.row: one.key for one in estimates}
+    known = [mark for mark in _marks(estimates, measure.unit) if not isnan(mark.value)]
+    of_rows = {row: [mark for mark in known if mark.one.row == row] for row in keys}
+    height = {row: len(keys) - place for place, row in enumerate(keys)}
+    chart = go.Figure()
+    for place, name in enumerate(dict.fromkeys(one.x for one in estimates)):
         look = series_look(place - 1) if place else Look(ink().faint, "diamond-open")
-        for value, (_, one) in zip(x, drawn, strict=True):
-            numbers[one.row].append(f"{mark.partition(',')[0]} {value:.1f}".replace("-", "−"))
-        chart.add_scatter(
-            x=x, y=[height[one.row] - 0.08 * place for _, one in drawn], mode="markers",
-            name=for_screen(mark, html=True), cliponaxis=False,
-            error_x=error_bars(x, low, high, rgba(look.colour, 0.45), thickness=2, width=4),
-            marker={"color": look.colour, "symbol": look.symbol, "size": 11,
-                    "line": {"width": 2, "color": look.colour}},
-            customdata=[[str(number)] for number, _ in drawn],
-            text=[for_screen(f"{one.text} n {one.n:,}" if one.n else one.text, html=True)
-                  for _, one in drawn],
-            hovertemplate="%{text}<extra>%{fullData.name}</extra>",
-        )  # fmt: skip
-    for row in rows:
-        ends = [_scaled(one.value, one.unit) for one in known if one.row == row]
+        drawn = [mark for mark in known if mark.one.x == name]
+        _add_marks(chart, drawn, [height[m.one.row] - 0.08 * place for m in drawn], look, name)
+    for row, marks in of_rows.items():
+        ends = [mark.value for mark in marks]
         chart.add_scatter(
             x=[min(ends, default=None), max(ends, default=None)], y=[height[row]] * 2,
             mode="lines", line={"color": ink().grid, "width": 5}, hoverinfo="skip",
             showlegend=False, zorder=-1,
         )  # fmt: skip
-    if view.zero:
-        dotted(chart, x=0)
-    ends = [_scaled(end, one.unit) for one in known for end in (one.value, one.low, one.high)]
-    chart.update_xaxes(
-        range=list(_span([end for end in ends if not isnan(end)], measure.unit, view.zero)),
-        title=for_screen(measure.title, html=True), zeroline=False,
-        ticksuffix=" %" if measure.unit == "%" else "", **axis_side(len(rows)),
-    )  # fmt: skip
-    keys = {one.row: one.key for one in estimates}
-    names = [in_words(view.rows[0], keys[row][view.rows[0]]) for row in rows]
+    numbers = {
+        row: ", ".join(f"{m.one.x.partition(',')[0]} {m.value:.1f}" for m in marks)
+        for row, marks in of_rows.items()
+    }
     under = [
         "<br>".join(
             for_screen(part, html=True)
-            for text in (*(keys[row][name] for name in view.rows[1:]), ", ".join(numbers[row]))
+            for text in (*(key[name] for name in view.rows[1:]), numbers[row].replace("-", "−"))
             for part in textwrap.wrap(text, UNDER)
         )
-        for row in rows
+        for row, key in keys.items()
     ]
-    row_axis(chart, names, under)
+    row_axis(chart, [in_words(view.rows[0], key[view.rows[0]]) for key in keys.values()], under)
     chart.update_layout(
-        legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"},
-        margin={"t": 90},
+        legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"}, margin={"t": 90},
         height=cast("Any", chart.layout).height + 60,
-    )
-    return chart
+    )  # fmt: skip
+    return _rows_figure(chart, known, view, measure, len(keys))
 
 
 UNDER = 42
@@ -330,38 +332,29 @@ def _looks(estimates: Sequence[Value]) -> dict[str, Look]:
 
 def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     drawn = _leading(estimates)
-    numbers = {id(one): number for number, one in enumerate(estimates)}
-    estimates = [one for one in estimates if one.row in drawn]
-    places = in_order([one.x for one in estimates])
+    marks = [mark for mark in _marks(estimates, measure.unit) if mark.one.row in drawn]
+    places = in_order([mark.one.x for mark in marks])
     numeric = all(isinstance(place, int | float) for place in places)
     at = {place: float(place) if numeric else float(i) for i, place in enumerate(places)}
-    chart, looks = go.Figure(), _looks(estimates)
+    chart, looks = go.Figure(), _looks([mark.one for mark in marks])
     numbered = {"mode": "lines+markers+text", "texttemplate": "%{y:.0f}",
                 "textposition": "top right", "textfont": {"size": 12}}  # fmt: skip
-    moved = dict(
-        zip(drawn, [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09), strict=True)
-    )
-    counted = [title for title in drawn if any(one.n for one in estimates if one.row == title)]
+    moved = [0.0] * len(drawn) if numeric else shifts(len(drawn), 0.09)
+    counted = [title for title in drawn if any(m.one.n for m in marks if m.one.row == title)]
     marked = counted[0] if len(counted) == 1 and view.across in ALONG_RECORD else ""
     named = bool(marked or view.diagonal)  # by a legend, else at the lines' ends
     labels: list[tuple[float, str, str]] = []
-    for title in drawn:
-        points = sorted((one for one in estimates if one.row == title), key=lambda one: at[one.x])
+    for title, shift in zip(drawn, moved, strict=True):
+        points = sorted((m for m in marks if m.one.row == title), key=lambda mark: at[mark.one.x])
         look = looks[title]
-        x = [at[one.x] + moved[title] for one in points]
-        y, low, high = (
-            [_scaled(end, measure.unit) for end in ends]
-            for ends in zip(*((one.value, one.low, one.high) for one in points), strict=True)
-        )
-        bounded = [one for one in points if one.null]
+        x = [at[mark.one.x] + shift for mark in points]
+        y, low, high = ([getattr(m, end) for m in points] for end in ("value", "low", "high"))
+        bounded = [mark.one for mark in points if mark.one.null]
         if bounded and title == drawn[0]:
-            nulls = [tuple(_scaled(end, measure.unit) for end in one.null or ()) for one in bounded]
-            chart.add_trace(
-                band(
-                    [at[one.x] for one in bounded], [null[0] for null in nulls],
-                    [null[1] for null in nulls], ink().faint, name="chance alone",
-                )
-            )  # fmt: skip
+            scale = SCALES.get(measure.unit, 1.0)
+            ends = ([scale * one.null[end] for one in bounded if one.null] for end in (0, 1))
+            x_of = [at[one.x] for one in bounded]
+            chart.add_trace(band(x_of, *ends, ink().faint, name="chance alone"))
         bars = None if np.isnan(low).all() else (low, high)
         options: dict[str, Any] = dict(numbered) if title == marked else {}
         if view.diagonal == "chance":
@@ -369,24 +362,21 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         hollow = Look(look.colour, f"{look.symbol.removesuffix('-open')}-open", look.dash)
         modes = {False: options.get("mode", "lines+markers"), True: "markers"}
         for few, mode in modes.items():  # points of few are hollow and not joined
-            part = [
-                value if few == (0 < one.n < FEW) else nan
-                for value, one in zip(y, points, strict=True)
-            ]
+            part = [mark.value if few == (0 < mark.one.n < FEW) else nan for mark in points]
             if few and np.isnan(part).all():
                 continue
             options["mode"] = mode
             chart.add_trace(
                 line(
                     x, part, hollow if few else look, title, bars,
-                    customdata=[[numbers[id(one)]] for one in points],
-                    text=[f"{one.text} n {one.n:,}" for one in points],
+                    customdata=[[mark.number] for mark in points],
+                    text=[f"{mark.one.text} n {mark.one.n:,}" for mark in points],
                     hovertemplate="%{text}<extra>%{fullData.name}</extra>",
                     showlegend=named and not few,
                     **options,
                 )
             )  # fmt: skip
-        chances = [_scaled(one.chance, measure.unit) for one in points]
+        chances = [mark.chance for mark in points]
         if not np.isnan(chances).all():
             faint = Look(look.colour, look.symbol, "dot")
             chart.add_trace(
@@ -401,7 +391,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     if measure.unit == "%":
         chart.update_yaxes(range=list(PERCENT), ticksuffix=" %")
     if view.diagonal:
-        one = _scaled(1.0, measure.unit)
+        one = SCALES.get(measure.unit, 1.0)
         chart.add_trace(
             line([0, 1], [0, one], Look(ink().faint, dash="dot"), view.diagonal, mode="lines",
                  showlegend=True, hoverinfo="skip")
@@ -422,7 +412,7 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     if view.across in ALONG_RECORD:
         shade_middle(chart, named=True)
     if marked:
-        counts = {one.x: one.n for one in estimates if one.row == marked}
+        counts = {mark.one.x: mark.one.n for mark in marks if mark.one.row == marked}
         chart.update_xaxes(
             title=f"{view.across.replace('_', ' ')} of the record; below it, n", tickangle=0,
             tickvals=[at[place] for place in counts],
@@ -437,23 +427,20 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     """A bar a row, divided by what is ``across``; each segment has its number where it has room."""
     rows = list(dict.fromkeys(one.row for one in estimates))
     steps = list(dict.fromkeys(one.x for one in estimates))
-    numbers = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
+    marks = {(mark.one.row, mark.one.x): mark for mark in _marks(estimates, measure.unit)}
     upright = view.rows == ("band",)
     looks = step_looks(steps)
-    totals = {
-        row: sum(_scaled(one.value, measure.unit) for one in estimates if one.row == row)
-        for row in rows
-    }
-    chart, longest = go.Figure(), max(totals.values()) or 1.0
+    totals = [sum(mark.value for mark in marks.values() if mark.one.row == row) for row in rows]
+    chart, longest = go.Figure(), max(totals) or 1.0
     for step in reversed(steps):  # what is left at the base, what was lost first on top
-        cells = [(row, *numbers[row, step]) for row in rows if (row, step) in numbers]
-        values = [_scaled(one.value, measure.unit) for _, _, one in cells]
+        cells = [marks[row, step] for row in rows if (row, step) in marks]
+        values = [mark.value for mark in cells]
         if not any(values):
             continue
         look = looks[step]
         chart.add_bar(
             orientation="v" if upright else "h",
-            **dict(zip("xy" if upright else "yx", ([row for row, *_ in cells], values),
+            **dict(zip("xy" if upright else "yx", ([m.one.row for m in cells], values),
                        strict=True)),
             name=in_words(view.across, step),
             text=[f"{value:.0f}" if value >= 0.06 * longest else "" for value in values],
@@ -462,9 +449,8 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
             marker={"color": look.fill, "pattern": {"shape": look.pattern, "size": 6,
                     "fillmode": "overlay", "fgcolor": look.text, "fgopacity": 0.3,
                     "solidity": 0.2}},
-            customdata=[[number] for _, number, _ in cells],
-            hovertext=[f"{row}: {one.text}, {in_words(view.across, step)}"
-                       for row, _, one in cells],
+            customdata=[[mark.number] for mark in cells],
+            hovertext=[f"{m.one.row}: {m.one.text}, {in_words(view.across, step)}" for m in cells],
             hovertemplate="%{hovertext}<extra></extra>",
         )  # fmt: skip
     chart.update_layout(
@@ -473,7 +459,7 @@ def _stack(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         legend={"traceorder": "reversed" if upright else "normal", "x": 0, "font": {"size": 12},
                 "y": 1.02, "yanchor": "bottom"},
     )  # fmt: skip
-    suffix = " %" if measure.unit == "%" else ""
+    suffix = _suffix(measure)
     if upright:
         title = "position in the chart, % (100: the latest entry)"
         chart.update_xaxes(type="category", title=title, tickangle=0, showgrid=False)
@@ -504,13 +490,13 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     columns = in_order([one.x for one in estimates])
     rows = list(dict.fromkeys(one.row for one in estimates))
     rows = sorted(rows) if view.across in SHAPES else rows
-    cells = {(one.row, one.x): (number, one) for number, one in enumerate(estimates)}
+    cells = {(mark.one.row, mark.one.x): mark for mark in _marks(estimates, measure.unit)}
     # The axis says of what the numbers are: their words would touch on a narrow screen.
     numbers = view.across in SHAPES and all(str(column).isdigit() for column in columns)
     names = [str(column) if numbers else in_words(view.across, column) for column in columns]
     grid = [[cells.get((row, column)) for column in columns] for row in rows]
     shares = measure.unit == "%"
-    shades = [[_scaled(c[1].value, measure.unit) if c else np.nan for c in line] for line in grid]
+    shades = [[mark.value if mark else nan for mark in line] for line in grid]
     known = [value for line in shades for value in line if not isnan(value)]
     span = (0.0, 10.0 * ceil(max(*known, 1.0) / 10)) if shares else (min(known), max(known))
     shade = ink()
@@ -527,7 +513,7 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         for x, cell in enumerate(line_of):
             value = shades[y][x]
             dark_text = value > span[0] + 0.42 * (span[1] - span[0])  # Cividis is dark below
-            text = "" if cell is None else f"{value:.0f}" if shares else _in_a_cell(cell[1])
+            text = "" if cell is None else f"{value:.0f}" if shares else _in_a_cell(cell.one)
             chart.add_annotation(
                 x=x, y=y, showarrow=False, text="" if isnan(value) else text,
                 font={"size": 12, "color": "#101820" if dark_text else "#F4F6F8"},
@@ -536,8 +522,8 @@ def _grid(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     flat = [cell for line_of in grid for cell in line_of]
     chart.add_scatter(
         x=names * len(rows), y=[row for row in rows for _ in names], mode="markers",
-        customdata=[[cell[0]] if cell else [None] for cell in flat], showlegend=False,
-        text=[cell[1].text if cell else "" for cell in flat],
+        customdata=[[cell.number] if cell else [None] for cell in flat], showlegend=False,
+        text=[cell.one.text if cell else "" for cell in flat],
         hovertemplate="%{y}, %{x}: %{text}<extra></extra>",
         marker={"size": 26, "symbol": "square", "opacity": 0},
         selected={"marker": {"opacity": 0}}, unselected={"marker": {"opacity": 0}},
