@@ -234,15 +234,14 @@ def self_agreement(ask: Ask, plan: Plan) -> Table:
     for row in ask(
         """
         WITH items AS (
-            SELECT reader, judge, any_value(record) AS record, card,
+            SELECT reader, judge, any_value(patient) AS patient, card,
                 count(*) FILTER (outcome = 'correct') AS yes,
                 count(*) FILTER (outcome = 'incorrect') AS no
-            FROM verdict_rows JOIN cards USING (answer_key)
-            WHERE judge IN (SELECT judge FROM verdict_rows WHERE repeat > 0)
+            FROM verdict_rows WHERE judge IN (SELECT judge FROM verdict_rows WHERE repeat > 0)
             GROUP BY ALL
         )
         SELECT reader, judge, patient, yes, no, count(*) AS times
-        FROM items JOIN patients USING (record) WHERE yes + no >= 2 GROUP BY ALL ORDER BY ALL
+        FROM items WHERE yes + no >= 2 GROUP BY ALL ORDER BY ALL
         """
     ):
         patterns[row["reader"], row["judge"]].append(row)

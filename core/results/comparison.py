@@ -128,12 +128,12 @@ Right = Mapping[Any, tuple[Any, bool | None, Any]]
 unscored: unparsed or failed), and what was judged. What nothing could be scored on is left out."""
 
 
-def scored(ask: Ask, columns: str = "question, patient, correct, card") -> dict[Cell, Right]:
+def scored(ask: Ask, columns: str = "instruction, patient, correct, card") -> dict[Cell, Right]:
     """The judged answers of a run by label, reader and judge; ``columns``: SQL of the question and
     its outcome. An answer without anything to judge it by is no failure of this run."""
     cells: dict[Cell, dict[Any, Any]] = defaultdict(dict)
-    rows = "judged JOIN questions USING (question) WHERE NOT unjudgeable ORDER BY answer"
-    for row in ask(f"SELECT label, reader, judge, {columns} FROM {rows}"):
+    named = f"SELECT label, reader, judge, {columns} FROM judged"
+    for row in ask(f"{named} WHERE NOT unjudgeable ORDER BY answer"):
         label, reader, judge, question, *outcome = row.values()
         cells[label, reader, judge][question] = tuple(outcome)
     return cells

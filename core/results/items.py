@@ -156,8 +156,8 @@ def outcomes(run: RunRef, reader: str, judge: str) -> list[Row]:
             hits = ", ".join(name for name in hits if name in known)
             verdicts = ask(
                 f"SELECT {about}, outcome, refusal, failure_kind, {hits} "
-                "FROM judged JOIN questions USING (question) "
-                f"WHERE reader = {literal(reader)} AND judge = {literal(judge)} ORDER BY question"
+                f"FROM judged WHERE reader = {literal(reader)} AND judge = {literal(judge)} "
+                "ORDER BY instruction"
             )
     else:
         hits = ", ".join(f"{sql} AS {name}" for name, sql in HITS.items())
@@ -201,8 +201,8 @@ def wrong_in_the_middle(run: RunRef, reader: str, arms: Sequence[str]) -> list[R
     with facts(store, plan, people) as ask:
         return ask(
             "SELECT instruction, any_value(record) AS record, count(*) AS wrong "
-            "FROM judged JOIN questions USING (question) "
-            f"WHERE reader = {literal(reader)} AND judge = {literal(plan.primary_judge)} "
+            f"FROM judged WHERE reader = {literal(reader)} "
+            f"AND judge = {literal(plan.primary_judge)} "
             f"AND label IN ({', '.join(map(literal, arms))}) AND middle AND correct = false "
             "GROUP BY instruction ORDER BY count(*) FILTER (NOT refusal) DESC, "
             "count(*) FILTER (coalesce(evidence_in_prompt, false)) DESC, instruction"
@@ -227,12 +227,11 @@ def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row
     instruction, band, ``first`` and ``second`` (their outcomes), key."""
     with run_facts(run) as (ask, _):
         return ask(
-            "SELECT a.label, q.instruction, a.band, a.outcome AS first, b.outcome AS second, "
+            "SELECT a.label, a.instruction, a.band, a.outcome AS first, b.outcome AS second, "
             "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "
-            "JOIN questions q ON q.question = a.question "
             f"WHERE a.judge = {literal(first)} AND b.judge = {literal(second)} "
             f"AND a.reader = {literal(reader)} AND a.correct <> b.correct "
-            "ORDER BY q.instruction, a.label"
+            "ORDER BY a.instruction, a.label"
         )
 
 

@@ -14,7 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from itertools import product
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +33,8 @@ from midchart.core.stats.intervals import (
     wilson_interval,
 )
 from midchart.core.stats.paired import reported_interval, widened
-from midchart.core.storage.rows import Ask, RowStore, Schema, literal, snapshot
-from midchart.core.types import BANDS, UNLOCATED, Outcome
+from midchart.core.storage.rows import Ask, RowStore, literal, snapshot
+from midchart.core.types import BANDS, UNLOCATED
 
 ALL_BANDS = (*(name for name, _, _ in BANDS), "middle", "edge", "overall")
 WIDE_BANDS = ("overall", "middle", "edge")
@@ -260,20 +260,26 @@ MOST_PATIENTS = 500
 """Clusters when patients are resampled. More patients are pooled into so many independent groups,
 so that a table costs the same for a thousand patients and a million."""
 
-ANSWER_COLUMNS = (
-    "key", "status", "label", "reader", "lexical", "evidence", "evidence_in_prompt",
-    "question_survived", "failure_kind", "prompt_tokens", "read_tokens", "reused_tokens",
-    "output_tokens", "seconds", "ended", "cost_usd", "evidence_quoted",
+LARGE = (
+    "prompt", "answer", "reasoning", "selection", "lines", "wording", "trace", "sources", "cut",
+    "evidence_all", "evidence_all_in_prompt",
 )  # fmt: skip
-VERDICT_COLUMNS = (
-    "status", "label", "reader", "judge", "record", "instruction", "answer_key", "band", "middle",
-    "task_type", "domain", "outcome", "refusal", "nan_evidence", "prompt_hash", "repeat",
-    "read_tokens", "reused_tokens", "output_tokens", "cost_usd", "seconds",
-)  # fmt: skip
+"""Columns of answers that tables do not take as they are: texts, and what :data:`ALL_KEPT` and
+:data:`ALL_IN_PROMPT` derive."""
 OF_THE_ANSWER = (
     "lexical", "evidence", "evidence_all", "evidence_in_prompt", "evidence_all_in_prompt",
     "question_survived", "failure_kind", "ended", "evidence_quoted",
 )  # fmt: skip
+OF_THE_QUESTION = (
+    "label",
+    "reader",
+    "record",
+    "instruction",
+    "band",
+    "middle",
+    "task_type",
+    "domain",
+)
 SITE_COLUMNS = (
     "needle", "fact", "length", "depth", "distractors", "reached", "haystack_tokens",
     "order_position", "time_position", "token_position",
@@ -281,110 +287,59 @@ SITE_COLUMNS = (
 """Of the verdicts of needle runs."""
 
 
-def _columns(names: Iterable[str], schema: Schema, before: str = "") -> str:
-    return ", ".join(before + name for name in names if name in schema)
-
-
-def _named(column: str, values: Iterable[str]) -> str:
-    listed = ", ".join(map(literal, dict.fromkeys(values)))
-    return f"s.{column}::ENUM({listed}) AS {column}" if listed else f"s.{column} AS {column}"
-
-
-def _human_verdicts(reviews: Sequence[Mapping[str, Any]]) -> str:
-    """SQL of a relation ``h`` of verdicts of people: answer_key, judge, outcome, refusal.
-
-    There is at least one."""
+def _of_people(answers: str, reviews: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """SQL of verdicts of people as rows of verdicts with these columns of their answers; "" without
+    one. ``answers`` is the SQL of the answers."""
     values = ", ".join(
         f"({literal(r['answer_key'])}, {literal(r['judge'])}, {literal(r['outcome'])}, "
         f"{'true' if r['refusal'] else 'false'})"
         for r in reviews
     )
-    return f"(VALUES {values}) h(answer_key, judge, outcome, refusal)"
-
-
-def _reviews(rows: str, reviews: Sequence[Mapping[str, Any]], site: Sequence[str]) -> list[str]:
-    """SQL that adds verdicts of people to ``verdict_rows``; ``rows`` is the SQL of the answers."""
-    if not reviews:
-        return []
-    return [
-        "INSERT INTO verdict_rows BY NAME SELECT "
-        "'ok' AS status, a.label, a.reader, h.judge, a.record, "
-        "a.instruction, a.key AS answer_key, a.band, a.middle, a.task_type, a.domain, h.outcome, "
-        f"h.refusal, false AS nan_evidence, 0 AS repeat{''.join(f', a.{name}' for name in site)} "
-        f"FROM {rows} a JOIN {_human_verdicts(reviews)} ON a.key = h.answer_key"
-    ]
+    return (
+        reviews
+        and (
+            f" UNION ALL BY NAME SELECT h.*, {', '.join(columns)}, 'ok' AS status, 0 AS repeat, "
+            f"false AS nan_evidence FROM {answers} a "
+            f"JOIN (VALUES {values}) h(answer_key, judge, outcome, refusal) ON a.key = h.answer_key"
+        )
+    ) or ""
 
 
 @contextmanager
 def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()) -> Generator[Ask]:
     """Query a run of kind answers in its present state, by temporary tables without text:
-    ``answered``, a row an answer; ``verdict_rows``, a row a verdict; ``judged``, the verdicts of
-    repeat 0 with columns of their answers; ``patients``; ``cards``, an answer's number among
-    distinct ones.
+    ``answered``, a row an answer; ``verdict_rows``, a row a verdict, with the numbers of its
+    ``patient`` and ``card`` (its answer among distinct ones); ``judged``, those of repeat 0 that
+    count, with columns of their answers.
 
     ``reviews``: human verdicts, added to the run's; ``plan`` then names these judges too.
     """
-    answers, verdicts = store.schemas["answers"], store.schemas["verdicts"]
-    site = SITE_COLUMNS if "needle" in verdicts else ()
-    names = (
-        _named("label", (entry.label for entry in plan.arms)),
-        _named("reader", plan.readers),
-        _named("judge", plan.judges),
-        _named("band", (*(name for name, _, _ in BANDS), UNLOCATED)),
-        _named("outcome", get_args(Outcome)),
-    )
-
-    entailed = bool(plan.options.get("semantic"))
-    semantic, joined = "", ""
-    if entailed:
-        semantic = ", e.semantic"
-        joined = " LEFT JOIN entailed e ON e.label = s.label AND e.instruction = s.instruction"
+    site = SITE_COLUMNS if "needle" in store.schemas["verdicts"] else ()
+    scored = bool(plan.options.get("semantic"))
+    listed = ", ".join(f"a.{name}" for name in OF_THE_ANSWER)
+    listed += f", e.best > {MAIN} AS semantic" if scored else ""
 
     def statements() -> list[str]:
-        scored: list[str] = []
-        if entailed:
-            rows = store.source("semantic")
-            scored.append(
-                "CREATE OR REPLACE TEMP TABLE entailed AS "
-                f"SELECT label, instruction, best > {MAIN} AS semantic FROM {rows} "
-                "WHERE best IS NOT NULL"
-            )
+        make, rows = "CREATE OR REPLACE TEMP TABLE", store.source("answers")
+        people = _of_people(rows, reviews, (*OF_THE_QUESTION, *site))
+        entailed = store.source("semantic") if scored else ""
+        on = "e.label = s.label AND e.instruction = s.instruction"
+        joined = f" LEFT JOIN {entailed} e ON {on}" if scored else ""
         return [
-            *scored,
-            "CREATE OR REPLACE TEMP TABLE answered AS "
-            f"SELECT row_number() OVER () AS answer, {_columns(ANSWER_COLUMNS, answers)}, "
-            f"{ALL_KEPT} AS evidence_all, {ALL_IN_PROMPT} AS evidence_all_in_prompt "
-            f"FROM {store.source('answers')}",
-            "CREATE OR REPLACE TEMP TABLE verdict_rows AS "
-            f"SELECT {_columns((*VERDICT_COLUMNS, *site), verdicts)} "
-            f"FROM {store.source('verdicts')}",
-            *_reviews(store.source("answers"), reviews, site),
-            "CREATE OR REPLACE TEMP TABLE patients AS SELECT record, "
-            f"((row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS})::SMALLINT AS patient "
-            "FROM (SELECT DISTINCT record FROM verdict_rows)",
-            "CREATE OR REPLACE TEMP TABLE cards AS SELECT answer_key, "
+            f"{make} answered AS SELECT row_number() OVER () AS answer, "
+            f"* EXCLUDE ({', '.join(LARGE)}), {ALL_KEPT} AS evidence_all, "
+            f"{ALL_IN_PROMPT} AS evidence_all_in_prompt FROM {rows}",
+            f"{make} verdict_rows AS SELECT *, "
+            f"(dense_rank() OVER (ORDER BY record) - 1) % {MOST_PATIENTS} AS patient, "
             "dense_rank() OVER (ORDER BY instruction, reader, judged_text) AS card FROM ("
-            "SELECT answer_key, any_value(instruction) AS instruction, "
-            "any_value(reader) AS reader, coalesce(max(prompt_hash), answer_key) AS judged_text "
-            "FROM verdict_rows GROUP BY answer_key)",
-            "CREATE OR REPLACE TEMP TABLE questions AS "
-            "SELECT instruction, record, row_number() OVER (ORDER BY instruction) AS question "
-            "FROM (SELECT instruction, any_value(record) AS record FROM verdict_rows "
-            "GROUP BY instruction)",
-            f"CREATE OR REPLACE TEMP TABLE judged AS SELECT {', '.join(names)}, "
-            "p.patient, q.question, c.card, a.answer, s.answer_key, s.middle, s.task_type, "
-            "s.domain, s.refusal, s.nan_evidence, "
-            # The question has no reference: not a failure of an arm.
-            "(s.outcome = 'failed' AND s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) "
-            "AS unjudgeable, "
-            "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct, "
-            f"{_columns(OF_THE_ANSWER, answers, 'a.')}{semantic}"
-            f"{''.join(f', s.{name}' for name in site)} "
+            "SELECT * EXCLUDE raw, coalesce(max(prompt_hash) OVER (PARTITION BY answer_key), "
+            f"answer_key) AS judged_text FROM (FROM {store.source('verdicts')}{people}))",
+            # Without a reference: not a failure of an arm.
+            f"{make} judged AS SELECT s.*, a.answer, {listed}, (s.outcome = 'failed' AND "
+            "s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) AS unjudgeable, "
+            "CASE s.outcome WHEN 'correct' THEN true WHEN 'incorrect' THEN false END AS correct "
             f"FROM (SELECT * FROM verdict_rows WHERE {store.counted}) s "
-            "JOIN patients p USING (record) JOIN questions q USING (instruction) "
-            "JOIN cards c USING (answer_key) "
-            f"LEFT JOIN answered a ON a.key = s.answer_key{joined} "
-            "WHERE coalesce(s.repeat, 0) = 0",
+            f"LEFT JOIN answered a ON a.key = s.answer_key{joined} WHERE coalesce(s.repeat, 0) = 0",
         ]
 
     with snapshot(statements) as ask:

@@ -136,9 +136,10 @@ EVIDENCE = {
 def hit_miss(ask: Ask, plan: Plan) -> Table:
     """Accuracy given hit and given miss, a row each, by every criterion that the rows hold."""
     rows: Table = []
-    for criterion in (*PROMPTED, ALL_PIECES, ANY_PIECE, "lexical", "semantic"):
-        column, _ = CRITERIA.get(criterion, (criterion, ""))
-        counts = counted(ask, (*CELL, column)) if column in _columns(ask, "judged") else {}
+    criteria = {name: CRITERIA[name][0] for name in (*PROMPTED, ALL_PIECES, ANY_PIECE, "lexical")}
+    criteria |= {"semantic": "semantic"} if plan.options.get("semantic") else {}
+    for criterion, column in criteria.items():
+        counts = counted(ask, (*CELL, column))
         names = EVIDENCE.get(criterion, ("hit", "miss"))
         rows += [
             {**columns, "criterion": criterion, "evidence": name, "hit": hit}
@@ -184,24 +185,19 @@ SUMS = ("prompt_tokens", "read_tokens", "reused_tokens", "output_tokens", "secon
 """Columns that are added up; null where no row holds one."""
 
 
-def _columns(ask: Ask, table: str) -> set[str]:
-    return {row["column_name"] for row in ask(f"DESCRIBE {table}")}
-
-
 def costs(ask: Ask, plan: Plan) -> Table:
     """Tokens, seconds and US dollars: a row each arm entry × reader, and × each judge of its
     answers; sums over calls that succeeded (``n``) and failed. Dollars are null without a price
     list."""
-    totals: dict[tuple[str, str, str | None], dict[str, Any]] = {}
-    for table, judge in (("answered", "NULL AS judge"), ("verdict_rows", "judge")):
-        known = _columns(ask, table)
-        sums = (f"sum({name}) AS {name}" if name in known else f"NULL AS {name}" for name in SUMS)
+    sums = ", ".join(f"sum({name}) AS {name}" for name in SUMS)
+    totals = {
+        (row["label"], row["reader"], row["judge"]): row
         for row in ask(
-            f"SELECT label, reader, {judge}, count(*) FILTER (status = 'ok') AS n, "
-            f"count(*) FILTER (status = 'failed') AS failed, {', '.join(sums)} "
-            f"FROM {table} GROUP BY ALL"
-        ):
-            totals[row["label"], row["reader"], row["judge"]] = row
+            "SELECT label, reader, judge, count(*) FILTER (status = 'ok') AS n, "
+            f"count(*) FILTER (status = 'failed') AS failed, {sums} "
+            "FROM (FROM answered UNION ALL BY NAME FROM verdict_rows) GROUP BY ALL"
+        )
+    }
     rows: Table = []
     for entry, reader, judge in product(plan.arms, plan.readers, (None, *plan.judges)):
         row = totals.get((entry.label, reader, judge))
@@ -217,10 +213,8 @@ def spent(ask: Ask, plan: Plan, folder: Path) -> Table:
     it, what of it is in rows (:func:`costs`), the rest (``elsewhere_usd``; a call that may have
     been charged counts at its most), and what is reserved. Null where the model's price is not
     known."""
-    in_rows: dict[str, float | None] = {}
-    if "cost_usd" in _columns(ask, "verdict_rows"):
-        sums = ask("SELECT judge, sum(cost_usd) AS usd FROM verdict_rows GROUP BY judge")
-        in_rows = {row["judge"]: row["usd"] for row in sums}
+    sums = ask("SELECT judge, sum(cost_usd) AS usd FROM verdict_rows GROUP BY judge")
+    in_rows: dict[str, float | None] = {row["judge"]: row["usd"] for row in sums}
     rows: Table = []
     for entry in plan.judge_entries:
         file = call_log(folder, entry.label)

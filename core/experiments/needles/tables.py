@@ -79,10 +79,7 @@ def needle_question(cohort: NeedleCohort, instruction: Instruction, protocol: Pr
     return replace(plain, chance=None, check=None, site=cohort.columns[instruction.id])
 
 
-ITEMS = (
-    "(SELECT j.*, q.record, q.instruction, a.prompt_tokens FROM judged j "
-    "JOIN questions q USING (question) LEFT JOIN answered a USING (answer))"
-)
+ITEMS = "(SELECT j.*, a.prompt_tokens FROM judged j LEFT JOIN answered a USING (answer))"
 """SQL of the verdicts that count, with columns of their answers."""
 
 
