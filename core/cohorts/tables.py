@@ -360,22 +360,18 @@ def table_head(lines: Sequence[str], delimiter: str, names: Sequence[str] = ()) 
     ``delimiter`` where none separates any. A line ``sep=;`` before the header states it.
     """
     accept_long_cells()
-    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    filled = (n for n, line in enumerate(lines) if line.strip())
+    first = next(filled, 0)
     stated = _SEPARATOR_LINE.fullmatch(lines[first]) if lines else None
-    if stated:
-        first += 1
-        first += next((n for n, line in enumerate(lines[first:]) if line.strip()), 0)
-    opening = lines[first][:1] if first < len(lines) else ""
-    quote = "'" if opening == "'" else '"'
-    best: tuple[tuple[int, int], Head] | None = None
+    first = next(filled, first + 1) if stated else first
+    quote = "'" if first < len(lines) and lines[first][0] == "'" else '"'
+    heads: list[Head] = []
     for mark in [stated[1]] if stated else dict.fromkeys((delimiter, *_DELIMITERS)):
-        top = next(parse_rows(lines[: first + _HEADER_LINES], mark, first, 0, quote), None)
-        cells = [cell.strip() for cell in top.cells] if top else []
-        known = known_names(cells, dict.fromkeys(names, ()))
-        score = len(known), len(cells)
-        if best is None or score > best[0]:
-            best = score, Head(mark, quote, cells, top.last if top else first)
-    return best[1] if best else Head(delimiter, quote, [], first)
+        rows = parse_rows(lines[: first + _HEADER_LINES], mark, first, 0, quote)
+        top = next(rows, ParsedRow(0, first, []))
+        heads.append(Head(mark, quote, [cell.strip() for cell in top.cells], top.last))
+    wanted: dict[str, tuple[str, ...]] = dict.fromkeys(names, ())
+    return max(heads, key=lambda head: (len(known_names(head.header, wanted)), len(head.header)))
 
 
 def table_kind(path: Path) -> str:

@@ -35,12 +35,7 @@ from midchart.core.cohorts.records import (
     opaque_id,
     task_type_of,
 )
-from midchart.core.cohorts.tables import (
-    accept_long_cells,
-    check_columns,
-    opened,
-    read_table,
-)
+from midchart.core.cohorts.tables import accept_long_cells, check_columns, opened, read_table
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 from midchart.core.parsing import read_document, read_json

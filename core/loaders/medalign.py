@@ -19,12 +19,7 @@ from xml.parsers import expat
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import parse_time
-from midchart.core.cohorts.files import (
-    LoadLog,
-    entries_of,
-    reading_file,
-    shown,
-)
+from midchart.core.cohorts.files import LoadLog, entries_of, reading_file, shown
 from midchart.core.cohorts.records import (
     QUESTION_COLUMNS,
     RESPONSE_COLUMNS,

@@ -33,11 +33,7 @@ from midchart.core.cohorts.columns import (
     decide_times,
     read_id,
 )
-from midchart.core.cohorts.files import (
-    LoadLog,
-    checked_tables,
-    entries_of,
-)
+from midchart.core.cohorts.files import LoadLog, checked_tables, entries_of
 from midchart.core.cohorts.identity import Demographics, People
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -67,13 +63,7 @@ from midchart.core.documents.payloads import cell_shown
 from midchart.core.errors import DataError
 from midchart.core.fhir.values import distinct_texts
 from midchart.core.loaders import LOADERS
-from midchart.core.sequences.build import (
-    EARLIEST,
-    LATEST,
-    OUTSIDE,
-    connect,
-    describe_error,
-)
+from midchart.core.sequences.build import EARLIEST, LATEST, OUTSIDE, connect, describe_error
 from midchart.core.storage.archives import UntrustedZip
 from midchart.core.storage.sql_files import csv_source, identifier, sql_file
 from midchart.core.storage.staging import temporary_folder
