@@ -9,6 +9,7 @@ is a warning. Events with a null time are static and come first of their patient
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -93,11 +94,8 @@ def _one(file: Path, needed: Sequence[str], root: Path, log: LoadLog) -> list[Pa
 
 
 def _micros(column: str, type: str) -> str:
-    if type in ("VARCHAR", "DATE"):
-        return f"epoch_us(try_cast({column} AS TIMESTAMP))"
-    return (
-        f"epoch_us({column})" if type.startswith("TIMESTAMP") else f"epoch_us({column}::TIMESTAMP)"
-    )
+    is_time = type.startswith("TIMESTAMP")
+    return f"epoch_us({column if is_time else f'try_cast({column} AS TIMESTAMP)'})"
 
 
 def _events(root: Path, log: LoadLog) -> RawTable:
@@ -192,11 +190,12 @@ def _tasks(root: Path) -> dict[str, list[Path]]:
 
 def _has_masks(files: Sequence[Path], root: Path) -> bool:
     """Whether labels called chexpert are EHRSHOT's masks: whole numbers above 1."""
-    readable, types = _readable(files, root, LoadLog())  # reading them names the others
-    if "integer_value" not in types:
-        return False
-    (highest,) = _select("SELECT max(integer_value) AS m", readable, CHEXPERT)["m"]
-    return highest is not None and highest > 1
+    with suppress(DataError):  # reading the labels reports what is wrong with the files
+        readable, types = _readable(files, root, LoadLog())
+        if "integer_value" in types:
+            (highest,) = _select("SELECT max(integer_value) AS m", readable, CHEXPERT)["m"]
+            return highest is not None and highest > 1
+    return False
 
 
 @LOADERS.register("meds")
@@ -210,11 +209,12 @@ class Meds(EventLoader):
     def accepts(self, path: str) -> bool:
         """A folder (or file) whose first event file names subjects and codes."""
         place = Path(path)
-        files, others = _event_files(place), [place / "metadata", place / "labels"]
+        files, described = _event_files(place), (place / "metadata").is_dir()
         _, types = _readable(files[:1], place, LoadLog())
-        return bool(
-            {"subject_id", "code"} & types.keys() or (files and any(map(Path.is_dir, others)))
-        )
+        if not types:
+            return bool(files) and (described or (place / "labels").is_dir())
+        in_data = described and files[0].is_relative_to(place / "data")
+        return in_data or not {"subject_id", "code"}.isdisjoint(types)
 
     def open_files(self, place: Path, log: LoadLog) -> EventFiles:
         """Raises DataError where there are no events."""
