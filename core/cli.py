@@ -107,7 +107,7 @@ and the seconds left."""
 
 def meter(what: str) -> Meter:
     """Progress on standard error with the time left; quiet between whole percents."""
-    begun, shown = time.monotonic(), 100
+    begun, shown = time.monotonic(), 101
 
     def step(done: int, planned: int, failed: int = 0, left: float | None = None) -> None:
         nonlocal begun, shown

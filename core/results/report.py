@@ -208,9 +208,8 @@ def views_of(report: Mapping[str, Any]) -> list[View]:
 
 def origin(plan: Plan) -> str:
     """Whose records a run's figures are of, in words: synthetic ones or those of its cohort."""
-    cohort: Mapping[str, Any] = plan.raw.get("cohort") or {"data_use": {"synthetic": True}}
     name = Path(plan.data).name
-    if cohort["data_use"]["synthetic"]:
+    if plan.raw["cohort"]["data_use"]["synthetic"]:
         of_cohort = not EXPERIMENTS.build(plan.kind).makes_records
         return "synthetic records" + (f" (cohort {name})" if of_cohort else "")
     return f"records of the cohort {name}"
@@ -413,19 +412,14 @@ def methods(run: RunRef) -> str:
     """The paragraph, plain text; raises UnknownName."""
     folder = find_run(run)
     plan, now = folder.plan(), status(run)
-    cohort, versions = plan.raw.get("cohort") or {}, plan.raw["versions"]
+    cohort, versions = plan.raw["cohort"], plan.raw["versions"]
     changed = {name: value for name, (_, value) in plan.asked.differences().items()}
     protocol = plan.protocol
     kind = EXPERIMENTS.build(plan.kind).title
+    named = f"the cohort {cohort['data_use']['name'] or plan.data}"
     parts = [
         f"Run {run} ({kind}) was carried out with Midchart {versions['midchart']}"
-        f" (code {versions['code'][:12]})"
-        + (
-            f" on the cohort {cohort['data_use']['name'] or plan.data}"
-            f" (content hash {cohort['digest'][:12]})."
-            if cohort
-            else "."
-        ),
+        f" (code {versions['code'][:12]}) on {named} (content hash {cohort['digest'][:12]}).",
         f"It is on {origin(plan)}.",
         _listed("Arms", tuple(arm.label for arm in plan.arms)),
         _listed("Readers", plan.readers),
@@ -445,10 +439,7 @@ def methods(run: RunRef) -> str:
         "failed items are not counted as incorrect.",
         f"Intervals are 95 % intervals; those clustered by patient are bootstrap intervals of "
         f"{protocol.resamples:,} resamples with expanded percentiles, "
-        + (
-            "widened to contain the score interval of the same counts."
-            if protocol.intervals == "widened"
-            else "not widened to contain the score interval."
-        ),
+        f"{'' if protocol.intervals == 'widened' else 'not '}widened to contain the score interval"
+        " of the same counts.",
     ]
     return " ".join(filter(None, parts))

@@ -200,6 +200,7 @@ class ReaderQuestion:
 
 
 _Asked = tuple[ReaderQuestion, Row, Prompt]
+AS_ANSWERED = ("status", "output_tokens", "reused_tokens", "reasoning_tokens", "cost_usd")
 NULL_WHERE_EMPTY = ("reason", "peak_mb", "how", "reasoning", "endpoint", "model")
 """Columns of an answer that are null where the reader says nothing."""
 
@@ -264,17 +265,13 @@ class ReadingPass(Stage[Prompt, Answer, _Asked]):
         asked, row, prompt = ticket
         answer = _checked(result)
         row |= {
-            "status": answer.status,
             "answer": answer.text if answer.status == "ok" else None,
             "sources": list(answer.sources),
             "evidence_quoted": asked.question.quoted(answer.sources),
             "read_tokens": answer.prompt_tokens,
-            "output_tokens": answer.output_tokens,
-            "reused_tokens": answer.reused_tokens,
             "seconds": answer.seconds or seconds,
             "ended": answer.ended if answer.status == "ok" else None,
-            "reasoning_tokens": answer.reasoning_tokens,
-            "cost_usd": answer.cost_usd,
+            **{name: getattr(answer, name) for name in AS_ANSWERED},
             **{name: getattr(answer, name) or None for name in NULL_WHERE_EMPTY},
         }
         self._write(asked, row, prompt, answer.quotes)

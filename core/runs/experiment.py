@@ -65,10 +65,8 @@ class Experiment(ABC):
     views: ClassVar[tuple[View, ...]] = ()
 
     def options(self, table: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
-        """The values of ``fields`` in a spec, checked, with defaults filled in, as JSON values.
-
-        Raises SpecError, UnknownName or MissingModel.
-        """
+        """The values of ``fields`` in a spec, checked, with defaults filled in, as JSON values;
+        raises SpecError, UnknownName or MissingModel."""
         if self.options_model is None:
             return {}
         # Imported with the first spec, so that importing the engine stays fast.
@@ -104,10 +102,8 @@ class Experiment(ABC):
         """Number of rows to be written; raises SpecError where the cohort lacks what it needs."""
 
     def shards(self, cohort: Cohort, plan: Plan) -> list[str]:
-        """Names of all shards of the work, in execution order: the patients of the questions.
-
-        Only where ``shard`` is set; an experiment that trains models names those.
-        """
+        """Names of all shards of the work, in execution order: the patients of the questions. An
+        experiment that trains models names those."""
         return list(by_patient(cohort, chosen(cohort, plan)))
 
     @abstractmethod

@@ -73,7 +73,7 @@ class Job:
 
     ``folder``: the run's, for files other than rows (checkpoints). ``done``, ``failed``: numbers of
     rows. ``note`` is called with the state of a long wait, in words. ``egress`` decides what may
-    leave this machine (:mod:`midchart.core.runs.planner`).
+    leave this machine.
     """
 
     def __init__(
@@ -254,11 +254,8 @@ M = TypeVar("M", bound=TrainingJob)
 
 
 class TrainingJobs(ABC, Generic[M]):
-    """One pass over the models of a run, in the order given.
-
-    ``table`` and ``schema``: where their rows are stored. A subclass names the columns that
-    identify a model, and trains it.
-    """
+    """One pass over the models of a run, in the order given; ``table`` and ``schema``: where their
+    rows are stored."""
 
     table: ClassVar[str]
     schema: ClassVar[Schema]
@@ -293,9 +290,7 @@ class TrainingJobs(ABC, Generic[M]):
     @abstractmethod
     def train(self, one: M, row: Row, checkpoint: Path, later: Sequence[M]) -> None:
         """Train and evaluate one model and fill its ``row``; a failed one keeps what was filled.
-
-        ``checkpoint``: the file the training resumes from. ``later``: the models that follow.
-        """
+        ``checkpoint``: the file the training resumes from. ``later``: the models that follow."""
 
     def _checkpoint(self, item: str) -> Path:
         return self.job.folder / "training" / f"{item}.pt"

@@ -44,10 +44,8 @@ _ADDRESS = re.compile(r"ray://(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:(?P<p
 
 
 def read_cluster(text: str) -> str:
-    """A place in its one spelling: "cores", "ray" or "ray://HOST:PORT", "" for here.
-
-    Raises InputError, MissingModel where Ray is not installed.
-    """
+    """A place in its one spelling, "" for here; raises InputError, MissingModel where Ray is not
+    installed."""
     if text in ("", HERE, CORES):
         return "" if text == HERE else text
     match = _ADDRESS.fullmatch(text)
@@ -70,9 +68,7 @@ def on_ray(cluster: str) -> bool:
 
 def named_cluster(cluster: str) -> str:
     """The cluster whose machines would see records; "" here and on a Ray made for the run alone.
-
-    One whose first machine is this one may have others, so its address does not decide.
-    """
+    One whose first machine is this one may have others."""
     return cluster if cluster.startswith("ray://") else ""
 
 
@@ -154,10 +150,8 @@ def destinations(what: Spec, instructions: int) -> list[Destination]:
 def permit(
     listed: Sequence[Destination], cohort: Cohort, hosts: Iterable[str], cluster: str = ""
 ) -> EgressCheck:
-    """The egress gate of a run, once all destinations and the ``cluster`` are permitted.
-
-    Raises EgressRefused.
-    """
+    """The egress gate of a run, once all destinations and the ``cluster`` are permitted; raises
+    EgressRefused."""
     leaves = cluster or any(not one.local for one in listed)
     asks = partial(still_allows, cohort, "external_services_allowed")
     gate = gate_of(cohort.manifest, hosts, asks if leaves and cohort.path != MADE else None)
@@ -186,9 +180,7 @@ def preflight(what: Spec, egress: EgressCheck) -> None:
 
 def open_source(path: str) -> Cohort:
     """The cohort at a path; an empty synthetic one for :data:`midchart.core.runs.experiment.MADE`.
-
-    Synthetic records may go wherever the user sends them. Raises DataError.
-    """
+    Raises DataError."""
     if path != MADE:
         return open_cohort(path)
     manifest = Manifest(
@@ -221,10 +213,8 @@ def find_data(data: str, base: str = "") -> Path:
 
 
 def weights_used(what: Spec) -> dict[str, str]:
-    """Label → hash of the weights of every reader with a class method ``mark``, arms' included.
-
-    Raises MissingModel.
-    """
+    """Label → hash of the weights of every reader with a class method ``mark``, arms' included;
+    raises MissingModel."""
     hashes: dict[str, str] = {}
     for entry in (*what.reader_entries, *what.readers_of_arms):
         mark = getattr(READERS.get(entry.name), "mark", None)

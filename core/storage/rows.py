@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,15 +47,17 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_file_cache": False,
 }
 _lock = threading.Lock()
-_connections: list[duckdb.DuckDBPyConnection] = []
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return duckdb.connect(":memory:", config=_CONFIG)
 
 
 def cursor() -> duckdb.DuckDBPyConnection:
     """A cursor of this process's one in-memory database; extensions are never fetched."""
     with _lock:
-        if not _connections:
-            _connections.append(duckdb.connect(":memory:", config=_CONFIG))
-        return _connections[0].cursor()
+        return _database().cursor()
 
 
 @atexit.register
@@ -64,8 +67,9 @@ def close() -> None:
     Left to the interpreter's end, the binding prints pages about leaks on standard error.
     """
     with _lock:
-        while _connections:
-            _connections.pop().close()
+        if _database.cache_info().currsize:
+            _database().close()
+            _database.cache_clear()
 
 
 def _json_source(path: Path, schema: Schema, longest: int | None = None) -> str:
@@ -121,11 +125,8 @@ ROWS = "the run's rows"
 def query(
     sql: Callable[[], str], parameters: Sequence[Any] = (), name: str = ROWS
 ) -> list[dict[str, Any]]:
-    """Rows of a question as dictionaries; raises DataError, by ``name``, where the files cannot be
-    read.
-
-    ``sql`` is called for the text, again when a file moved between the look and the read.
-    """
+    """Rows of a question as dictionaries; ``sql`` is called for its text, again when a file moved
+    between the look and the read. Raises DataError, by ``name``."""
 
     def read() -> list[dict[str, Any]]:
         with cursor() as connection:
@@ -260,8 +261,8 @@ class RowStore:
     """Tables in ``folder``; ``schemas`` maps each table's name to its columns.
 
     Every row has a unique ``key`` and a ``status``, "ok" or "failed". Appending takes the run's
-    lock, which the caller holds.
-    ``counted`` is the condition on ``record``, in SQL, of the rows that tables of results count.
+    lock, which the caller holds. ``counted`` is the condition on ``record``, in SQL, of the rows
+    that tables of results count.
     """
 
     def __init__(self, folder: Path, schemas: Mapping[str, Schema]) -> None:
@@ -383,11 +384,8 @@ Ask = Callable[[str], list[dict[str, Any]]]
 
 @contextmanager
 def snapshot(statements: Callable[[], Sequence[str]]) -> Generator[Ask]:
-    """Make temporary tables, and answer questions about them until the block ends.
-
-    ``statements`` is called for the SQL that makes them (``CREATE OR REPLACE TEMP TABLE …``),
-    again when a file moved between the look and the read.
-    """
+    """Make temporary tables (``CREATE OR REPLACE TEMP TABLE …``), and answer questions about them
+    until the block ends; ``statements`` is called as by :func:`query`."""
     with cursor() as connection:
 
         def make() -> None:
