@@ -18,7 +18,6 @@ and instructions stay: without them the tables cannot be made again.
 from __future__ import annotations
 
 import shutil
-import zipfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -154,8 +153,6 @@ def _provenance(plan: Plan) -> list[str]:
 
 SCHEMA = 1
 MANIFEST, REPRODUCE = "manifest.json", "REPRODUCE.toml"
-EARLIEST = (1980, 1, 1, 0, 0, 0)
-"""The time of every file in a zip: the same run gives the same bytes."""
 TEXT_FREE = frozenset({
     "key", "item", "status", "reason", "label", "arm", "k", "record", "instruction", "band",
     "task_type", "domain", "specialty", "time", "wording", "prompt_hash", "reader", "judge",
@@ -236,8 +233,11 @@ def export_run(
             staging.mkdir()
             manifest = _write(folder, plan, staging, keep, with_report=not rows_only)
             folder.note("exported", file=str(target), rows=manifest["rows"], with_text=keep)
-            exported = _zip(staging, place / "made.zip") if target.suffix == ".zip" else staging
-            use_ordinary_mode(exported)
+            use_ordinary_mode(staging)
+            exported = staging
+            if target.suffix == ".zip":
+                exported = Path(shutil.make_archive(str(place / "made"), "zip", staging))
+                use_ordinary_mode(exported)
             exported.replace(target)
     except OSError as error:
         raise InputError(f"{target}: cannot be written ({error.strerror or error})") from None
@@ -347,17 +347,6 @@ def _write(
     }
     write_json(staging / MANIFEST, manifest)
     return manifest
-
-
-def _zip(staging: Path, file: Path) -> Path:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path in sorted(p for p in staging.rglob("*") if p.is_file()):
-            info = zipfile.ZipInfo(path.relative_to(staging).as_posix(), EARLIEST)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            info.external_attr = 0o644 << 16
-            with path.open("rb") as source_file, archive.open(info, "w") as into:
-                shutil.copyfileobj(source_file, into, 1 << 20)
-    return file
 
 
 def read_manifest(text: bytes) -> dict[str, Any]:
