@@ -391,6 +391,7 @@ def counted(
             sum(n)::BIGINT AS n, sum(c * c)::DOUBLE AS squares, sum(c * n)::DOUBLE AS "cross",
             sum(n * n)::DOUBLE AS sizes FROM each GROUP BY ALL)
         FROM sums JOIN (SELECT {keys}, {columns} FROM known GROUP BY ALL) USING ({keys})
+        ORDER BY {keys}
         """
     )
     cells = {tuple(row[name] for name in names): row for row in counts}
