@@ -95,14 +95,14 @@ class SelectionOptions(Options):
         return super().plan() | {"semantic": about}
 
 
-_KNOWN = "CASE WHEN count({0}) = count(*) THEN avg({0}::DOUBLE) END AS {0}"
+_KNOWN = "CASE WHEN count({0}) = count(*) THEN avg({0}::DOUBLE ORDER BY {0}) END AS {0}"
 _PROMPTED = f"first(criterion) IN {PROMPTED}"
 _OF_RECALL = {
     **{
         name: _KNOWN.format(name)
         for name in ("chance", "any_piece", "any_piece_chance", "picked_chance", "unmatched")
     },
-    "evidence_share": "avg(evidence_share) AS evidence_share",
+    "evidence_share": "avg(evidence_share ORDER BY evidence_share) AS evidence_share",
     "kept_but_cut": f"CASE WHEN {_PROMPTED} THEN count(*) FILTER (lost) END AS kept_but_cut",
     "prompts_cut": f"CASE WHEN {_PROMPTED} THEN count(cut_tokens) END AS prompts_cut",
     "cut_at_least": "min(cut_tokens) AS cut_at_least",
