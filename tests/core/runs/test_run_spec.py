@@ -100,7 +100,7 @@ def test_readers_with_options_are_distinguished_by_what_differs():
         ({"judges": [1]}, ["holds 1"]),
         ({"kind": "answer"}, ["'answer'", "Did you mean answers", "selection"]),
         ({"kind": "curve"}, ["takes no arms"]),
-        ({"kind": "needles"}, ["cut to any", "232 tokens"]),
+        ({"kind": "needles"}, ["can be used at any", "232 tokens"]),
         ({"kind": "gate"}, ["gate"]),
         ({"kind": None}, ["'kind'"]),
         ({"protocol": "corect"}, ["'corect'", "corrected, published"]),
