@@ -111,7 +111,7 @@ class LabelledData:
     def store(self, progress: Progress | None = None) -> EventStore:
         """The event store, built where it is not in the cache; raises DataError.
 
-        ``progress`` is called with (done, planned) in thousandths of the work.
+        ``progress`` is called with the rows that are in order, and with all of them.
         """
         with self._lock:
             if self._store is None:

@@ -1,8 +1,8 @@
 """Builds an event store from a source's rows: read once and ordered by DuckDB.
 
 First all rows go into a DuckDB table on disk, in the source's order. Then they are read back in
-order and written into memory-mapped columns. Both steps keep to ``memory``, whatever the size of
-the source; what does not fit is spilled next to the store. The store is built in a temporary
+order and written into memory-mapped columns. Both steps keep to :data:`MEMORY`, whatever the size
+of the source; what does not fit is spilled next to the store. The store is built in a temporary
 folder, which is renamed when it is complete; a build that was killed leaves that folder, and the
 next build clears it and starts again.
 """
@@ -12,9 +12,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -92,11 +90,11 @@ EARLIEST, LATEST = (
 """Microseconds since 1970 of the first and last moment of a record: the years 1 to 9999."""
 OUTSIDE = "outside of the years 1 to 9999"
 """How reasons name a time before or after them."""
+MEMORY = "2GB"
+"""Memory of DuckDB while a store is built."""
 GROUP = 1_000_000
 """Rows written at a time."""
 _HEAD = 1 << 16
-_STEPS = 1000
-"""Progress is reported in thousandths."""
 Progress = Callable[[int, int], None]
 _Problem = tuple[str, int | None, str]
 """File, line and reason of something left out."""
@@ -134,18 +132,17 @@ def store_folder(cache: Path, source: RawTable) -> Path:
     return cache / "events" / key.hexdigest()
 
 
-def build_store(
-    source: RawTable, folder: Path, progress: Progress | None = None, memory: str = "2GB"
-) -> EventStore:
+def build_store(source: RawTable, folder: Path, progress: Progress | None = None) -> EventStore:
     """Build the store in ``folder``, or open it where another process has just done so.
 
-    Raises DataError where DuckDB cannot read the source or the disk is full.
+    ``progress`` hears of the rows that are in order, and of all. Raises DataError where DuckDB
+    cannot read the source or the disk is full.
     """
     with exclusive(folder.parent / f"{folder.name}.lock"):
         if not EventStore.there(folder):
             try:
                 with complete_folder(folder) as fresh:
-                    _build(source, fresh, progress or (lambda done, planned: None), memory)
+                    _build(source, fresh, progress or (lambda done, planned: None))
             except duckdb.Error as error:
                 raise DataError(
                     source.name, None, describe_error(error), "fix or replace it"
@@ -156,11 +153,11 @@ def build_store(
     return EventStore.open(folder)
 
 
-def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> None:
+def _build(source: RawTable, fresh: Path, progress: Progress) -> None:
     (fresh / "spill").mkdir()
-    base = connect(fresh / "raw.duckdb", memory, fresh / "spill")
+    base = connect(fresh / "raw.duckdb", MEMORY, fresh / "spill")
     try:
-        _read(base, source, progress)
+        base.execute(f"CREATE TABLE raw AS {source.select}")  # in the source's order
         rows = _count(base, "raw")
         lines = _malformed(base) if source.csv else []
         problems, left_out = _problems(base, source, lines)
@@ -176,29 +173,6 @@ def _build(source: RawTable, fresh: Path, progress: Progress, memory: str) -> No
         "left_out": left_out,
     }  # fmt: skip
     (fresh / "meta.json").write_text(json.dumps(meta), encoding="utf-8")
-
-
-def _read(base: duckdb.DuckDBPyConnection, source: RawTable, progress: Progress) -> None:
-    """All rows into a table, in the source's order; half of the progress."""
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.5):
-            with suppress(duckdb.Error):  # no query is running
-                share = float(base.query_progress())
-                progress(max(0, min(_STEPS // 2, int(share / 200 * _STEPS))), _STEPS)
-
-    # DuckDB measures progress only with a progress bar, which need not be printed.
-    for setting in ("enable_progress_bar=true", "enable_progress_bar_print=false"):
-        base.execute(f"SET {setting}")
-    base.execute("SET progress_bar_time=0")
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        base.execute(f"CREATE TABLE raw AS {source.select}")
-    finally:
-        done.set()
-        watcher.join()
 
 
 def _count(base: duckdb.DuckDBPyConnection, table: str) -> int:
@@ -267,7 +241,7 @@ def _words(base: duckdb.DuckDBPyConnection, fresh: Path) -> None:
 
 
 def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> None:
-    """All rows in order into the columns; the other half of the progress."""
+    """All rows in order into the columns."""
     counts = base.execute("SELECT p, count(*) AS n FROM raw GROUP BY p ORDER BY p").fetchnumpy()
     patients = np.asarray(counts["p"], np.int64)
     offsets = np.concatenate([[0], np.cumsum(np.asarray(counts["n"], np.int64))])
@@ -289,14 +263,12 @@ def _order(base: duckdb.DuckDBPyConnection, fresh: Path, progress: Progress) -> 
         for name, array in arrays.items():
             array[done : done + len(rows)] = rows[name].to_numpy()
         done += len(rows)
-        progress(_STEPS // 2 + _STEPS // 2 * done // total, _STEPS)
+        progress(done, total)
     for array in arrays.values():
         if isinstance(array, np.memmap):
             array.flush()
     for name, array in (("patients", patients), ("offsets", offsets)):
         np.save(fresh / f"{name}.npy", array)
-    if not total:
-        progress(_STEPS, _STEPS)
 
 
 def _columns(fresh: Path, total: int) -> dict[str, Any]:
