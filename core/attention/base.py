@@ -80,28 +80,15 @@ class AttentionModule(nn.Module):
         are [batch, heads, queries, time], 0 on padding; without them no such matrix is made where
         the variant can do without. A sequence that is all padding gives 0.
 
-        Raises ValueError where shapes do not fit or a gate is missing or not taken.
+        Raises ValueError where a gate is missing or not taken.
         """
-        self._check(q, k, v, mask, gate)
+        if (gate is not None) != self.gated:
+            raise ValueError(f"{self.name}: a gate is {'needed' if self.gated else 'not taken'}")
         keys = Keys(mask, gate, norms)
         if need_weights:
             weights = self.maps(q, k, keys)
             return self.finish(weights @ v), weights
         return self.finish(self.mix(q, k, v, keys)), None
-
-    def _check(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, gate: Tensor | None) -> None:
-        batch, heads, time, dim = k.shape
-        if (heads, dim) != (self.shape.heads, self.shape.dim) or v.shape != k.shape:
-            raise ValueError(f"{self.name}: keys {tuple(k.shape)} do not fit {self.shape}")
-        if q.shape[:2] != k.shape[:2] or q.shape[-1] != dim:
-            raise ValueError(f"{self.name}: queries {tuple(q.shape)}, keys {tuple(k.shape)}")
-        known = ((batch, time), (batch, q.shape[2], time))
-        if tuple(mask.shape) not in known or mask.dtype != torch.bool:
-            raise ValueError(f"{self.name}: the mask is {tuple(mask.shape)} of {mask.dtype}")
-        if (gate is not None) != self.gated:
-            raise ValueError(f"{self.name}: a gate is {'needed' if self.gated else 'not taken'}")
-        if gate is not None and tuple(gate.shape) not in known:
-            raise ValueError(f"{self.name}: the gate is {tuple(gate.shape)}")
 
     @abstractmethod
     def maps(self, q: Tensor, k: Tensor, keys: Keys) -> Tensor:
