@@ -48,21 +48,33 @@ def _settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-class Bert:
-    """The encoder of the BERT model in ``folder`` (Devlin et al. 2019) as functions on its tensors.
+class MiniLM:
+    """The BERT encoder in ``folder`` (Devlin et al. 2019) as functions on its tensors, on a GPU
+    where there is one.
 
-    Raises MissingModel where the folder holds no ``model.safetensors`` of a BERT encoder.
+    Raises MissingModel where the folder's model is no BERT with GELU that pools by the mean, or
+    lacks weights or its tokenizer.
     """
 
-    def __init__(self, folder: Path, device: str) -> None:
+    def __init__(self, folder: Path) -> None:
+        settings.wait_passively()
+        import torch
         from safetensors import SafetensorError
         from safetensors.torch import load_file
+        from tokenizers import Tokenizer
 
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        options = _settings(folder)
         if (config.get("model_type"), config.get("hidden_act", "gelu")) != ("bert", "gelu"):
             raise MissingModel(f"{folder}: the model is not a BERT with GELU, as MiniLM is")
+        by_mean = options.get("pooling_mode") in (None, "mean")
+        if not by_mean or not options.get("pooling_mode_mean_tokens", True):
+            raise MissingModel(f"{folder}: the model does not pool by the mean, as MiniLM does")
+        if not (folder / "tokenizer.json").is_file():
+            raise MissingModel(f"{folder}: tokenizer.json is missing")
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
         try:
-            tensors: dict[str, Any] = load_file(folder / "model.safetensors", device)
+            tensors: dict[str, Any] = load_file(folder / "model.safetensors", self.device)
         except (OSError, SafetensorError) as error:
             raise MissingModel(
                 f"{folder / 'model.safetensors'} cannot be read ({type(error).__name__}); get the "
@@ -72,12 +84,15 @@ class Bert:
         self._layers = int(config["num_hidden_layers"])
         self._heads = int(config["num_attention_heads"])
         self._epsilon = float(config.get("layer_norm_eps", 1e-12))
-        self.width, self.positions = (
-            int(config[name]) for name in ("hidden_size", "max_position_embeddings")
-        )
+        self.dim = int(config["hidden_size"])
         names = {"embeddings.LayerNorm.bias", f"encoder.layer.{self._layers - 1}.output.dense.bias"}
         if absent := names - self._tensors.keys():
             raise MissingModel(f"{folder}: the weights hold no {min(absent)}; get them again")
+        self._torch: Any = torch
+        self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._tokenizer.no_padding()
+        longest = int(options.get("max_seq_length") or LONGEST)
+        self._tokenizer.enable_truncation(min(longest, int(config["max_position_embeddings"])))
 
     def hidden(self, tokens: Any, mask: Any) -> Any:
         """Hidden states of the last layer, float32 [batch, length, width]; ``tokens`` and ``mask``
@@ -85,7 +100,7 @@ class Bert:
         from torch.nn import functional
 
         rows, length = tokens.shape
-        split = (rows, length, self._heads, self.width // self._heads)
+        split = (rows, length, self._heads, self.dim // self._heads)
         weights = self._tensors
 
         def linear(x: Any, name: str) -> Any:
@@ -93,7 +108,7 @@ class Bert:
 
         def norm(x: Any, name: str) -> Any:
             scale, shift = weights[f"{name}.LayerNorm.weight"], weights[f"{name}.LayerNorm.bias"]
-            return functional.layer_norm(x, (self.width,), scale, shift, self._epsilon)
+            return functional.layer_norm(x, (self.dim,), scale, shift, self._epsilon)
 
         x = functional.embedding(tokens, weights["embeddings.word_embeddings.weight"])
         x = x + weights["embeddings.token_type_embeddings.weight"][0]
@@ -111,34 +126,6 @@ class Bert:
             wide = functional.gelu(linear(x, f"{layer}.intermediate.dense"))
             x = norm(linear(wide, f"{layer}.output.dense") + x, f"{layer}.output")
         return x
-
-
-class MiniLM:
-    """Encodes texts with the model in ``folder``, on a GPU where there is one.
-
-    Raises MissingModel when the folder's model is not one that pools by the mean, or lacks
-    its tokenizer.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        settings.wait_passively()
-        import torch
-        from tokenizers import Tokenizer
-
-        options = _settings(folder)
-        by_mean = options.get("pooling_mode") in (None, "mean")
-        if not by_mean or not options.get("pooling_mode_mean_tokens", True):
-            raise MissingModel(f"{folder}: the model does not pool by the mean, as MiniLM does")
-        if not (folder / "tokenizer.json").is_file():
-            raise MissingModel(f"{folder}: tokenizer.json is missing")
-        self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._torch: Any = torch
-        self._bert = Bert(folder, self.device)
-        self._tokenizer: Any = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._tokenizer.no_padding()
-        longest = int(options.get("max_seq_length") or LONGEST)
-        self._tokenizer.enable_truncation(min(longest, self._bert.positions))
-        self.dim = self._bert.width
 
     def encode(self, texts: Sequence[str], progress: Progress | None = None) -> NDArray[np.float32]:
         """Unit vectors of ``texts``, float32 [n, dim].
@@ -161,7 +148,7 @@ class MiniLM:
                     tokens[row, : len(ids[i])] = ids[i]
                     mask[row, : len(ids[i])] = 1
                 seen = torch.from_numpy(mask).to(self.device)
-                hidden = self._bert.hidden(torch.from_numpy(tokens).to(self.device), seen)
+                hidden = self.hidden(torch.from_numpy(tokens).to(self.device), seen)
                 weight = seen.unsqueeze(-1).to(hidden.dtype)
                 mean = (hidden * weight).sum(1) / weight.sum(1).clamp(min=1e-9)
                 out[batch] = torch.nn.functional.normalize(mean, dim=1).cpu().numpy()

@@ -73,5 +73,5 @@ def test_the_hidden_states_equal_those_of_transformers(tiny):
     reference = BertModel.from_pretrained(tiny).eval()
     with torch.inference_mode():
         expected = reference(input_ids=tokens, attention_mask=mask).last_hidden_state
-        states = MiniLM(tiny)._bert.hidden(tokens, mask)
+        states = MiniLM(tiny).hidden(tokens, mask)
     assert torch.allclose(states[mask.bool()], expected[mask.bool()], atol=1e-6)
