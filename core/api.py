@@ -29,8 +29,7 @@ FUNCTIONS: Mapping[str, str] = {
     "results.funnel": "evidence_funnel",
     "results.importing": "import_run",
     "results.items": (
-        "answer answered_by asked_of compared disagreements item outcomes primary_judge rows "
-        "wrong_in_the_middle"
+        "answered_by asked_of compared item outcomes primary_judge rows wrong_in_the_middle"
     ),
     "results.report": (
         "failed_in_words methods report report_csv rows_warning run_totals write_tables"

@@ -309,7 +309,9 @@ def precision(ask: Ask, plan: Plan) -> Table:
     criteria = [c for c, _ in criteria_of(ask, plan) if c not in (ALL_PIECES, *PROMPTED)]
     cells = list(product(plan.arms, criteria, ("kept", "picked")))
     index = {(entry.label, criterion, of): i for i, (entry, criterion, of) in enumerate(cells)}
-    every = ask("FROM hits ORDER BY instruction")
+    columns = "label, criterion, instruction, bands, kept, picked, kept_hits, picked_hits"
+    by_line = "kept_hits IS NOT NULL OR criterion = 'lexical'"  # one of all questions
+    every = ask(f"SELECT {columns} FROM hits WHERE {by_line} ORDER BY instruction")
     rows_by_cell: list[Table] = [[] for _ in cells]
     for band in WIDE_BANDS:
         rows = [row for row in every if band in row["bands"]]

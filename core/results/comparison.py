@@ -128,14 +128,18 @@ Right = Mapping[Any, tuple[Any, bool | None, Any]]
 unscored: unparsed or failed), and what was judged. What nothing could be scored on is left out."""
 
 
-def scored(ask: Ask, columns: str = "instruction, patient, correct, card") -> dict[Cell, Right]:
+def scored(
+    ask: Ask, columns: Sequence[str] = ("instruction", "patient", "correct", "card")
+) -> dict[Cell, Right]:
     """The judged answers of a run by label, reader and judge; ``columns``: SQL of the question and
     its outcome. An answer without anything to judge it by is no failure of this run."""
-    cells: dict[Cell, dict[Any, Any]] = defaultdict(dict)
-    named = f"SELECT label, reader, judge, {columns} FROM judged"
-    for row in ask(f"{named} WHERE NOT unjudgeable ORDER BY answer"):
-        label, reader, judge, question, *outcome = row.values()
-        cells[label, reader, judge][question] = tuple(outcome)
+    listed = ", ".join(f"list({sql} ORDER BY answer) AS _{i}" for i, sql in enumerate(columns))
+    cells: dict[Cell, Right] = {}
+    for row in ask(
+        f"SELECT label, reader, judge, {listed} FROM judged WHERE NOT unjudgeable GROUP BY ALL"
+    ):
+        label, reader, judge, questions, *outcomes = row.values()
+        cells[label, reader, judge] = dict(zip(questions, zip(*outcomes, strict=True), strict=True))
     return cells
 
 
@@ -410,7 +414,7 @@ def read_outcomes(run: str) -> Outcomes:
     cells: dict[str, dict[Cell, Right]] = {}
     if "verdicts" in store.schemas:
         with facts(store, with_reviews(plan, reviews), reviews.rows()) as ask:
-            cells[ACCURACY] = scored(ask, "instruction, record, correct, NULL AS card")
+            cells[ACCURACY] = scored(ask, ("instruction", "record", "correct", "NULL"))
     main = next((name for name in ("selections", "answers") if name in store.schemas), "")
     # Selections and answers whose question has located evidence; without a prompt, whether it holds
     # the evidence is null.

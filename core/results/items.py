@@ -222,20 +222,6 @@ def compared(run: RunRef, baseline: RunRef) -> dict[str, list[Row]]:
 
 
 @needs("viewer")
-def disagreements(run: RunRef, reader: str, first: str, second: str) -> list[Row]:
-    """Answers on which two judges part: one says correct, the other incorrect. Columns: label,
-    instruction, band, ``first`` and ``second`` (their outcomes), key."""
-    with run_facts(run) as (ask, _):
-        return ask(
-            "SELECT a.label, a.instruction, a.band, a.outcome AS first, b.outcome AS second, "
-            "a.answer_key AS key FROM judged a JOIN judged b USING (answer) "
-            f"WHERE a.judge = {literal(first)} AND b.judge = {literal(second)} "
-            f"AND a.reader = {literal(reader)} AND a.correct <> b.correct "
-            "ORDER BY a.instruction, a.label"
-        )
-
-
-@needs("viewer")
 def asked_of(run: RunRef) -> Cohort:
     """The cohort whose questions a run asks; a needle run makes its own of the one it names. Raises
     UnknownName, DataError, or InputError where what it was made of has changed since."""
@@ -263,15 +249,3 @@ def _refuse_foreign_files(run: str, experiment: Experiment, plan: Plan) -> None:
                 f"run {run} was imported, and the file that its field {field!r} names is not part "
                 "of an export"
             )
-
-
-@needs("viewer")
-def answer(run: RunRef, key: str) -> Row:
-    """The question, arm entry and reader that an answer's key names. Columns: instruction, label,
-    reader. Raises UnknownName for a key that the run does not have."""
-    folder = find_run(run)
-    store = folder.store(folder.plan())
-    matching = store.select("answers", "instruction, label, reader", f"key = {literal(key)}")
-    if not matching:
-        raise UnknownName("answer of the run", key, [])
-    return matching[0]

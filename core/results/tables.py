@@ -1,9 +1,8 @@
 """What tables of a run are made of: its rows in memory, and columns, shares, intervals, failures.
 
 Bootstrap draws are seeded by the protocol's seed and the row's name, so an interval depends on the
-row's counts alone. Rows in memory are narrow and hold no text of records; names are an enumerated
-type and answers, questions and patients are numbers: a million verdicts are grouped in a tenth of a
-second.
+row's counts alone. Rows in memory hold no text of records: a million verdicts are grouped in less
+than a second.
 """
 
 from __future__ import annotations
@@ -329,11 +328,12 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
             f"{make} answered AS SELECT row_number() OVER () AS answer, "
             f"* EXCLUDE ({', '.join(LARGE)}), {ALL_KEPT} AS evidence_all, "
             f"{ALL_IN_PROMPT} AS evidence_all_in_prompt FROM {rows}",
-            f"{make} verdict_rows AS SELECT *, "
-            f"(dense_rank() OVER (ORDER BY record) - 1) % {MOST_PATIENTS} AS patient, "
-            "dense_rank() OVER (ORDER BY instruction, reader, judged_text) AS card FROM ("
-            "SELECT * EXCLUDE raw, coalesce(max(prompt_hash) OVER (PARTITION BY answer_key), "
-            f"answer_key) AS judged_text FROM (FROM {store.source('verdicts')}{people}))",
+            f"{make} verdict_rows AS WITH v AS (SELECT * EXCLUDE (raw, reason, key, item, how) "
+            f"FROM (FROM {store.source('verdicts')}{people})) SELECT v.*, patient, "
+            "hash(v.instruction, v.reader, coalesce(judged_text, v.answer_key)) AS card FROM v "
+            f"JOIN (SELECT record, (row_number() OVER (ORDER BY record) - 1) % {MOST_PATIENTS} "
+            "AS patient FROM (SELECT DISTINCT record FROM v)) USING (record) JOIN (SELECT "
+            "answer_key, max(prompt_hash) AS judged_text FROM v GROUP BY 1) USING (answer_key)",
             # Without a reference: not a failure of an arm.
             f"{make} judged AS SELECT s.*, a.answer, {listed}, (s.outcome = 'failed' AND "
             "s.prompt_hash IS NULL AND coalesce(a.status = 'ok', false)) AS unjudgeable, "

@@ -59,11 +59,8 @@ def pages_read(run: str, original: str) -> None:
         for reader in {r["reader"] for r in api.rows(run, "answers")}:
             for judge in judges:
                 api.outcomes(run, reader, judge)
-            api.disagreements(run, reader, judges[0], judges[-1])
         api.review_cards(run, "ada")
         api.review_rows(run)
-        for row in api.rows(run, "answers")[:2]:
-            api.answer(run, row["key"])
         api.compared(run, arms[0])
     main = "answers" if kind == "answers" else "selections"
     for row in api.rows(run, main)[:2]:

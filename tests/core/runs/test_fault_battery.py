@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core.results.items import disagreements, rows
+from midchart.core.results.items import rows
 from midchart.core.results.report import failed_in_words, report, report_csv
 from tests.support import fault_members
 from tests.support.fault_members import (
@@ -163,8 +163,6 @@ def test_every_output_of_a_run_can_be_made(of: str, request, place: Path, run: s
     text = api.export_html(run_id, place / f"{of}.html").read_text(encoding="utf-8")
     assert "<script>alert" not in text
     assert "items failed" in failed_in_words(run_id)
-    judges = [SOUND_JUDGE, "j_says_yes" if of == "run" else "j_hedges"]
-    assert isinstance(disagreements(run_id, SOUND_READER, *judges), list)
     assert of == "run" or api.compare_runs([run, judged])["results"]
     reasons = {r["reason"] for table in ("answers", "verdicts") for r in rows(run_id, table)}
     assert not [reason for reason in reasons if reason and "Patient" in reason], "no record text"
