@@ -39,6 +39,7 @@ from midchart.core.cohorts.manifest import (
     FILE,
     column_settings,
     read_manifest,
+    unconfirmed,
     write_column_settings,
     write_manifest,
 )
@@ -61,6 +62,8 @@ Folder = tuple[Path, tuple[Path, ...]]
 _open: LRU[Cohort] = LRU(16)
 """Records are made on demand, so the size bounds memory, not speed."""
 _folders: LRU[Folder] = LRU(16)
+_waiting: LRU[tuple[str, ...]] = LRU(16)
+"""Permissions that a tag states and nobody confirmed."""
 _QUESTION_FILES = (QUESTIONS_FILE, SETS_FILE)
 """Files of people's own questions, which are read each time."""
 ANALYSED_AT_ONCE = 16_000_000
@@ -99,7 +102,10 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         return cohort
 
     files = inside + beside()
-    return _open.get((place, files, evidence_state()), read), folder
+    waiting = _waiting.get(
+        (folder, files, evidence_state()), lambda: tuple(unconfirmed(folder, Manifest("")))
+    )
+    return _open.get((place, files, waiting), read), folder
 
 
 def _converted(loader: RecordLoader, place: Path, folder: Path, files: FilesState) -> Cohort:
