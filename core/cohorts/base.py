@@ -81,12 +81,14 @@ class RecordLoader(CohortLoader):
     """A format of records. Subclasses write ``read_file`` and set ``suffix`` and ``marks``, or
     write ``read`` and ``accepts``.
 
-    ``suffix`` and ``marks``: the ending (lower case) of the format's files, and texts that the
-    first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``. ``by_time``:
-    whether entries have times. ``unit``: what a file holds.
+    ``suffix`` and ``marks``: the ending (lower case), or endings, of the format's files, and texts
+    that the first ``sniffed`` bytes of each hold, or its first line where ``marks_in_line``.
+    ``deep``: whether files of sub-folders are read. ``by_time``: whether entries have times.
+    ``unit``: what a file holds.
     """
 
-    suffix: ClassVar[str]
+    suffix: ClassVar[str | tuple[str, ...]]
+    deep: ClassVar[bool] = False
     marks: ClassVar[tuple[bytes, ...]]
     sniffed: ClassVar[int] = 1 << 16
     marks_in_line: ClassVar[bool] = False
@@ -99,14 +101,12 @@ class RecordLoader(CohortLoader):
 
     def files(self, place: Path) -> list[Path]:
         """The files with the format's marks: ``place`` itself, or those of the folder."""
-        return [
-            f for f in entries_of(place) if f.suffix.lower() == self.suffix and self.has_marks(f)
-        ]
+        inside = entries_of(place, *((DEEP,) if self.deep else ()))
+        those = (f for f in inside if f.name.lower().endswith(self.suffix) and f.is_file())
+        return list(filter(self.has_marks, those))
 
     def has_marks(self, path: Path) -> bool:
         """Whether the head of a file has the format's marks."""
-        if not path.is_file():
-            return False
         head = read_start(path, self.sniffed, self.marks_in_line)
         return all(mark in head for mark in self.marks)
 

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
-from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_xml, shown, xml_kind
+from midchart.core.cohorts.files import LoadLog, read_xml, shown, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -151,13 +151,8 @@ class Ccda(RecordLoader):
     name = "ccda"
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
-    suffixes = (".xml", ".ccd", ".ccda", ".cda")
+    suffix, deep = (".xml", ".ccd", ".ccda", ".cda"), True
     unit = "document"
-
-    def files(self, place: Path) -> list[Path]:
-        """The documents at ``place``, those of sub-folders included."""
-        inside = (f for f in entries_of(place, DEEP) if f.suffix.lower() in self.suffixes)
-        return [file for file in inside if file.is_file() and self.has_marks(file)]
 
     def has_marks(self, path: Path) -> bool:
         """Whether the root element at the head of a file is a clinical document."""

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import hl7
 
 from midchart.core.cohorts.base import RecordLoader
-from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
+from midchart.core.cohorts.files import LoadLog, read_start, shown
 from midchart.core.cohorts.identity import Key, People, record_names
 from midchart.core.cohorts.records import (
     Entry,
@@ -29,8 +29,6 @@ from midchart.core.documents.payloads import cell_text, payload_text
 from midchart.core.errors import DataError
 from midchart.core.loaders import LOADERS
 
-_SUFFIXES = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
-
 
 @LOADERS.register("hl7v2")
 class Hl7v2(RecordLoader):
@@ -39,11 +37,8 @@ class Hl7v2(RecordLoader):
     name = "hl7v2"
     title = "HL7 v2 messages (ORU, MDM, ADT, VXU; one or many a file)"
     source = "HL7 v2"
-
-    def files(self, place: Path) -> list[Path]:
-        """The files that begin like messages, also in sub-folders."""
-        inside = (f for f in entries_of(place, DEEP) if f.suffix.lower() in _SUFFIXES)
-        return [file for file in inside if file.is_file() and self.has_marks(file)]
+    suffix = (".hl7", ".hl7v2", ".txt", ".dat", ".msg", ".er7", ".oru", ".mdm", ".adt")
+    deep = True
 
     def has_marks(self, path: Path) -> bool:
         """Whether a file begins with the head of a message or of a batch."""
