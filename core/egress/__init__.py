@@ -104,7 +104,7 @@ class Permit:
         permitted address's key; a client's hook before each request (in httpx's form)."""
         url = request.url
         port = url.port or PORTS.get(url.scheme)
-        if (url.scheme, url.host.strip("[]").lower(), port) != self.address.place:
+        if (url.scheme, url.host.strip("[]").lower(), port) != self.address.origin:
             raise EgressRefused(
                 f"a request to another address than the permitted {self.address.host} was stopped; "
                 "redirects and links to other addresses are not followed"

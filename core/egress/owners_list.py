@@ -37,7 +37,7 @@ METHODS = frozenset({"GET", "POST"})
 PROXY = "CONNECT"
 _KNOWN = METHODS | {PROXY, "HEAD", "PUT", "PATCH", "DELETE"}
 _KEY = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
-Place = tuple[str, str, int]
+Origin = tuple[str, str, int]
 """Scheme, host and port."""
 
 
@@ -51,7 +51,7 @@ class Address:
     path: str = ""
 
     @property
-    def place(self) -> Place:
+    def origin(self) -> Origin:
         return self.scheme, self.host, self.port
 
     @property
@@ -115,23 +115,23 @@ def read_address(url: str, where: str = "url") -> Address:
 class Entry:
     """A destination on the list; ``key``: the name of its key ("": none)."""
 
-    place: Place
+    origin: Origin
     key: str = ""
     methods: frozenset[str] = METHODS
 
 
-def owners_list() -> dict[Place, Entry]:
+def owners_list() -> dict[Origin, Entry]:
     """The entries; raises InputError for a list that cannot be read."""
     text = settings.secret(settings.HOSTS)
     claude = "https", settings.CLAUDE_HOST, PORTS["https"]
-    entries: dict[Place, Entry] = {}
+    entries: dict[Origin, Entry] = {}
     for number, part in enumerate(text.reveal().split(",") if text is not None else (), 1):
         if part.strip():
             where = f"entry {number} of {settings.HOSTS}"
             entry = _read_entry(part.split(), where)
-            if entry.place in entries:
+            if entry.origin in entries:
                 raise InputError(f"{where} names an address twice; an address has one key")
-            entries[entry.place] = entry
+            entries[entry.origin] = entry
     return {claude: Entry(claude, settings.CLAUDE_KEY)} | entries
 
 
@@ -150,12 +150,12 @@ def _read_entry(words: list[str], where: str) -> Entry:
     address = read_address(named if "://" in named else f"https://{named}", where)
     if address.path:
         raise InputError(f"{where}: an address is scheme, host and port, without a path")
-    return Entry(address.place, key, methods or METHODS)
+    return Entry(address.origin, key, methods or METHODS)
 
 
 def listed(address: Address) -> Entry | None:
     """The entry of exactly an address's scheme, host and port."""
-    return owners_list().get(address.place)
+    return owners_list().get(address.origin)
 
 
 def require_cluster(cluster: str) -> None:
@@ -163,7 +163,7 @@ def require_cluster(cluster: str) -> None:
 
     What a cluster sends back is unpickled, so one on loopback is no exception.
     """
-    if _read_entry([cluster], "the cluster").place not in owners_list():
+    if _read_entry([cluster], "the cluster").origin not in owners_list():
         raise EgressRefused(
             f"the owner of this installation has not listed {cluster}: a cluster can run code "
             f"here, so it has to be in {settings.HOSTS}, in the environment or "
