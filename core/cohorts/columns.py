@@ -163,10 +163,10 @@ def _moment(match: re.Match[str], order: str = "") -> datetime | None:
         day, month = (part["b"], part["a"]) if order == MONTH_FIRST else (part["a"], part["b"])
     else:
         day, month = part["d"], part.get("m") or _MONTHS.get(part["month"].lower(), 0)
-    clock = (int(part.get(name, 0)) for name in ("minute", "second"))
+    minute, second = (int(part.get(name, 0)) for name in ("minute", "second"))
     micros = int(f"{part.get('fraction', '')}000000"[:6])
     try:
-        return datetime(int(part["y"]), int(month), int(day), hour, *clock, micros)
+        return datetime(int(part["y"]), int(month), int(day), hour, minute, second, micros)
     except ValueError:
         return None
 

@@ -101,8 +101,9 @@ class BenchmarkFile:
         self.questions.records[id] = record
         self.questions.instructions.append(one)
         if gold is not None:
-            answer, *evidence = gold
-            self.questions.gold[id] = GoldSource(record, answer, (), self.name, None, *evidence)
+            answer, spans, exact = gold
+            source = GoldSource(record, answer, (), self.name, None, spans, exact)
+            self.questions.gold[id] = source
 
 
 class BenchmarkLoader(RecordLoader):

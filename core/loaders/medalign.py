@@ -292,18 +292,18 @@ class MedAlign(RecordLoader):
         aliases: dict[str, str | None] = {}
         origin: dict[str, str] = {}
         for file in files:
-            name, id = shown(file, root), None
+            name, id = shown(file, root), ""
             log.opened.add(file)
             with log.skipping(name):
                 id = _root(file, name, head=True).get("person_id", "").strip() or file.stem
             if id in origin:
                 log.skip(name, None, f"has the person_id of {origin[id]} — keep one of the two")
-                id = id if id == file.stem else None
-            elif id is not None:
+                id = id if id == file.stem else ""
+            elif id:
                 readers[id], origin[id] = partial(read_record, file, name, log, id), name
-            aliases[file.name] = id
+            aliases[file.name] = alias = id or None
             # A stem that two files share belongs to neither.
-            aliases[file.stem] = id if aliases.get(file.stem, id) == id else None
+            aliases[file.stem] = alias if aliases.get(file.stem, alias) == alias else None
         if not readers:
             first = log.nothing_read(root.name, "holds no record")
             if len(files) == 1:
