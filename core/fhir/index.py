@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC
 from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
@@ -555,21 +555,15 @@ def _compare(before: Resource, after: Resource, history: bool) -> bool | None:
 
     ``history``: they are of a history, which has the newest first.
     """
-    first, second = first_object(before.get("meta")), first_object(after.get("meta"))
-    times = _instant(first.get("lastUpdated")), _instant(second.get("lastUpdated"))
-    if times[0] and times[1] and times[0] != times[1]:
-        return times[0] < times[1]
-    numbers = clean(first.get("versionId")), clean(second.get("versionId"))
-    counted = all(number.isdecimal() and len(number) < 19 for number in numbers)
-    if counted and int(numbers[0]) != int(numbers[1]):
-        return int(numbers[0]) < int(numbers[1])
+    first, second = (first_object(one.get("meta")) for one in (before, after))
+    times = [moment(meta.get("lastUpdated")) for meta in (first, second)]
+    moments = [time.replace(tzinfo=time.tzinfo or UTC) for time in times if time]
+    versions = [clean(meta.get("versionId")) for meta in (first, second)]
+    numbers = [int(one) for one in versions if one.isdecimal() and len(one) < 19]
+    for stated in (moments, numbers):
+        if len({*stated}) == 2:
+            return stated[0] < stated[1]
     return False if history else None
-
-
-def _instant(value: Any) -> datetime | None:
-    """A moment with an offset; one without counts as UTC."""
-    time = moment(value)
-    return time.replace(tzinfo=UTC) if time and time.tzinfo is None else time
 
 
 def _replaced_by(resource: Resource) -> Iterator[str]:

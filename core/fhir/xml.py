@@ -18,6 +18,8 @@ _BOOLEANS = frozenset((
 """Elements of type boolean, apart from those whose names say so."""
 _SINGLE = frozenset(("resource", "contained"))
 """Elements that hold one resource each."""
+_COMPLEX = ("Quantity", "Concept", "Reference", "Period", "Range", "Ratio", "Attachment", "Timing")
+"""How names of elements of a complex type end."""
 
 
 def read_xml_document(data: bytes | str, name: str) -> Any:
@@ -50,45 +52,32 @@ def _element(element: Element) -> dict[str, Any]:
         name: value for name, value in element.attrib.items() if name in ("id", "url")
     }
     for child in element:
-        name = _name(child)
+        name, value = _name(child), child.get("value")
         if child.tag == _XHTML:
             held[name] = tostring(child, encoding="unicode")
-        elif name in _SINGLE and len(child) == 1 and _name(child[0])[:1].isupper():
-            _add(held, name, _resource(child[0]))
-        elif child.get("value") is None and not len(child):
             continue
-        elif child.get("value") is not None:
-            _add(held, name, _value(name, child.get("value", "")))
-            if len(child):
-                _add(held, f"_{name}", _element(child))
-        elif all(_name(one) == "extension" for one in child) and _is_primitive(name, child):
-            _add(held, f"_{name}", _element(child))
-        else:
-            _add(held, name, _element(child))
+        if name in _SINGLE and len(child) == 1 and _name(child[0])[:1].isupper():
+            _add(held, name, _resource(child[0]))
+            continue
+        if value is not None:
+            is_boolean = name.endswith("Boolean") or name in _BOOLEANS
+            is_true = {"true": True, "false": False}.get(value, value) if is_boolean else value
+            _add(held, name, is_true)
+        if len(child):
+            extended = value is not None or (_is_primitive(name) and _has_extensions_alone(child))
+            _add(held, f"_{name}" if extended else name, _element(child))
     return held
 
 
-def _is_primitive(name: str, element: Element) -> bool:
-    """Whether an element that holds extensions alone is a primitive without a value: all but
-    extensions and elements of a complex type by their names."""
-    complex_names = ("extension", "modifierExtension", "code", "subject")
-    by_type = (
-        "Quantity",
-        "Concept",
-        "Reference",
-        "Period",
-        "Range",
-        "Ratio",
-        "Attachment",
-        "Timing",
-    )
-    return name not in complex_names and not name.endswith(by_type)
+def _has_extensions_alone(element: Element) -> bool:
+    return all(_name(one) == "extension" for one in element)
 
 
-def _value(name: str, text: str) -> Any:
-    if text in ("true", "false") and (name.endswith("Boolean") or name in _BOOLEANS):
-        return text == "true"
-    return text
+def _is_primitive(name: str) -> bool:
+    """Whether an element with extensions alone is a primitive without a value: all but extensions
+    and elements of a complex type by their names."""
+    is_complex = name in ("extension", "modifierExtension", "code", "subject")
+    return not is_complex and not name.endswith(_COMPLEX)
 
 
 def _add(held: dict[str, Any], name: str, value: Any) -> None:
