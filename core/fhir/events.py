@@ -22,6 +22,7 @@ from midchart.core.fhir.status import FIELDS, REVISED, extension_codes, status_o
 from midchart.core.fhir.values import (
     Resource,
     annotation,
+    below,
     clean,
     codes,
     concept,
@@ -403,7 +404,9 @@ class ResourceReader:
 
     def _attached(self, resource: Resource) -> Iterator[str]:
         """The texts of the attachments anywhere in a resource that is no document."""
-        for held in _attachments(resource):
+        for _, held in below(resource):
+            if "contentType" not in held or not ("data" in held or "url" in held):
+                continue
             text, problem = attachment_text(held, self._find, self._read)
             title = clean(held.get("title"))
             if problem:
@@ -440,10 +443,8 @@ class ResourceReader:
             if description and description != title:
                 texts = [f"{description}\n{text}" for text in texts]
         else:
-            concluded = dict.fromkeys(
-                (clean(resource.get("conclusion")), shown(resource.get("conclusionCode")),
-                 shown(resource.get("codedDiagnosis")))
-            )  # fmt: skip
+            names = ("conclusion", "conclusionCode", "codedDiagnosis")
+            concluded = dict.fromkeys(shown(resource.get(name)) for name in names)
             body = "\n".join(filter(None, (*concluded, *_sections(resource), *texts)))
             narrative = html_text(clean(first_object(resource.get("text")).get("div")))
             if not body and kind == "Composition":
@@ -484,18 +485,6 @@ def _items_below(resource: Resource) -> Iterator[Resource]:
         yield item
         for inside in (item, *objects(item.get("answer"))):
             yield from _items_below(inside)
-
-
-def _attachments(value: object) -> Iterator[Resource]:
-    if isinstance(value, list):
-        for one in value:
-            yield from _attachments(one)
-    elif isinstance(value, dict):
-        if "contentType" in value and ("data" in value or "url" in value):
-            yield value
-        else:
-            for one in value.values():
-                yield from _attachments(one)
 
 
 def _sections(resource: Resource) -> Iterator[str]:
@@ -657,14 +646,8 @@ def _joined(words: str, parts: Sequence[str], name: str, spread: bool) -> str:
 def _measured(resource: Resource) -> tuple[str, str]:
     """Text and unit of ``value[x]`` with interpretation and reference range, or why there is
     none; the unit is apart where it is a plain quantity."""
-    name = next(
-        (
-            n
-            for n, v in resource.items()
-            if v is not None and n.startswith("value") and n != "value"
-        ),
-        "",
-    )
+    there = (name for name, value in resource.items() if value is not None and name != "value")
+    name = next((name for name in there if name.startswith("value")), "")
     value = resource.get(name)
     flags = [shown(resource.get("interpretation"))] if resource.get("interpretation") else []
     for limits in objects(resource.get("referenceRange")):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from operator import itemgetter
-from typing import Any
 
 from midchart.core.cohorts.status import Status, classify
 from midchart.core.fhir.values import (
     ABSENT,
     Resource,
+    below,
     clean,
     codes,
     ending_of,
@@ -111,17 +110,8 @@ def unknown_modifier(resource: Resource, anywhere: bool) -> str:
     if resource.get("implicitRules"):
         return "follows rules that are not known here (implicitRules)"
     stated = resource.get("modifierExtension")
-    modifiers = chain(objects(stated), _modifiers(resource) if anywhere else ())
+    held = below(resource) if anywhere else [("", resource)]
+    modifiers = (one for _, inside in held for one in objects(inside.get("modifierExtension")))
     if not all(map(_is_known, modifiers)) or (stated and not isinstance(stated, list)):
         return "has a modifier extension, which may change its meaning"
     return ""
-
-
-def _modifiers(value: Any) -> Iterator[Resource]:
-    if isinstance(value, dict):
-        yield from objects(value.get("modifierExtension"))
-        for one in value.values():
-            yield from _modifiers(one)
-    elif isinstance(value, list):
-        for one in value:
-            yield from _modifiers(one)

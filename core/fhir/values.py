@@ -8,7 +8,7 @@ in local time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
@@ -345,19 +345,28 @@ def extension_value(extension: Resource) -> Any:
     return next(stated, None)
 
 
+def below(
+    value: Any, name: str = "", without: Container[str] = ()
+) -> Iterator[tuple[str, Resource]]:
+    """Every object in a value, itself included, with the name of its element; those in elements
+    ``without`` left out."""
+    if isinstance(value, dict):
+        yield name, value
+        for inside, part in value.items():
+            if isinstance(part, dict | list) and inside not in without:
+                yield from below(part, inside, without)
+    elif isinstance(value, list):
+        for one in value:
+            yield from below(one, name, without)
+
+
 def extensions(name: str, value: Any) -> Iterator[tuple[str, Resource]]:
     """Every extension in an element and below, with the name of the element that it extends; those
     of contained resources left out."""
-    if isinstance(value, list):
-        for one in value:
-            yield from extensions(name, one)
-    elif isinstance(value, dict):
-        for inside, part in value.items():
-            if inside in ("extension", "modifierExtension"):
-                yield from ((name, one) for one in objects(part))
-            elif inside != "contained":
-                element = inside if inside == "_value" else inside.lstrip("_")
-                yield from extensions(element, part)
+    for inside, held in below(value, name, ("contained", "extension", "modifierExtension")):
+        element = inside if inside == "_value" else inside.lstrip("_")
+        for kind in ("extension", "modifierExtension"):
+            yield from ((element, one) for one in objects(held.get(kind)))
 
 
 def extension_texts(name: str, value: Any) -> Iterator[str]:
