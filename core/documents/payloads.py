@@ -22,7 +22,7 @@ from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
 from midchart.core.fhir.files import members
-from midchart.core.fhir.values import clean, medicine
+from midchart.core.fhir.values import clean
 from midchart.core.fhir.xml import NAMESPACE, read_xml_document
 from midchart.core.parsing import character_set, read_json, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
@@ -202,11 +202,7 @@ def _resources_text(text: str) -> tuple[str, str]:
         if link
     }
 
-    def display(link: str) -> str:
-        held = named.get(link)
-        return medicine(held) if held else ""
-
-    reader = ResourceReader(display, named.get, payload_text)
+    reader = ResourceReader(named.get, payload_text)
     for resource in filter(None, inside):
         lines += _entry_lines(reader, resource)
     return "\n".join(lines), "holds FHIR resources that state nothing that is read"

@@ -34,6 +34,7 @@ from midchart.core.fhir.values import (
     medicine,
     moment,
     objects,
+    person_name,
     quantity,
     reference,
     shown,
@@ -42,10 +43,9 @@ from midchart.core.fhir.values import (
 from midchart.core.text import SENTENCE_TOKENS, count_tokens
 from midchart.core.text.markup import html_text
 
-Lookup = Callable[[str], str]
-"""Reference → the display text of the resource it names, or ""."""
-Target = Callable[[str], Resource | None]
-"""Reference → the Binary or Questionnaire that it names, or None where the files hold none."""
+Find = Callable[[str], Resource | None]
+"""Reference → the Medication, Practitioner, Binary or Questionnaire that it names; None where the
+files hold none."""
 Payload = Callable[[str | bytes, str], tuple[str, str]]
 """Content and MIME type → its text, or "" and the reason why it has none that can be read."""
 
@@ -281,12 +281,11 @@ _NO_CLAIM = (Status.CURRENT, Status.UNKNOWN)
 class ResourceReader:
     """Turns resources into entries; ``problems`` takes the reasons of what was not read.
 
-    ``display`` and ``target`` find what references name in the resource's files; ``read`` reads
-    attachments.
+    ``find`` finds what references name in the resource's files; ``read`` reads attachments.
     """
 
-    def __init__(self, display: Lookup, target: Target, read: Payload) -> None:
-        self._display, self._target, self._read = display, target, read
+    def __init__(self, find: Find, read: Payload) -> None:
+        self._find_in_files, self._read = find, read
         self._contained: dict[str, Resource] = {}
         self.problems: list[str] = []
 
@@ -367,16 +366,17 @@ class ResourceReader:
             resource.get("medication")
         )
         link = first_object(held.get("reference")) or held
-        inside = self._contained.get(reference(link))
-        named = medicine(inside, self._named_by) if inside else self._display(reference(link))
-        return named or clean(link.get("display"))
+        return self._name_of(reference(link)) or clean(link.get("display"))
 
-    def _named_by(self, link: str) -> str:
-        inside = self._contained.get(link)
-        return medicine(inside) if inside else self._display(link)
+    def _name_of(self, link: str) -> str:
+        """The name of the medicine, substance or person that a reference names."""
+        held = self._find(link) or {}
+        if held.get("resourceType") == "Practitioner":
+            return person_name(held)[1]
+        return medicine(held, lambda ingredient: medicine(self._find(ingredient) or {}))
 
     def _find(self, link: str) -> Resource | None:
-        return self._contained.get(link) or self._target(link)
+        return self._contained.get(link) or self._find_in_files(link)
 
     def _answers(self, resource: Resource) -> Iterator[str]:
         """``question: answer`` of each answered item, in the words of the questionnaire where the
@@ -462,7 +462,7 @@ class ResourceReader:
     def _authors(self, resource: Resource) -> str:
         """Who wrote a document, by name."""
         people = (*objects(resource.get("author")), *objects(resource.get("performer")))
-        names = (clean(p.get("display")) or self._display(reference(p)) for p in people)
+        names = (clean(p.get("display")) or self._name_of(reference(p)) for p in people)
         return ", ".join(dict.fromkeys(filter(None, names)))
 
 
@@ -495,11 +495,11 @@ def _sections(resource: Resource) -> Iterator[str]:
         yield from _sections(section)
 
 
-def attachment_text(attachment: Resource, target: Target, read: Payload) -> tuple[str, str]:
+def attachment_text(attachment: Resource, find: Find, read: Payload) -> tuple[str, str]:
     """Text of an Attachment, or "" and the reason why it has none that can be read."""
     data, kind = attachment.get("data"), clean(attachment.get("contentType"))
     if not data and attachment.get("url"):
-        stored = target(clean(attachment["url"]))
+        stored = find(clean(attachment["url"]))
         if stored is None:
             return "", "points to a file that is not among these"
         data = stored.get("data")

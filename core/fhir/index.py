@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
-from functools import partial
 from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -31,10 +30,9 @@ from midchart.core.fhir.values import (
     clean,
     codes,
     first_object,
-    items,
-    medicine,
     moment,
     objects,
+    person_name,
     reference,
 )
 
@@ -161,7 +159,7 @@ class ResourceIndex:
         self._current: dict[Key, int] = {}
         """Key → slot of the resource that counts."""
         self._dropped: dict[int, tuple[Reasons, str]] = {}
-        self._practitioners: dict[Key, str] = {}
+        self._practitioners: dict[Key, Resource] = {}
         self._people = People(log)
         self._numbers: dict[Key, str] = {}
         """Key → number of a patient."""
@@ -254,7 +252,7 @@ class ResourceIndex:
             if self._names.setdefault(name, key) != key:
                 self._names[name] = None
         if kind == "Practitioner":
-            self._practitioners[key] = _person_name(resource)[1]
+            self._practitioners[key] = resource
         for one in scope.holders() if kind == "Patient" else ():
             one.has_patient = True
 
@@ -469,28 +467,17 @@ class ResourceIndex:
     def _is_known(self, key: Key) -> bool:
         return key in self._current or key in self._practitioners
 
-    def display(self, scope: Scope, base: str, link: str) -> str:
-        """The text of the Medication or Practitioner that a reference names, or ""."""
-        for kind in ("Medication", "Substance", "Practitioner"):
-            key = self.resolve(scope, base, link, kind)
+    def find(self, scope: Scope, base: str, link: str) -> Resource | None:
+        """The Medication, Practitioner, Binary or Questionnaire that a reference names."""
+        stated = link if "?" in link else link.partition("|")[0]  # without a canonical's version
+        for kind in (*DRAWN_ON, "Practitioner"):
+            key = self.resolve(scope, base, stated, kind)
+            slot = self._current.get(key, _DELETED) if key else _DELETED
             if key in self._practitioners:
                 return self._practitioners[key]
-            if key is not None and (one := self._held(key)) is not None:
-                return medicine(one.resource, partial(self.display, *one.owner[:2]))
-        return ""
-
-    def target(self, scope: Scope, base: str, link: str) -> Resource | None:
-        """The Binary that an attachment's URL names, or the Questionnaire of a response's."""
-        for kind in ("Binary", "Questionnaire"):
-            key = self.resolve(scope, base, link.partition("|")[0], kind)
-            if key is not None and (one := self._held(key)) is not None:
-                return one.resource
+            if slot != _DELETED and slot not in self._dropped:
+                return self._entered[slot].resource
         return None
-
-    def _held(self, key: Key) -> Entered | None:
-        """The resource of a key that counts and is not left out."""
-        slot = self._current.get(key, _DELETED)
-        return None if slot == _DELETED or slot in self._dropped else self._entered[slot]
 
 
 @dataclass(frozen=True, slots=True)
@@ -531,23 +518,7 @@ def _identifiers(kind: str, resource: Resource) -> Iterator[str]:
 def _demographics(one: Entered) -> Demographics:
     resource = one.resource
     born, sex = (clean(resource.get(name)) for name in ("birthDate", "gender"))
-    return Demographics(_person_name(resource)[0], born, sex)
-
-
-_PAST = frozenset(("old", "maiden", "temp", "nickname", "anonymous"))
-"""Uses of a name that is not a person's official one."""
-
-
-def _person_name(resource: Resource) -> tuple[str, str]:
-    """Family name and full name of a person, in current use where that is stated."""
-    names = sorted(
-        objects(resource.get("name")),
-        key=lambda name: (clean(name.get("use")) in _PAST, name.get("use") != "official"),
-    )
-    name = next(iter(names), {})
-    family, text = " ".join(map(clean, items(name.get("family")))), clean(name.get("text"))
-    parts = (*items(name.get("prefix")), *items(name.get("given")), family)
-    return family or text, text or " ".join(filter(None, map(clean, parts)))
+    return Demographics(person_name(resource)[0], born, sex)
 
 
 def _compare(before: Resource, after: Resource, history: bool) -> bool | None:

@@ -323,6 +323,22 @@ def medicine(resource: Resource, named_by: Callable[[str], str] = lambda link: "
     return f"{named} ({', '.join(more)})" if more else named
 
 
+_PAST = frozenset(("old", "maiden", "temp", "nickname", "anonymous"))
+"""Uses of a name that is not a person's official one."""
+
+
+def person_name(resource: Resource) -> tuple[str, str]:
+    """Family name and full name of a person, in current use where that is stated."""
+    names = sorted(
+        objects(resource.get("name")),
+        key=lambda name: (clean(name.get("use")) in _PAST, name.get("use") != "official"),
+    )
+    name = next(iter(names), {})
+    family, text = " ".join(map(clean, items(name.get("family")))), clean(name.get("text"))
+    parts = (*items(name.get("prefix")), *items(name.get("given")), family)
+    return family or text, text or " ".join(filter(None, map(clean, parts)))
+
+
 # Extensions: what a profile adds to any element (HL7 FHIR R4, 2.5).
 
 ABSENT = "data-absent-reason"

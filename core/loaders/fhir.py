@@ -91,9 +91,7 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> Record:
     if held.patient is not None:
         facts, raw = _facts(held.patient.resource), _death(held.patient.resource)
     for one in held.resources:
-        scope, base, _ = one.owner
-        display, target = partial(index.display, scope, base), partial(index.target, scope, base)
-        reader = ResourceReader(display, target, payload_text)
+        reader = ResourceReader(partial(index.find, *one.owner[:2]), payload_text)
         try:
             entries = reader.entries(one.resource, one.place.line)
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError):

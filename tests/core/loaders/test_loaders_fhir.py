@@ -69,7 +69,7 @@ FIELDS = (
 def test_any_json_gives_entries_or_one_of_the_errors_that_are_named(
     kind: str, fields: dict[str, Any]
 ) -> None:
-    reader = ResourceReader(lambda link: "", lambda link: None, payload_text)
+    reader = ResourceReader(lambda link: None, payload_text)
     try:
         entries = reader.entries({"resourceType": kind, **fields})
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError):
