@@ -21,9 +21,8 @@ from midchart.core.documents.ccda_sections import documents_in, text_of_document
 from midchart.core.documents.hl7v2_segments import Hl7Message, messages_of
 from midchart.core.errors import DataError
 from midchart.core.fhir.events import ResourceReader
-from midchart.core.fhir.files import members
+from midchart.core.fhir.files import NAMESPACE, members, read_xml_document
 from midchart.core.fhir.values import clean
-from midchart.core.fhir.xml import NAMESPACE, read_xml_document
 from midchart.core.parsing import character_set, read_json, valid_unicode
 from midchart.core.text.markup import html_text, markup_text
 

@@ -407,12 +407,23 @@ class ResourceReader:
         for _, held in below(resource):
             if "contentType" not in held or not ("data" in held or "url" in held):
                 continue
-            text, problem = attachment_text(held, self._find, self._read)
+            text, problem = self._attachment(held)
             title = clean(held.get("title"))
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
                 text = _not_read((), "", problem)
             yield f"{title}: {text}" if title else text
+
+    def _attachment(self, attachment: Resource) -> tuple[str, str]:
+        """Text of an Attachment, or "" and the reason why it has none that can be read."""
+        data, kind = attachment.get("data"), clean(attachment.get("contentType"))
+        if not data and attachment.get("url"):
+            stored = self._find(clean(attachment["url"]))
+            if stored is None:
+                return "", "points to a file that is not among these"
+            data = stored.get("data")
+            kind = kind or clean(stored.get("contentType"))
+        return self._read(data if isinstance(data, str) else "", f"{kind};base64")
 
     def _notes(
         self, resource: Resource, form: _Form, note: Entry, words: str
@@ -428,7 +439,7 @@ class ResourceReader:
         # Texts of the attachments, and those that cannot be read.
         attachments = [a for path in form.attachments for a in values(resource, path)]
         for attachment in attachments:
-            text, problem = attachment_text(first_object(attachment), self._find, self._read)
+            text, problem = self._attachment(first_object(attachment))
             if problem:
                 self.problems.append(f"has an attachment that {problem}")
                 of_file = clean(first_object(attachment).get("title"))
@@ -493,18 +504,6 @@ def _sections(resource: Resource) -> Iterator[str]:
         text = html_text(clean(first_object(section.get("text")).get("div")))
         yield text or shown(section.get("entry")) or shown(section.get("emptyReason"))
         yield from _sections(section)
-
-
-def attachment_text(attachment: Resource, find: Find, read: Payload) -> tuple[str, str]:
-    """Text of an Attachment, or "" and the reason why it has none that can be read."""
-    data, kind = attachment.get("data"), clean(attachment.get("contentType"))
-    if not data and attachment.get("url"):
-        stored = find(clean(attachment["url"]))
-        if stored is None:
-            return "", "points to a file that is not among these"
-        data = stored.get("data")
-        kind = kind or clean(stored.get("contentType"))
-    return read(data if isinstance(data, str) else "", f"{kind};base64")
 
 
 def _not_read(titles: Iterable[str], author: str, problem: str) -> str:

@@ -34,7 +34,7 @@ from midchart.core.confinement import OVER_LIMIT
 from midchart.core.documents.ccda_entries import parse_ts
 from midchart.core.documents.payloads import cell_text
 from midchart.core.errors import DataError
-from midchart.core.fhir.xml import NAMESPACE
+from midchart.core.fhir.files import NAMESPACE
 from midchart.core.parsing import read_json
 from midchart.core.text import event_text
 from midchart.core.text.markup import is_deleted

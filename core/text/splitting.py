@@ -57,12 +57,9 @@ _ENUMERATOR = re.compile(r"\(?(\d{1,2})[.)]\s")
 
 def _abbreviated(tail: str) -> bool:
     """Whether a text ends in an abbreviation's full stop."""
-    word = tail[:-1].rsplit(None, 1)[-1:] if tail.endswith(".") else []
-    return bool(word) and _is_abbreviation(word[0].lstrip("([\"'").lower())
-
-
-def _is_abbreviation(low: str) -> bool:
-    return low in _NEVER_LAST or low in _SELDOM_LAST or _DOTTED.match(low) is not None
+    words = tail[:-1].split() if tail.endswith(".") else []
+    low = words[-1].lstrip("([\"'").lower() if words else ""
+    return low in _NEVER_LAST | _SELDOM_LAST or _DOTTED.match(low) is not None
 
 
 def _brackets(text: str, start: int, end: int) -> tuple[list[int], list[int]]:
