@@ -208,9 +208,7 @@ EXPORTS = entry_points(group="midchart.exports")
 and whether texts are written."""
 CSV = arg("--csv", metavar="DIR", help="write one CSV a table into DIR")
 DETACH = flag("--detach", "do not wait for the end")
-QUEUED = flag(
-    "--queued", "start when the slot it needs (a GPU, or the CPU) is free, in queue order"
-)
+QUEUED = flag("--queued", "start when its slot (a GPU, or the CPU) is free, in queue order")
 ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:PORT (a cluster)"
 
 
@@ -219,12 +217,9 @@ ON = "where to execute: here, cores (all of this machine), ray or ray://HOST:POR
     arg("--out", metavar="DIR", help="default: data/cohorts/demo"),
     arg("--patients", type=positive, help="default: 40; letters 10, laboratory 300"),
     arg("--events-per-patient", type=positive, help="default: 300; letters 1800, laboratory 400"),
-    flag("--letters", "only the cohort of long letters (default place: data/cohorts/demo-letters)"),
+    flag("--letters", "only the cohort of long letters"),
     arg(
-        "--laboratory",
-        choices=("ehrshot", "meds"),
-        help="only the laboratory cohort, in this layout (default place: data/cohorts/"
-        "demo-laboratory; EHRSHOT's size is --patients 6739 --events-per-patient 6190)",
+        "--laboratory", choices=("ehrshot", "meds"), help="only the laboratory cohort, so laid out"
     ),
     arg("--seed", type=_whole_number, default=42),
     flag("--missing", "all demo cohorts and the included runs, those that are not there yet"),
@@ -253,10 +248,8 @@ def app(call: Namespace) -> None:
     page, port = Path(api.folders()["program"]) / "app.py", str(call.port)
     say(f"Midchart: http://127.0.0.1:{port}", file=sys.stderr, flush=True)
     os.chdir(page.parent)  # Streamlit reads .streamlit/config.toml of the working folder
-    os.execv(
-        sys.executable,
-        [sys.executable, "-m", "streamlit", "run", page.name, "--server.port", port],
-    )
+    streamlit = (sys.executable, "-m", "streamlit", "run", page.name, "--server.port", port)
+    os.execv(sys.executable, streamlit)
 
 
 @command("Start")
@@ -280,9 +273,8 @@ def check(call: Namespace) -> None:
     midchart check demo
     """
     protocol = api.parse(call.protocol)
-    checked = api.check(
-        call.data, meter("check"), protocol, call.locator, call.validate, call.leaves
-    )
+    asked = (call.locator, call.validate, call.leaves)
+    checked = api.check(call.data, meter("check"), protocol, *asked)
     facts(call, checked, ("positions", *(name for name in checked if checked[name] is None)))
 
 
@@ -310,19 +302,11 @@ def select(call: Namespace) -> None:
     arg("--out", metavar="DIR", help="default: a folder in the cache"),
     PROTOCOL,
     arg(
-        "--folds",
-        type=int,
-        default=0,
-        metavar="N",
-        help="cross-fit: N gates, each patient is scored by the one that was not trained on them",
+        "--folds", type=int, default=0, metavar="N", help="N gates, each scores the other patients"
     ),
     flag("--no-validation", "train on all of the 70 %% of patients, as in the paper"),
     flag("--new-questions", "with --folds: a gate is tested on questions it was not trained on"),
-    flag(
-        "--evidence",
-        "positives are the sentences with the located evidence, not those that "
-        "share a word with the answer",
-    ),
+    flag("--evidence", "positives hold the located evidence, not a word of the answer"),
 )
 def train_gate(call: Namespace) -> None:
     """train a QCCS gate on a cohort's training patients
@@ -609,10 +593,7 @@ def status(call: Namespace) -> None:
     flag("--all", "every table with all columns, and what the conclusion rests on"),
     CSV,
     arg(
-        "--part",
-        default="",
-        metavar="PART",
-        help="patients counted: test (no gate of the run was trained on them), seen or all",
+        "--part", default="", metavar="PART", help="test (seen by no gate of the run), seen or all"
     ),
 )
 def report(call: Namespace) -> None:
@@ -731,11 +712,7 @@ def compare(call: Namespace) -> None:
     flag("--with-text", "include record text; refused where the data-use tag forbids it"),
     flag("--without-text", "omit record text even where it is permitted"),
     flag("--rows-only", "without report and tables, which are made of the rows where it is opened"),
-    arg(
-        "--to",
-        choices=sorted(EXPORTS.names),
-        help="files of another tool instead, of a run of kind answers; text only --with-text",
-    ),
+    arg("--to", choices=sorted(EXPORTS.names), help="files of another tool; text only --with-text"),
 )
 def export(call: Namespace) -> None:
     """a finished run as one zip or folder, or its report
@@ -886,41 +863,34 @@ COMPLETED: dict[str, Callable[..., list[str]]] = {
 def _parser() -> _Parser:
     for point in entry_points(group="midchart.commands"):
         point.load()
-    width = max(map(len, COMMANDS))
-    groups = [
-        f"{title}:\n"
-        + "\n".join(
-            f"  {name:{width}}  {one.help}" for name, one in COMMANDS.items() if one.group == title
-        )
-        for title in dict.fromkeys((*GROUPS, *(one.group for one in COMMANDS.values())))
-    ]
+    groups = dict.fromkeys((*GROUPS, *(one.group for one in COMMANDS.values())), "")
+    for name, one in COMMANDS.items():
+        groups[one.group] += f"\n  {name:{max(map(len, COMMANDS))}}  {one.help}"
+    listed = [f"{title}:{lines}" for title, lines in groups.items()]
+    shown: dict[str, Any] = {
+        "formatter_class": argparse.RawDescriptionHelpFormatter,
+        "prog": "midchart",
+    }
     top = _Parser(
-        prog="midchart",
         usage="midchart COMMAND [--json] …",
         description="What a language model misses in the middle of a chart.",
-        epilog="\n\n".join([*groups, "midchart COMMAND --help: its arguments, with examples."]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="\n\n".join([*listed, "midchart COMMAND --help: its arguments, with examples."]),
+        **shown,
     )
     top.add_argument("--version", action="version", version=f"midchart {__version__}")
-    commands = top.add_subparsers(
-        dest="command",
-        required=True,
-        parser_class=_Parser,
-        metavar="COMMAND",
-        help=argparse.SUPPRESS,
-        prog="midchart",
-    )
+    named: dict[str, Any] = {
+        "dest": "command",
+        "required": True,
+        "metavar": "COMMAND",
+        "prog": "midchart",
+    }
+    commands = top.add_subparsers(parser_class=_Parser, help=argparse.SUPPRESS, **named)
     for name, entry in COMMANDS.items():
-        parser = commands.add_parser(
-            name,
-            description=entry.help,
-            epilog="\n  ".join(["examples:", *entry.examples]),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        examples = "\n  ".join(["examples:", *entry.examples])
+        shown["prog"] = f"midchart {name}"
+        parser = commands.add_parser(name, description=entry.help, epilog=examples, **shown)
         parser.set_defaults(does=entry.does)
-        parser.add_argument(
-            "--json", action="store_true", help="one JSON document on standard output"
-        )
+        parser.add_argument("--json", action="store_true", help="one JSON document is printed")
         for names, options in entry.arguments:
             action = parser.add_argument(*names, **options)
             if action.dest in COMPLETED:
