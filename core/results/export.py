@@ -42,12 +42,7 @@ from midchart.core.runs.gate_checkpoints import NOTE
 from midchart.core.runs.plan import Plan
 from midchart.core.runs.spec import LISTS, read_toml, write_toml
 from midchart.core.runs.status import state_of
-from midchart.core.storage.files import (
-    copy_regular,
-    output_file,
-    output_path,
-    use_ordinary_mode,
-)
+from midchart.core.storage.files import copy_regular, output_file, output_path, use_ordinary_mode
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.rows import Schema, query
 from midchart.core.storage.sql_files import identifier

@@ -54,15 +54,9 @@ from midchart.core.regular_files import open_regular
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import RULE_JUDGES, ArmConfig, ComponentSpec, Plan
 from midchart.core.runs.schemas import DONE, IMPORTED, PERSON, PLAN, QUEUED
-from midchart.core.storage.files import (
-    file_state,
-    replacing,
-    sync_folder,
-    writing,
-)
+from midchart.core.storage.files import replacing, sync_folder, writing
 from midchart.core.storage.jsonl import add_line, read_lines
 from midchart.core.storage.lock import Lock, exclusive
-from midchart.core.storage.lru import LRU
 from midchart.core.storage.rows import RowStore
 from midchart.core.storage.staging import incoming
 
@@ -72,7 +66,6 @@ LOG_OF = "log_of"
 """In ``imported.json``: the cohort (name) to which a received log belongs."""
 
 
-_PLANS: LRU[Plan] = LRU(1024)
 RESTORE = "restore the folder, remove it, or open it with the version that made it"
 
 
@@ -152,15 +145,11 @@ class RunDirectory:
         return self.document(self.done, DONE)
 
     def plan(self) -> Plan:
-        """The plan in ``spec.json``, read once in each of the file's states; raises DataError."""
+        """The plan in ``spec.json``; raises DataError."""
         try:
-            with self.readable(self.spec.name):
-                return _PLANS.get((self.spec, file_state(self.spec)), self._read_plan)
+            raw = self.document(self.spec, PLAN)
         except FileNotFoundError:
             raise DataError(f"run {self.id}: spec.json", None, "is missing", RESTORE) from None
-
-    def _read_plan(self) -> Plan:
-        raw = self.document(self.spec, PLAN)
         spec = raw["spec"]
         EXPERIMENTS.get(spec["kind"])
         raw["protocol"] = _with_later_fields(raw["protocol"], spec["judges"])

@@ -14,12 +14,7 @@ from midchart.core.access import CohortRef, Entries, RunRef, needs
 from midchart.core.cohorts.demo import DEMOS
 from midchart.core.egress import audit
 from midchart.core.errors import DataError, InputError, UnknownName
-from midchart.core.experiments.replication.steps import (
-    ARMS,
-    readers_of,
-    replication,
-    step_specs,
-)
+from midchart.core.experiments.replication.steps import ARMS, readers_of, replication, step_specs
 from midchart.core.parsing import read_json
 from midchart.core.regular_files import read_regular
 from midchart.core.results.export import MANIFEST, export_run, read_manifest
