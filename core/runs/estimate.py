@@ -25,7 +25,6 @@ from midchart.core.loaders.check import position_in_words
 from midchart.core.named_files import shown_path
 from midchart.core.protocol import Protocol
 from midchart.core.readers import READERS
-from midchart.core.runs.directory import RunDirectory, run_ids
 from midchart.core.runs.experiment import EXPERIMENTS
 from midchart.core.runs.plan import READER, ArmConfig, ComponentSpec, Spec
 from midchart.core.runs.planner import (
@@ -41,6 +40,7 @@ from midchart.core.runs.planner import (
     require_divisible,
 )
 from midchart.core.runs.spec import gathering, read_spec, read_toml
+from midchart.core.runs.status import newest_first
 from midchart.core.storage.jsonl import read_lines
 from midchart.core.text import count_tokens, sentences
 from midchart.core.text.prompt import HEAD, MIDDLE, TAIL
@@ -60,8 +60,7 @@ def _time(spec: Spec, items: int) -> dict[str, Any]:
     the same kind, readers and judges, or of the same option values where it has neither (null:
     there is none), and the ``basis``, in words. A run that was resumed has no rate."""
     rates: list[float] = []
-    for id in reversed(run_ids()):
-        folder = RunDirectory(settings.runs_folder() / id)
+    for folder in newest_first():
         with suppress(OSError, DataError):  # not finished, or damaged
             done = folder.finished()
             rows, once = done["done"] + done["failed"], len([*read_lines(folder.people)]) == 1

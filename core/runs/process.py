@@ -28,7 +28,6 @@ from midchart.core.runs.directory import (
     RunDirectory,
     find_run,
     make_run,
-    run_ids,
     take_lock,
     waiting,
     write_json,
@@ -152,10 +151,9 @@ def tick() -> str:
     """
     _reap()
     try:
-        if not waiting():
-            return ""
-        with exclusive(_lock()):
-            _start_queued()
+        if waiting():
+            with exclusive(_lock()):
+                _start_queued()
     except (OSError, InputError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         return f"nothing can be started from here: {shown_path(settings.runs_folder())} ({why})"
@@ -163,14 +161,12 @@ def tick() -> str:
 
 
 def _start_queued() -> None:
-    folders = [RunDirectory(settings.runs_folder() / id) for id in run_ids()]
-    busy = {slot_of(f) for f in folders if state_of(f) in AT_WORK}
+    busy = {slot_of(f) for f in state.newest_first() if state_of(f) in AT_WORK}
     for folder, note in waiting():
         free = [slot for slot in _fitting(note["wants"]) if slot not in busy]
         if not free or state_of(folder) != "queued":
             continue
-        lock = Lock.take(folder.lock, patience_s=0.2)
-        if lock is None:
+        if (lock := Lock.take(folder.lock, patience_s=0.2)) is None:
             continue  # another process is resuming it
         busy.add(free[0])
         launch(folder, lock, free[0])

@@ -179,20 +179,21 @@ def status(run: str | None = None) -> Any:
     if run is not None:
         return _status(find_run(run))
     rows: list[dict[str, Any]] = []
-    for folder in _newest_first():
+    for folder in newest_first():
         with suppress(DataError, PermissionError):  # damaged_runs() names it
             rows.append(_status(folder))
     return rows
 
 
-def _newest_first() -> list[RunDirectory]:
+def newest_first() -> list[RunDirectory]:
+    """The folders of all runs, damaged ones too."""
     return [RunDirectory(runs_folder() / id) for id in reversed(run_ids())]
 
 
 @needs("viewer")
 def any_active() -> bool:
     """Whether a run is running or queued; looks at locks and notes alone."""
-    for folder in _newest_first():
+    for folder in newest_first():
         with suppress(PermissionError):  # another account's, which damaged_runs() names
             if state_of(folder) in ACTIVE:
                 return True
@@ -203,7 +204,7 @@ def any_active() -> bool:
 def damaged_runs() -> dict[str, str]:
     """Run → why its folder cannot be read, newest first."""
     damaged: dict[str, str] = {}
-    for folder in _newest_first():
+    for folder in newest_first():
         try:
             _status(folder)
         except DataError as error:
