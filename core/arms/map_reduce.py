@@ -277,7 +277,7 @@ class MapReduce:
         """
         protocol, count = self.protocol, self.reader.count_tokens
         window, frame = self.reader.window, frame_of(self.reader)
-        around = count(frame.head + frame.middle + instruction.question + frame.tail)
+        around = count(frame.text("", instruction.question))
         if protocol.truncation == "right":
             if around <= protocol.right_tokens:  # else no context is short enough
                 window = min(window, protocol.right_tokens + protocol.answer_tokens)

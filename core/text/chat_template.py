@@ -75,7 +75,7 @@ def with_control(frame: Frame, added: Iterable[tuple[str, bool]]) -> Frame:
     whether it is a special one. Special ones and those in the frame itself are control tokens;
     others, such as runs of blanks or tags of HTML, may stand in a record.
     """
-    written = frame.head + frame.middle + frame.tail
+    written = frame.text("", "")
     control = (text for text, special in added if special or text in written)
     return replace(frame, control=tuple(t for t in control if t.strip() and t == for_prompt(t)))
 

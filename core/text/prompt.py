@@ -82,6 +82,10 @@ class Frame:
     start: str = ""
     control: tuple[str, ...] = ()
 
+    def text(self, context: str, question: str) -> str:
+        """A prompt."""
+        return self.head + context + self.middle + question + self.tail
+
 
 _STARTS = ("<bos>",)
 """Control tokens that only the beginning of a prompt may be."""
@@ -260,19 +264,15 @@ def build_prompt(
             f"{longest}, which would cut this context; give the reader a longer one, or the arm a "
             "shorter one"
         )
-    message = ""
-    if prompt.text.endswith(frame.tail):
-        context = "\n".join(line.text for line in prompt.context)
-        message = user.head + context + user.middle + asked
-        if not prompt.text.endswith(message[len(user.head) :] + frame.tail):
-            message = ""  # the text was cut on the right, at a place like its end
+    context = "\n".join(line.text for line in prompt.context)
+    uncut = prompt.text == frame.text(context, asked)
     return replace(
         prompt,
         question=question,
         cut=cut,
         clipped=bool(prompt.context) and prompt.context[-1] not in everything,
         options=tuple(options),
-        user=message,
+        user=user.text(context, asked) if uncut else "",
         template=frame.template,
     )
 
@@ -315,7 +315,7 @@ def _budgeted(
 ) -> Prompt:
     """The context is cut to what the question leaves of the window."""
     # Tokens that are left for lines.
-    around = count(frame.head + frame.middle + question + frame.tail)
+    around = count(frame.text("", question))
     room = window - protocol.answer_tokens - around
     if room < 0:
         raise InputError(
@@ -332,7 +332,7 @@ def _budgeted(
         """The prompt of these lines, and by how many tokens it is too long."""
         shown = tuple(line for i, line in enumerate(lines) if i in indices)
         context = "\n".join(line.text for line in shown)
-        text = frame.head + context + frame.middle + question + frame.tail
+        text = frame.text(context, question)
         cut = tuple(line.sentence_id for i, line in enumerate(lines) if i not in indices)
         prompt = Prompt(text, question, shown, count(text), cut)
         excess = prompt.tokens + protocol.answer_tokens - window
@@ -405,7 +405,7 @@ def _cut_right(
 ) -> Prompt:
     """The published fault: the finished prompt is cut on the right at ``limit`` tokens."""
     context = "\n".join(line.text for line in lines)
-    text = frame.head + context + frame.middle + question + frame.tail
+    text = frame.text(context, question)
     tokens = count(text)
     if tokens <= limit:
         return Prompt(text, question, tuple(lines), tokens)
