@@ -62,6 +62,9 @@ _OTHERS: tuple[tuple[str, str, str, str], ...] = (
 )  # fmt: skip
 """Encodings that are looked at in text that is none of Western Europe: name, codec, the characters
 beyond ASCII that are frequent in it, and others that it has."""
+_MARKS = {b"\xff\xfe\x00\x00": "UTF-32", b"\x00\x00\xfe\xff": "UTF-32", b"\xff\xfe": "UTF-16",
+          b"\xfe\xff": "UTF-16"}  # fmt: skip
+"""Byte-order mark → encoding."""
 _LEAST_NATURAL, _FEW = 0.6, 4
 """How natural a text must be in an encoding, and with fewer characters beyond ASCII less so."""
 
@@ -73,19 +76,18 @@ def decoded(data: bytes, name: str) -> tuple[str, str]:
     left by the letters that it has: Windows-1252 where they are those of Western Europe, else one
     of :data:`_OTHERS`. Raises DataError for another.
     """
-    for mark, encoding in (
-        (b"\xff\xfe\x00\x00", "UTF-32"),
-        (b"\x00\x00\xfe\xff", "UTF-32"),
-        (b"\xff\xfe", "UTF-16"),
-        (b"\xfe\xff", "UTF-16"),
-    ):
-        if data.startswith(mark):
-            return _decode(data, encoding, name), encoding
-    zeros = data[: 1 << 16].count(b"\0")
-    if zeros * 5 > len(data[: 1 << 16]):
-        for first, encoding in ((1, "UTF-16-LE"), (0, "UTF-16-BE")):
-            if data[first : 1 << 16 : 2].count(b"\0") == zeros:
-                return _decode(data, encoding, name), encoding
+    start = data[: 1 << 16]
+    zeros = start.count(b"\0")
+    encoding = next((name for mark, name in _MARKS.items() if data.startswith(mark)), "")
+    if not encoding and zeros * 5 > len(start):
+        halves = {"UTF-16-LE": start[1::2], "UTF-16-BE": start[::2]}
+        encoding = next((name for name, half in halves.items() if half.count(b"\0") == zeros), "")
+    if encoding:
+        try:
+            return data.decode(encoding).removeprefix("\ufeff"), encoding
+        except UnicodeDecodeError:
+            reason = f"begins like {encoding} text and is not"
+            raise DataError(name, None, reason, "save it as UTF-8") from None
     try:
         return data.decode("utf-8-sig"), ""
     except UnicodeDecodeError as error:
@@ -121,14 +123,6 @@ def _natural(
     score = usual + known / 2 - (len(beyond) - usual - known) - 2 * switches
     certain = min(1.0, len(beyond) / _FEW)
     return certain * score / len(beyond), text, encoding
-
-
-def _decode(data: bytes, encoding: str, name: str) -> str:
-    try:
-        return data.decode(encoding).removeprefix("\ufeff")
-    except UnicodeDecodeError:
-        reason = f"begins like {encoding} text and is not"
-        raise DataError(name, None, reason, "save it as UTF-8") from None
 
 
 def _western(data: bytes) -> str | None:

@@ -71,11 +71,11 @@ def _splits(file: Path, root: Path, log: LoadLog) -> Mapping[int, str]:
         log.warn(f"{error} — no patient is in a split")
         return {}
 
-    def id_of(text: str) -> int | None:
-        number = re.fullmatch(r"(-?[0-9]{1,19})(\.0*)?", text)
-        return int(number[1]) if number and abs(int(number[1])) < 2**63 else None
-
-    parsed = ((row.line, id_of(row.get("omop_person_id")), row.get("split")) for row in rows)
+    ids = (re.fullmatch(r"(-?[0-9]{1,18})(?:\.0*)?", row.get("omop_person_id")) for row in rows)
+    parsed = (
+        (row.line, int(id[1]) if id else None, row.get("split"))
+        for row, id in zip(rows, ids, strict=True)
+    )
     return unique_splits(parsed, name, log)
 
 

@@ -1,10 +1,7 @@
 """OMOP CDM 5.3 and 5.4: a folder or zip of CSV or Parquet tables, or a DuckDB file.
 
-Table and column names may be upper or lower case; a CSV may have any encoding, separator, quoting,
-decimal mark and order of day and month (:mod:`midchart.core.cohorts.columns`), and may be packed. A
-patient's record is built from the rows of its person_id on access. Names come from CONCEPT where it
-exists, else from the source values. Questions come from any other ``.tsv`` in the same folder, in
-MedAlign's column names, ``filename`` being the person_id.
+All tables go into one DuckDB database, from which a person's record is built on access. Names come
+from CONCEPT where it exists, else from the source values.
 """
 
 from __future__ import annotations

@@ -1,11 +1,7 @@
 """Plain notes: a CSV, TSV or JSONL of patient_id, time, text, or files of text, PDF, RTF or HTML.
 
 In a folder of text files each file is a patient, and each sub-folder of text files is a patient
-whose notes are its files in order of name; a name that starts with an ISO date dates its note. A
-table without patient_id and text, or in a sub-folder, is skipped. Columns may have other names, and
-a table may be packed (``.csv.gz``). Questions come from any ``.tsv``
-in the same folder, in MedAlign's column names, ``filename`` being the patient_id (with or without
-an ending).
+whose notes are its files in order of name; a name that starts with an ISO date dates its note.
 """
 
 from __future__ import annotations
