@@ -344,7 +344,7 @@ class Questions:
                     id,
                     record,
                     question,
-                    specialty=row.get("submitter_specialty", "specialty"),
+                    specialty=row.get("submitter_specialty") or row.get("specialty"),
                     domain=row.get("domain"),
                     task_type=row.get("task_type") or task_type_of(question),
                     options=split_evidence(row.get("options"))[:MOST],

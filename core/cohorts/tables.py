@@ -326,13 +326,10 @@ class TableRow(NamedTuple):
     line: int
     cells: dict[str, str]
 
-    def get(self, *columns: str) -> str:
-        """The first of these columns that is present and has a value, stripped; else ""."""
-        for column in columns:
-            value = self.cells.get(column, "").strip()
-            if value not in MISSING:
-                return value
-        return ""
+    def get(self, column: str) -> str:
+        """The cell of a column, stripped; "" where it has no value or there is no such column."""
+        value = self.cells.get(column, "").strip()
+        return "" if value in MISSING else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,7 +125,9 @@ def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
     """Enter the rows of a table; raises DataError where it has no such rows."""
     if table == PATIENTS:
         for row in read_table(file, name, _PATIENT_COLUMNS, patients.log, ","):
-            patients.add(row.get("Id"), name, *_death(row))
+            died = row.get("DEATHDATE")
+            dead = entry(ISO.read(died), "death", name="Death", text="recorded")
+            patients.add(row.get("Id"), name, *([dead] if died else []))
             patients.facts[row.get("Id")] = {
                 fact: row.get(column) for fact, column in _FACTS.items() if row.get(column)
             }
@@ -138,11 +140,6 @@ def _read(table: str, file: Path, name: str, patients: PatientEntries) -> None:
             continue
         patients.add(row.get("PATIENT"), name, *_entries(form, row))
     leave_out(patients.log, name, {"names no patient": nobody})
-
-
-def _death(row: TableRow) -> list[Entry]:
-    died = row.get("DEATHDATE")
-    return [entry(ISO.read(died), "death", name="Death", text="recorded")] if died else []
 
 
 def _entries(form: _RowForm, row: TableRow) -> list[Entry]:

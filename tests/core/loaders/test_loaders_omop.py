@@ -110,3 +110,13 @@ def test_a_person_has_the_same_rows_whoever_is_read_before(
         for place, id in list(enumerate(ids))[::order]:
             texts = [event_text(event) for event in records[id.removesuffix(".0")].events]
             assert sorted(texts) == sorted(f"of {id}: {n}" for n in range(place + 1))
+
+
+def test_ids_that_are_not_exact_are_named_and_nobodys(tmp_path: Path) -> None:
+    for name, ids in (("person", [1.0, 2.0]), ("measurement", [1.0, 2.0**53 + 2])):
+        frame = pd.DataFrame({"person_id": ids, "measurement_source_value": ["a", "b"]})
+        frame.to_parquet(tmp_path / f"{name}.parquet")
+    cohort = Omop().load(str(tmp_path))
+    assert [len(cohort.records[id].events) for id in ("1", "2")] == [1, 0]
+    assert any("person_id: 1 ids are floating-point numbers" in one for one in cohort.warnings)
+    assert any("1 rows name no person" in one.reason for one in cohort.skipped)
