@@ -395,17 +395,20 @@ def _record_of(row: TableRow, records: ReadRecords) -> str | None:
 
 
 def _about_records(
-    rows: Iterable[TableRow], records: ReadRecords, log: LoadLog
+    rows: Iterable[TableRow], records: ReadRecords, log: LoadLog, verb: str, named: str
 ) -> Iterator[tuple[TableRow, str, str]]:
     """The rows with a question about a record of the cohort, each with the record's id and the
-    question; the others are named, and counted by file and reason."""
+    question; the others are named, and counted by file and reason.
+
+    ``verb``: how a row relates to its record; ``named``: the columns to check.
+    """
     reasons: dict[str, Counter[str]] = {}
     for row in rows:
         record, question = _record_of(row, records), row.get("question")
         if record is not None and question:
             yield row, record, question
             continue
-        reason, remedy = "is about a record that is not in the cohort", "check filename"
+        reason, remedy = f"{verb} about a record that is not in the cohort", f"check {named}"
         if not question:
             reason, remedy = "has no question", "fill in the column question"
         log.skip(row.file, row.line, f"{reason} — {remedy}")
@@ -418,7 +421,7 @@ def read_questions(rows: Iterable[TableRow], records: ReadRecords, log: LoadLog)
     """Instructions and gold sources of question rows; bad rows are skipped."""
     questions = Questions()
     grouped: dict[str, list[TableRow]] = {}
-    for row, record, question in _about_records(rows, records, log):
+    for row, record, question in _about_records(rows, records, log, "asks", "filename"):
         grouped.setdefault(questions.enter(row, record, question, log), []).append(row)
     for id, group in grouped.items():
         source = _gold_source(questions.records[id], group)
@@ -517,7 +520,8 @@ def read_responses(
     None where the verdict is neither yes nor no; rows not used in the evaluation are marked.
     """
     responses: list[Response] = []
-    for row, record, question in _about_records(rows, records, log):
+    about = _about_records(rows, records, log, "is", "filename and question")
+    for row, record, question in about:
         cells = row.cells
         text_column = next((column for column in _RESPONSE_TEXT if column in cells), "")
         known = {text_column, "model_name", "binary_correct", "is_used_eval", "simulated"}
