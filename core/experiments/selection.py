@@ -368,7 +368,7 @@ def stage1_tables(store: RowStore, plan: Plan) -> dict[str, Table]:
         compared = {} if "answers" in store.schemas else {"differences": differences(ask, plan)}
     return {
         **tables,
-        "recall_sweep": recall_sweep(plan, *tables.values(), more["tokens"]),
+        "recall_sweep": recall_sweep(plan, tables["recall"], tables["precision"], more["tokens"]),
         **more,
         **compared,
         "location": run_locations(store, plan, EXPERIMENTS.build(plan.kind).main),

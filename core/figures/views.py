@@ -352,9 +352,9 @@ def _lines(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
         bounded = [mark.one for mark in points if mark.one.null]
         if bounded and title == drawn[0]:
             scale = SCALES.get(measure.unit, 1.0)
-            ends = ([scale * one.null[end] for one in bounded if one.null] for end in (0, 1))
+            least, most = ([scale * one.null[e] for one in bounded if one.null] for e in (0, 1))
             x_of = [at[one.x] for one in bounded]
-            chart.add_trace(band(x_of, *ends, ink().faint, name="chance alone"))
+            chart.add_trace(band(x_of, least, most, ink().faint, name="chance alone"))
         bars = None if np.isnan(low).all() else (low, high)
         options: dict[str, Any] = dict(numbered) if title == marked else {}
         if view.diagonal == "chance":

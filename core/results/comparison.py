@@ -156,8 +156,8 @@ def compare(family: Sequence[tuple[dict[str, Any], Right, Right]], first: str = 
     for row, this, base in family:
         both = common(base, this)
         same = all(this[q][2] is not None and this[q][1:] == base[q][1:] for q in both)
-        outcomes = ([of[q][1] for q in both] for of in (this, base))
-        pairs = pairing([base[q][0] for q in both], *outcomes, same)
+        one, other = ([of[q][1] for q in both] for of in (this, base))
+        pairs = pairing([base[q][0] for q in both], one, other, same)
         row |= {f"only_{first}": 0, "only_baseline": 0, **no_pair(len(both))}
         if pairs:
             _, only, only_base, _ = (int(count) for count in pairs.cells.sum(axis=0))
@@ -428,7 +428,7 @@ def read_outcomes(run: str) -> Outcomes:
     limited = any(row["evidence_in_prompt"] is not None for row in rows)
     for measure, column in ((KEPT, "all_kept"), (IN_PROMPT, "all_in_prompt")):
         if rows and (limited or measure == KEPT):
-            by_cell: dict[Cell, dict[str, Any]] = defaultdict(dict)
+            by_cell: dict[Cell, Any] = defaultdict(dict)
             for row in rows:
                 cell = row["label"], row["reader"], ""
                 by_cell[cell][row["instruction"]] = row["record"], row[column], None
@@ -508,7 +508,8 @@ def differences(base: Outcomes, run: Outcomes) -> list[Row]:
         before, after = base.cells[measure][base_cell], run.cells[measure][run_cell]
         known = [q for q in both if None not in (before[q][1], after[q][1])]
         shares = (
-            sum(of[q][1] for q in known) / len(known) if known else None for of in (before, after)
+            sum(bool(of[q][1]) for q in known) / len(known) if known else None
+            for of in (before, after)
         )
         row = _names(run, base_cell, run_cell, measure)
         row |= {"patients": len({before[q][0] for q in known})}

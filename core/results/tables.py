@@ -289,19 +289,18 @@ SITE_COLUMNS = (
 def _of_people(answers: str, reviews: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """SQL of verdicts of people as rows of verdicts with these columns of their answers; "" without
     one. ``answers`` is the SQL of the answers."""
+    if not reviews:
+        return ""
     values = ", ".join(
         f"({literal(r['answer_key'])}, {literal(r['judge'])}, {literal(r['outcome'])}, "
         f"{'true' if r['refusal'] else 'false'})"
         for r in reviews
     )
     return (
-        reviews
-        and (
-            f" UNION ALL BY NAME SELECT h.*, {', '.join(columns)}, 'ok' AS status, 0 AS repeat, "
-            f"false AS nan_evidence FROM {answers} a "
-            f"JOIN (VALUES {values}) h(answer_key, judge, outcome, refusal) ON a.key = h.answer_key"
-        )
-    ) or ""
+        f" UNION ALL BY NAME SELECT h.*, {', '.join(columns)}, 'ok' AS status, 0 AS repeat, "
+        f"false AS nan_evidence FROM {answers} a "
+        f"JOIN (VALUES {values}) h(answer_key, judge, outcome, refusal) ON a.key = h.answer_key"
+    )
 
 
 @contextmanager
@@ -349,8 +348,8 @@ def facts(store: RowStore, plan: Plan, reviews: Sequence[Mapping[str, Any]] = ()
 # Rows counted by columns.
 
 
-Counts = Mapping[str, Any]
-Key = tuple[str, ...]
+Counts = dict[str, Any]
+Key = tuple[Any, ...]
 CELL = ("label", "reader", "judge")
 OUTCOMES = ("refusals", "unparsed", "cut_off", "failed")
 OUTCOME_COUNTS = """

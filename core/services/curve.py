@@ -137,7 +137,7 @@ def curve_bin(
     observed, why = _observed(cohort, None)
     position = why["used"] if position == _AUTO else position
     choice = CurveChoice(score, position, stratum, value, snippets)
-    rows = points(observed, choice)
+    rows: Any = points(observed, choice)
     if bin is not None:
         rows = rows[bins_of(rows["at"], bins) == bin]
     asked = [observed.asked[question] for question in rows["question"]]

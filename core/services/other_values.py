@@ -16,7 +16,6 @@ from math import log1p
 from midchart.core.access import needs
 from midchart.core.judges.values import Day, Quantity, quantity_places, take_dates
 from midchart.core.protocol import Protocol
-from midchart.core.storage.lru import LRU
 from midchart.core.text import event_text, one_line, sentences
 from midchart.core.types import Event, Record, Sentence, Span
 
@@ -75,6 +74,19 @@ class _SentenceValue:
     quantity: Quantity | None
     days: tuple[Day, ...]
 
+    def comparable(self, other: _SentenceValue) -> bool:
+        """Whether both are dates, or numbers whose units do not exclude each other."""
+        one, two = self.quantity, other.quantity
+        if one is None or two is None:
+            return one is two
+        return not (one.unit and two.unit) or one.comparable(two)
+
+    def says(self, other: _SentenceValue) -> bool:
+        """Whether both are the same value."""
+        if self.quantity is not None and other.quantity is not None:
+            return self.quantity.says(other.quantity)
+        return any(a.says(b) or b.says(a) for a in self.days for b in other.days)
+
 
 class _ValueIndex:
     """Which sentences of a record have which words, and the values of sentences asked for."""
@@ -100,9 +112,6 @@ class _ValueIndex:
         return sum(log1p(n / (1 + count)) for count in counts if count <= max(2, _MOST_COMMON * n))
 
 
-_indexes: LRU[_ValueIndex] = LRU(8, lambda index: len(index.units))
-
-
 @needs("viewer")
 def other_values(
     record: Record, spans: Sequence[Span], protocol: Protocol, cutoff: datetime | None = None
@@ -111,7 +120,7 @@ def other_values(
     first. Nothing after ``cutoff`` is looked at. Raises IndexError where there is no such event.
     """
     units = sentences(record, Protocol(sentence_tokens=protocol.sentence_tokens))
-    index = _indexes.get(f"{record.digest}{protocol.sentence_tokens}", lambda: _ValueIndex(units))
+    index = _ValueIndex(units)
     items: dict[int, frozenset[str]] = {}
     newest = datetime.min
     for span in spans:
@@ -218,23 +227,10 @@ def _shared(
         near = (
             len(shared) > 1 if value.quantity is None else {value.nearest, other.nearest} & shared
         )
-        if near and _comparable(value, other):
+        if near and value.comparable(other):
             smaller = min(index.weight(value.words), index.weight(other.words))
             if index.weight(shared) > _SHARE * smaller:
                 matching.append((other, shared))
-    if not matching or any(_same(value, other) for other, _ in matching):
+    if not matching or any(value.says(other) for other, _ in matching):
         return frozenset()
     return max((shared for _, shared in matching), key=lambda words: index.weight(words))
-
-
-def _comparable(one: _SentenceValue, other: _SentenceValue) -> bool:
-    if one.quantity is None or other.quantity is None:
-        return one.quantity is other.quantity
-    without_unit = not (one.quantity.unit and other.quantity.unit)
-    return without_unit or one.quantity.comparable(other.quantity)
-
-
-def _same(one: _SentenceValue, other: _SentenceValue) -> bool:
-    if one.quantity is not None and other.quantity is not None:
-        return one.quantity.says(other.quantity)
-    return any(day.says(known) or known.says(day) for day in one.days for known in other.days)

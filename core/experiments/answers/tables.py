@@ -65,7 +65,7 @@ def accuracy(plan: Plan, bands: dict[Key, Counts], names: Sequence[str] = ALL_BA
     :func:`midchart.core.results.tables.share`."""
     rows: Table = []
     for (columns, cell), band in product(cells(plan), names):
-        row = {**columns, "band": band, **share(bands.get((*cell, band), NOTHING))}
+        row: dict[str, Any] = {**columns, "band": band, **share(bands.get((*cell, band), NOTHING))}
         drawn = intervals(row["correct"], row["n"], plan, "accuracy", *cell, band)
         rows.append(row | pick(drawn, ("ci_low", "ci_high")))
     return rows

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,7 +154,7 @@ class Observed:
         valid = self.values(choice.stratum)
         if choice.value not in valid:
             raise UnknownName(choice.stratum.replace("_", " "), choice.value, valid)
-        rows = self.responses.assign(score=self.score(choice.score))
+        rows: Any = self.responses.assign(score=self.score(choice.score))
         rows = rows[rows[choice.stratum] == choice.value]
         known = rows[rows["score"].notna()]
         weak = known["location"] < choice.least_score
@@ -181,7 +182,8 @@ def select(observed: Observed, choice: CurveChoice) -> Selected:
     located counts as one more unlocated response.
     """
     rows, unscored, weak = observed.chosen(choice)
-    models = hashed(rows["model"].map({m: i for i, m in enumerate(observed.values("model"))}))
+    codes = {model: i for i, model in enumerate(observed.values("model"))}
+    models = hashed([codes[model] for model in rows["model"]])
     sums = (
         rows.assign(models=models)
         .groupby("question")
@@ -193,7 +195,7 @@ def select(observed: Observed, choice: CurveChoice) -> Selected:
         )
     )
     places, missing = observed.places[choice.position, choice.snippets]
-    unlocated = int((sums["n"] * missing[sums.index]).sum())
+    unlocated = int(np.sum(np.asarray(sums["n"]) * missing[sums.index]))
     at = places.join(sums, on="question", how="inner")
     responses = assemble(*(at[name] for name in SUMMED)) if len(at) else None
     return Selected(responses, unlocated, unscored, weak, bool(rows["simulated"].any()))
@@ -265,7 +267,7 @@ def _places(
     report: Callable[[int, int], None],
 ) -> dict[tuple[str, str], tuple[DataFrame, Floats]]:
     """The places of the evidence of questions sorted by record, in every kind of position."""
-    kinds = list(product(POSITIONS, SNIPPETS))
+    kinds: list[tuple[str, str]] = list(product(POSITIONS, SNIPPETS))
     at: dict[tuple[str, str], list[tuple[int, float]]] = {kind: [] for kind in kinds}
     missing = {kind: np.ones(len(asked)) for kind in kinds}
     record_id = ""

@@ -356,7 +356,7 @@ def curve_row(observed: Observed, choice: CurveChoice, bins: int, resamples: int
     of: dict[str, Any] = {"n": curve.rows, "clusters": curve.cluster_count}
     of |= {"uniform_share": UNIFORM_SHARE}
     for name in SUMMARY:
-        value = of.get(name, getattr(selected, name, getattr(curve, name, None)))
+        value: Any = of.get(name, getattr(selected, name, getattr(curve, name, None)))
         of[name] = finite(value) if SUMMARY[name] == "DOUBLE" else value
     columns = {name: getattr(curve, name).tolist() for name in BIN_COLUMNS if name != "bin"}
     drawn = [

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from hashlib import blake2b
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
@@ -237,7 +238,13 @@ def insert(
                 events[-1] = replace(events[-1], text=text)
         if point.at is None and point.event < len(haystack.events):
             events.append(haystack.events[point.event])
+    # The same statements at another point make another record; ties are drawn by its digest.
+    digest = blake2b(f"{haystack.record.digest} {seed} {id}".encode(), digest_size=16)
+    for number in sorted(statements):
+        digest.update(f"\n{number} {points[number].event} {points[number].at}\n".encode())
+        digest.update("\n".join(statements[number]).encode())
     record, _ = composed(id, haystack.record, events)
+    record = replace(record, digest=digest.hexdigest())
     span = spans.pop(needle.statement)
     order, time, token = place_of(record, span)
     gold = Gold(id, needle.answer, (needle.statement,), (span,), order, time, True, token)
@@ -361,7 +368,7 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
     asked: dict[Site, Instruction] = {}
     cuts: list[dict[str, Any]] = []
     for id in [id for id in cohort.records if id in by_record][: options["patients"]]:
-        usable: list[tuple[Instruction, Notes]] = []
+        usable: list[tuple[Record, Instruction, Notes]] = []
         problem = "no question has all of its evidence in one note"
         try:
             record = cohort.records[id]
@@ -371,14 +378,14 @@ def moved_cohort(cohort: Cohort, options: Mapping[str, Any], protocol: Protocol)
                 for number, of in notes.items()
                 if of[0]
             }
-            each = ((one, _notes(record, measured, one, cohort)) for one in by_record[id])
-            usable = [case for case in each if case[1]][: options["needles"]]
+            each = [(record, one, _notes(record, measured, one, cohort)) for one in by_record[id]]
+            usable = [case for case in each if case[2]][: options["needles"]]
         except DataError as error:
             problem = f"{error.file}: {error.reason}"
         # A context for each length and number of distractors, or why there is none.
         sizes = list(product(options["lengths"], options["distractors"]))
         refused: dict[tuple[int, int], list[str]] = {size: [] for size in sizes}
-        for (number, (one, notes)), size in product(enumerate(usable), sizes):
+        for (number, (record, one, notes)), size in product(enumerate(usable), sizes):
             drawn = _context(record, notes, one, *size, options["depths"], protocol)
             if isinstance(drawn, str):
                 refused[size].append(drawn)

@@ -210,7 +210,7 @@ def _accuracy(
     for named, cell in cells(plan):
         for key in sorted(key for key in counts if key[:3] == cell):
             count = counts[key]
-            row = {**named, **dict(zip(by, key[3:], strict=True)), **share(count)}
+            row: Row = {**named, **dict(zip(by, key[3:], strict=True)), **share(count)}
             del row["patients"]
             row |= {name: count[f"{name}_mean"] for name in averages}
             if means:

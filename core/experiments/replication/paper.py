@@ -253,7 +253,8 @@ class PaperClaim:
         """The effect by figures, None where one is missing; a paired difference "A less B" among
         them goes before that of two figures."""
         first = known.get(self.more) if self.more else None
-        other = known.get(self.less) if self.less else Figure(self.against, *[self.against] * 2)
+        against = Figure(self.against, self.against, self.against)
+        other = known.get(self.less) if self.less else against
         if self.more is None or first is None or other is None:
             return None
         value, low, high, n, _ = first
@@ -273,9 +274,12 @@ class PaperClaim:
             return Figure(value - other.value, n=n)
         if self.less is None:
             return Figure(value - self.against, low - self.against, high - self.against, n)
-        both = square_and_add(Interval(value, low, high), Interval(*other[:3]))
-        ends = (None, None) if isnan(both.high - both.low) else (both.low, both.high)
-        return Figure(value - other.value, *ends, n)
+        both = square_and_add(
+            Interval(value, low, high), Interval(other.value, other.low, other.high)
+        )
+        if isnan(both.high - both.low):
+            return Figure(value - other.value, n=n)
+        return Figure(value - other.value, both.low, both.high, n)
 
     def verdict(self, effect: Figure | None) -> str:
         """The verdict of an effect by the rule."""

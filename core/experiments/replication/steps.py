@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -41,7 +40,13 @@ class Fault:
 
 
 FAULTS = tuple(
-    Fault(**line | {name: tuple(line[name].split()) for name in ("fields", "arms")})
+    Fault(
+        line["name"],
+        line["title"],
+        line["did"],
+        tuple(line["fields"].split()),
+        tuple(line["arms"].split()),
+    )
     for line in read_published("faults.csv")
 )
 """In the order in which they are taken away."""
@@ -160,7 +165,8 @@ def replication(
     """
     names = {judge if isinstance(judge, str) else judge["name"] for judge in judges}
     # Of an arm its k, None for the protocol's.
-    wanted = {(a, None) if isinstance(a, str) else (a["name"], a.get("k")) for a in arms}
+    named = ({"name": arm} if isinstance(arm, str) else arm for arm in arms)
+    wanted: set[tuple[str, int | None]] = {(str(arm["name"]), arm.get("k")) for arm in named}
     best = _best_runs(Path(data), reader, wanted, names)
     rows, only = ([_step_row(step, best) for step in of] for of in (steps(), alone()))
     runs = [row["run"] if row["status"] == "done" else None for row in rows]
@@ -246,7 +252,7 @@ def waterfall(runs: list[RunRef], label: str, judge: str) -> list[Row]:
     EFFECT against the one before."""
     rows: list[Row] = []
     shown = ("n", "accuracy", "patient_low", "patient_high", "unparsed")
-    for before, run in pairwise([None, *runs]):
+    for before, run in zip((None, *runs), runs, strict=False):
         accuracy = report(run)["tables"]["accuracy"]
         fixed = {"label": label, "judge": judge, "band": "overall"}
         overall: Row = next((r for r in accuracy if fixed.items() <= r.items()), {})
