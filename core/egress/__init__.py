@@ -118,8 +118,9 @@ class Permit:
             )
         key, headers, keyed = self.key(), request.headers, dict[str, str]()
         if key is not None:  # in any header in which a service may take it
-            keyed = dict.fromkeys(("x-api-key", "api-key", "x-goog-api-key"), key.reveal())
-            keyed["authorization"] = f"Bearer {key.reveal()}"
+            names = ("x-api-key", "api-key", "x-goog-api-key")
+            bearer = {"authorization": f"Bearer {key.reveal()}"}
+            keyed = {**bearer, **dict.fromkeys(names, key.reveal())}
         for name in {name.lower() for name in headers} - _HEADERS:
             if name not in keyed or headers[name] != keyed[name]:
                 del headers[name]

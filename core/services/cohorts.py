@@ -82,8 +82,8 @@ def cohorts() -> list[CohortCard]:
             problem = str(error)
         except Exception as error:  # noqa: BLE001 - a loader's; its text may quote a record
             problem = f"{path.name}: cannot be read ({type(error).__name__})"
-        names = map(valid_unicode, (path.name, str(path)))
-        card = CohortCard(*names, problem, forecasts, bool(imported))
+        name, place = map(valid_unicode, (path.name, str(path)))
+        card = CohortCard(name, place, problem, forecasts, bool(imported))
         cards.append((path.name != "demo", imported, path.name, card))
     return [card for *_, card in sorted(cards, key=lambda entry: entry[:3])]
 

@@ -180,9 +180,10 @@ def import_cohort(
                 cohort_name(name)  # another import may have taken it meanwhile
                 for field, value in tag.items():
                     if value:
-                        which = {"cohort": name, "folder": root / name, "field": field}
-                        change = {"before": False, "after": value, "reason": reason}
-                        audit.tag_changed(**which, **change, digest=digest)
+                        audit.tag_changed(
+                            cohort=name, folder=root / name, field=field,
+                            before=False, after=value, reason=reason, digest=digest,
+                        )  # fmt: skip
                 facts = {"format": cohort.format, "files": copy.files, "size": copy.bytes, **tag}
                 audit.note("imported", cohort=name, folder=str((root / name).resolve()), **facts)
                 write_manifest(place, manifest)
