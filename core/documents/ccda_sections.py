@@ -32,21 +32,14 @@ _NO_INFORMATION = {
 
 @dataclass(frozen=True, slots=True)
 class SectionPassage:
-    """A part of a document: its time (None: that of the document), code, title and text."""
+    """A part of a document: its time (None: that of the document), code, title and text;
+    ``denied``: lines of its section that their entries alone negate."""
 
     time: datetime | None
     code: str
     title: str
     text: str
-
-
-@dataclass(slots=True)
-class BodyCounts:
-    """Of a body: ``denied``, lines that their entries alone negate; ``dated``, passages of a day
-    of their own."""
-
     denied: int = 0
-    dated: int = 0
 
 
 def documents_in(root: Element) -> list[Element]:
@@ -67,12 +60,12 @@ def document_time(root: Element) -> tuple[datetime | None, str]:
     return next((parsed for one in values if (parsed := parse_ts(one))[0]), (None, ""))
 
 
-def passages_of(root: Element, read: Payload, counts: BodyCounts) -> list[SectionPassage]:
+def passages_of(root: Element, read: Payload) -> list[SectionPassage]:
     """The passages of a document's body in order. ``read`` reads a body that is no sections."""
     structured = inside(root, "component", "structuredBody")
     body = inside(root, "component", "nonXMLBody", "text")
     if structured is not None:
-        return list(_sections(structured, "", document_time(root)[0], counts))
+        return list(_sections(structured, "", document_time(root)[0]))
     if body is not None:
         title = joined(inside(root, "title")) or code_text(inside(root, "code")) or "Document"
         return [
@@ -86,7 +79,7 @@ def text_of_document(root: Element, read: Payload) -> str:
     before it."""
     lines: list[str] = []
     title = ""
-    for one in passages_of(root, read, BodyCounts()):
+    for one in passages_of(root, read):
         lines += [one.title] if one.title != title else []
         title = one.title
         dated = one.time and str(one.time.date()) not in one.text
@@ -111,10 +104,9 @@ def _body_text(body: Element, read: Payload) -> str:
     return text or f"not read: the document's body {problem.partition(' — ')[0]}"
 
 
-def _sections(
-    body: Element, parent: str, time: datetime | None, counts: BodyCounts
-) -> Iterator[SectionPassage]:
-    """The passages of each section with content, sub-sections after their section."""
+def _sections(body: Element, parent: str, time: datetime | None) -> Iterator[SectionPassage]:
+    """The passages of each section with content, sub-sections after their section: the lines of
+    its narrative, each with the time of its entry, then those of entries that it does not say."""
     for component in each(body, "component"):
         section = inside(component, "section")
         if section is None:
@@ -123,21 +115,25 @@ def _sections(
         title = ("" if heading is None else markup_text(heading)).replace("\n", " ")
         stated = title or code_text(code)
         title = stated or parent or "Section"
-        lines = [(_other_day(at, time), line) for at, line in _lines(section, counts)]
+        entries, text = SectionEntries(section), inside(section, "text")
+        written = [] if text is None else markup_lines(text, entries.ids)
+        timed = [entries.joined(line, ids) for line, ids in written]
+        timed += entries.rest("\n".join(line for line, _ in written))
+        lines = [(_other_day(at, time), line) for at, line in timed]
         current = [line for day, line in lines if day is None]
         if not lines and section.get("nullFlavor"):
             current = [_NO_INFORMATION.get(section.get("nullFlavor", ""), "no information")]
-        inner = list(_sections(section, title, time, counts))
+        inner = list(_sections(section, title, time))
         if stated and not lines and not current:  # a heading above its sub-sections
             inner = [
                 replace(one, title=one.title if one.title == title else f"{title} — {one.title}")
                 for one in inner
             ]
-        others = [(day, line) for day, line in lines if day is not None]
-        counts.dated += len(others)
         texts = [(None, "\n".join(current))] if current else []
-        for day, text in (*texts, *others):
-            yield SectionPassage(day, section_code(code), title, text)
+        texts += [(day, line) for day, line in lines if day is not None]
+        for at, (day, line) in enumerate(texts):
+            denied = 0 if at else entries.denied
+            yield SectionPassage(day, section_code(code), title, line, denied)
         yield from inner
 
 
@@ -145,13 +141,3 @@ def _other_day(stated: datetime | None, time: datetime | None) -> datetime | Non
     """The time that an entry states, where it is not of the document's day."""
     is_same = stated is not None and time is not None and stated.date() == time.date()
     return None if is_same else stated
-
-
-def _lines(section: Element, counts: BodyCounts) -> Iterator[tuple[datetime | None, str]]:
-    """The lines of a section's narrative, each with the time of its entry, then those of entries
-    that the narrative does not say."""
-    entries, text = SectionEntries(section), inside(section, "text")
-    written = [] if text is None else markup_lines(text, entries.ids)
-    yield from (entries.joined(line, ids) for line, ids in written)
-    yield from entries.rest("\n".join(line for line, _ in written))
-    counts.denied += entries.denied

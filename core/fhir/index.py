@@ -37,20 +37,18 @@ from midchart.core.fhir.values import (
 )
 
 NOT_CLINICAL = {
-    "Claim": "billing", "ClaimResponse": "billing", "ExplanationOfBenefit": "billing",
-    "Coverage": "billing", "Account": "billing", "Invoice": "billing", "ChargeItem": "billing",
-    "CoverageEligibilityRequest": "billing", "CoverageEligibilityResponse": "billing",
-    "PaymentNotice": "billing", "PaymentReconciliation": "billing",
-    "Organization": "administration", "Practitioner": "administration",
-    "PractitionerRole": "administration", "Location": "administration",
-    "HealthcareService": "administration", "Endpoint": "administration",
-    "RelatedPerson": "administration", "Group": "administration", "CareTeam": "administration",
-    "Schedule": "administration", "Slot": "administration", "Appointment": "administration",
-    "Task": "administration", "Person": "administration", "List": "administration",
-    "Provenance": "origin of other resources", "AuditEvent": "origin of other resources",
-    "OperationOutcome": "message of the server", "Parameters": "message of the server",
-    "Subscription": "message of the server", "MessageHeader": "message of the server",
-}  # fmt: skip
+    kind: why
+    for why, kinds in {
+        "billing": "Claim ClaimResponse ExplanationOfBenefit Coverage Account Invoice ChargeItem "
+        "CoverageEligibilityRequest CoverageEligibilityResponse PaymentNotice "
+        "PaymentReconciliation",
+        "administration": "Organization Practitioner PractitionerRole Location HealthcareService "
+        "Endpoint RelatedPerson Group CareTeam Schedule Slot Appointment Task Person List",
+        "origin of other resources": "Provenance AuditEvent",
+        "message of the server": "OperationOutcome Parameters Subscription MessageHeader",
+    }.items()
+    for kind in kinds.split()
+}
 DRAWN_ON = {
     "Medication": "named by the resources that refer to it",
     "Binary": "shown by the documents that refer to it",
@@ -320,8 +318,9 @@ class ResourceIndex:
 
     # Records.
 
-    def finish(self) -> dict[str, PatientResources]:
-        """The resources of each record by its name; what is left out enters the log's account."""
+    def finish(self) -> dict[str, tuple[Entered | None, list[Entered]]]:
+        """The Patient, where it is there, and the resources of each record by its name; what is
+        left out enters the log's account."""
         self._drop_replaced()
         patients = {
             key: slot
@@ -339,13 +338,13 @@ class ResourceIndex:
                     "and may be one person — they stay apart"
                 )
         self._account(owned, patients)
+        entered = self._entered
         return {
-            names[key]: PatientResources(
-                self._entered[patients[key]] if key in patients else None,
-                [self._entered[slot] for slot in slots],
+            names[key]: (
+                entered[patients[key]] if key in patients else None, [entered[n] for n in slots],
             )
             for key, slots in owned.items()
-        }
+        }  # fmt: skip
 
     def _drop_replaced(self) -> None:
         """Drop the documents that another document, itself not dropped, replaces."""
@@ -478,14 +477,6 @@ class ResourceIndex:
             if slot != _DELETED and slot not in self._dropped:
                 return self._entered[slot].resource
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class PatientResources:
-    """A patient's resources; that of the Patient is None where it is only named."""
-
-    patient: Entered | None
-    resources: list[Entered]
 
 
 def why_unread(kind: str) -> str:

@@ -27,7 +27,6 @@ from midchart.core.cohorts.records import (
 )
 from midchart.core.documents.ccda_entries import code_text, date_of, each, inside, joined
 from midchart.core.documents.ccda_sections import (
-    BodyCounts,
     document_time,
     documents_in,
     passages_of,
@@ -53,7 +52,9 @@ class _CcdaDocument:
     version: int
     exact: bool
     """Whether its time names the day."""
-    counts: BodyCounts
+    denied: int
+    dated: int
+    """Lines of text that their entries alone negate, and facts of a day of their own."""
 
 
 def _id(element: Element) -> Key:
@@ -97,12 +98,11 @@ def _read_document(root: Element, name: str) -> _CcdaDocument:
     time, date = document_time(root)
     author = joined(inside(root, "author", "assignedAuthor", "assignedPerson", "name"))
     stem = PurePosixPath(name).with_suffix("").as_posix()
-    counts = BodyCounts()
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
     related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]
     more = {"visit_id": stem, "author": author}
-    passages = passages_of(root, payload_text, counts)
+    passages = passages_of(root, payload_text)
     notes = [
         entry(one.time or time, "note", code=one.code, name=one.title, text=one.text,
               note_id=f"{stem}-{at}", **more)
@@ -119,7 +119,8 @@ def _read_document(root: Element, name: str) -> _CcdaDocument:
         next(iter(_ids(root, "setId")), None),
         int(version) if version.isdecimal() and len(version) < 10 else 0,
         len(date) == 10 or not date,
-        counts,
+        sum(one.denied for one in passages),
+        sum(one.time is not None for one in passages),
     )
 
 
@@ -210,9 +211,9 @@ class Ccda(RecordLoader):
 def _warn_of_dates(documents: Sequence[_CcdaDocument], log: LoadLog) -> None:
     for what, numbers in (
         ("lines of text state what their coded entries negate — they open with what the entry says",
-         [one.counts.denied for one in documents]),
+         [one.denied for one in documents]),
         ("facts have the date of their coded entry, which is not that of the document",
-         [one.counts.dated for one in documents]),
+         [one.dated for one in documents]),
         ("documents name only the month or year of their date — they are at its first day",
          [not one.exact for one in documents]),
         ("documents have no date — they come first",

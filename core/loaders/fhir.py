@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,7 @@ from midchart.core.fhir.index import (
     DRAWN_ON,
     EXPORT,
     NOT_CLINICAL,
-    PatientResources,
+    Entered,
     ResourceIndex,
     Scope,
     why_unread,
@@ -83,14 +83,16 @@ def _death(resource: Resource) -> list[Entry]:
     return [entry(moment(died), "death", name="Death", text="recorded")]
 
 
-def _record(index: ResourceIndex, name: str, held: PatientResources) -> Record:
+def _record(
+    index: ResourceIndex, name: str, patient: Entered | None, resources: Sequence[Entered]
+) -> Record:
     """The record of one patient; warnings name what of its resources was not read."""
     raw: list[Entry] = []
     reasons, problems = Reasons(), Reasons()
     facts: dict[str, str] = {}
-    if held.patient is not None:
-        facts, raw = _facts(held.patient.resource), _death(held.patient.resource)
-    for one in held.resources:
+    if patient is not None:
+        facts, raw = _facts(patient.resource), _death(patient.resource)
+    for one in resources:
         reader = ResourceReader(partial(index.find, *one.owner[:2]), payload_text)
         try:
             entries = reader.entries(one.resource, one.place.line)
@@ -105,14 +107,14 @@ def _record(index: ResourceIndex, name: str, held: PatientResources) -> Record:
     left_out = Counter[str]()
     for (_, reason), count in reasons.counts.items():
         left_out[reason.partition(" — ")[0]] += count
-    total = len(held.resources) + (held.patient is not None)
+    total = len(resources) + (patient is not None)
     read = total - left_out.total()
     index.log.account(f"record {name}", "resources", total=total, shown=read, reasons=left_out)
     raw.sort(key=lambda one: one[0] is not None)  # what is undated comes first
     entries = in_one_zone(name, raw, index.log)
     for skip in (*reasons.skips(), *problems.skips()):
         index.log.warn(f"{skip.file}:{skip.line}: {skip.reason}")
-    source = (held.patient or held.resources[0]).place.file
+    source = (patient or resources[0]).place.file
     return build_record(name, entries, facts, source)
 
 
@@ -159,21 +161,15 @@ class Fhir(RecordLoader):
             log.warn(f"{unread[kind]:,} {kind} resources are not part of a record — {why}")
         if not patients:
             raise log.nothing_read(place.name, "holds no Patient")
-        readers = {name: partial(_record, index, name, held) for name, held in patients.items()}
+        readers = {name: partial(_record, index, name, *held) for name, held in patients.items()}
         records = ReadRecords(readers, log, _aliases(patients))
         return records, read_question_tables(tables_in(place), records, log)
 
 
 def _files(place: Path) -> list[Path]:
-    """A file, or the files of a folder and of its sub-folders without those that are hidden or
-    that Midchart writes."""
-    return [
-        path
-        for path in entries_of(place, DEEP)
-        if path.is_file()
-        and path.name not in _NO_PART
-        and (path == place or not any(p.startswith(".") for p in path.relative_to(place).parts))
-    ]
+    """A file, or those of a folder and of its sub-folders that Midchart did not write."""
+    inside = entries_of(place, DEEP)
+    return [path for path in inside if path.is_file() and path.name not in _NO_PART]
 
 
 def _is_fhir(path: Path, unread: bool = True) -> bool:
@@ -206,20 +202,18 @@ def _scope(index: ResourceIndex, member: Member, at: Place, folder: Scope) -> Sc
     return scope
 
 
-def _aliases(patients: Mapping[str, PatientResources]) -> dict[str, str | None]:
+def _aliases(patients: Mapping[str, tuple[Entered | None, list[Entered]]]) -> dict[str, str | None]:
     """Name of a file with one patient, with and without its ending → record."""
     by_file: dict[str, set[str]] = {}
-    for name, held in patients.items():
-        for file in {one.place.file for one in (held.patient, *held.resources) if one}:
+    for name, (patient, resources) in patients.items():
+        for file in {one.place.file for one in (patient, *resources) if one}:
             by_file.setdefault(file, set()).add(name)
     aliases: dict[str, str | None] = {}
     for file, (record, *others) in by_file.items():
-        path = Path(file)
-        for alias in (
-            {file, path.name, stem(path)} if not others and stem(path) not in patients else ()
-        ):
-            if aliases.setdefault(alias, record) != record:
-                aliases[alias] = None
+        if not others and stem(Path(file)) not in patients:
+            for alias in {file, Path(file).name, stem(Path(file))}:
+                known = aliases.setdefault(alias, record)
+                aliases[alias] = record if known == record else None
     return aliases
 
 
