@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
 """Texts by which an event only says that an interval (a drug, a visit) begins or ends."""
@@ -41,26 +41,6 @@ class Event:
     author: str = ""
 
 
-class Analysed(Protocol):
-    """What was computed of a record when its cohort was converted (:mod:`midchart.core.charts`).
-
-    Each method gives None where it was computed by another rule: then it is computed when it is
-    asked for.
-    """
-
-    def sentences(self, record: Record, rule: tuple[str, ...]) -> tuple[Sentence, ...] | None:
-        """The sentences of :func:`midchart.core.text.sentences`."""
-        ...
-
-    def bm25(self, rule: tuple[str, ...]) -> Any:
-        """The index of :func:`midchart.core.arms.base.index_of`."""
-        ...
-
-    def located(self, rule: tuple[str, ...], snippets: tuple[str, ...]) -> Any:
-        """What :func:`midchart.core.text.evidence.locate` gives."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Record:
     """A patient's events in time order.
@@ -74,7 +54,7 @@ class Record:
     digest: str
     facts: tuple[tuple[str, str], ...] = ()
     source: str = ""
-    analysed: Analysed | None = field(default=None, compare=False, repr=False)
+    analysed: Any = field(default=None, compare=False, repr=False)
 
     def __hash__(self) -> int:
         return hash(self.digest)

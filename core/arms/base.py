@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import blake2b
 from itertools import groupby, islice
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +33,6 @@ from midchart.core.protocol import Protocol
 from midchart.core.storage.lru import LRU
 from midchart.core.text import allowed, sentence_rule, sentences, word_spans, words
 from midchart.core.types import (
-    Analysed,
     Budget,
     Explanation,
     Instruction,
@@ -62,7 +61,7 @@ class Candidates:
     sentences: tuple[Sentence, ...]
     positions: Positions
     withheld: int = 0
-    analysed: Analysed | None = None
+    analysed: Any = None
 
     def __len__(self) -> int:
         return len(self.sentences)

@@ -74,7 +74,11 @@ class Analysis(RecordTables):
 
 @dataclass(frozen=True)
 class RecordAnalysis:
-    """What an analysis holds of one record (:class:`midchart.core.types.Analysed`)."""
+    """What an analysis holds of one record.
+
+    Each method gives None where it was computed by another rule: then it is computed when it is
+    asked for.
+    """
 
     analysis: Analysis
     number: int

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_start, shown
-from midchart.core.cohorts.gold import LazyGold
+from midchart.core.cohorts.gold import LazyGold, LazyValues
 from midchart.core.cohorts.identity import warn_of_twins
 from midchart.core.cohorts.labelled import EventFiles, LabelledData, StoredRecords
-from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.cohorts.manifest import read_manifest
 from midchart.core.cohorts.records import (
     PatientEntries,

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeVar
 
 from midchart.core.access import needs
 from midchart.core.cohorts.files import LoadLog
-from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.cohorts.records import GoldSource
 from midchart.core.errors import DataError, UnknownName
 from midchart.core.protocol import Protocol
@@ -32,6 +32,32 @@ from midchart.core.text.evidence import (
     quotes,
 )
 from midchart.core.types import Cohort, Gold, Instruction, Record
+
+T = TypeVar("T")
+
+
+class LazyValues(Mapping[str, T]):
+    """Values by id, computed on access; the last ``cached`` are kept (None: all)."""
+
+    def __init__(
+        self, ids: Iterable[str], compute: Callable[[str], T], cached: int | None = 4
+    ) -> None:
+        self._ids = dict.fromkeys(ids)
+        self._compute = lru_cache(maxsize=cached)(compute)
+
+    def __getitem__(self, id: str) -> T:
+        if id not in self._ids:
+            raise KeyError(id)
+        return self._compute(id)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._ids
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
 
 
 class LazyGold(LazyValues[Gold]):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from midchart.core.cohorts.gold import LazyGold, sources_of
-from midchart.core.cohorts.records import GoldSource, opaque_id, task_type_of
+from midchart.core.cohorts.records import GoldSource, task_type_of, typed_instruction
 from midchart.core.cohorts.tables import accept_long_cells
 from midchart.core.errors import DataError, InputError
 from midchart.core.parsing import read_json
@@ -264,23 +264,13 @@ def _of_json(text: str) -> list[str]:
     return questions
 
 
-def typed_instruction(record_id: str, question: str, task_type: str | None = None) -> Instruction:
-    """An instruction for a question that no file of the cohort holds; its id is always the same."""
-    task_type = task_type_of(question) if task_type is None else task_type
-    id = opaque_id(record_id, question).replace("q-", "typed-", 1)
-    return Instruction(id, record_id, question, task_type=task_type)
-
-
 def asked_of_all(cohort: Cohort, questions: Sequence[str]) -> Cohort:
     """A cohort whose instructions are these questions, each for every record.
 
     Where a record has the same question already, a person's or a file's, its gold is the gold.
     """
-    types = {question: task_type_of(question) for question in questions}
     instructions = [
-        typed_instruction(record, question, types[question])
-        for record in cohort.records
-        for question in questions
+        typed_instruction(record, question) for record in cohort.records for question in questions
     ]
     ids = {(one.record_id, one.question): one.id for one in instructions}
     sources = sources_of(cohort.gold)

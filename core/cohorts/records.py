@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, count
 from pathlib import Path, PurePath
 from typing import Any
@@ -353,6 +353,7 @@ class Questions:
         return self._ids[key]
 
 
+@lru_cache(maxsize=1024)  # a question may be asked of every record
 def task_type_of(question: str) -> str:
     """R, Rn or S by a question's words (docs/methods.md, Stage 2: tables).
 
@@ -386,6 +387,12 @@ def opaque_id(filename: str, question: str) -> str:
     """A stable id that does not reveal the patient or the question."""
     digest = hashlib.blake2b(f"{filename}\0{question}".encode(), digest_size=8)
     return f"q-{digest.hexdigest()}"
+
+
+def typed_instruction(record_id: str, question: str) -> Instruction:
+    """An instruction for a question that no file of the cohort holds; its id is always the same."""
+    id = opaque_id(record_id, question).replace("q-", "typed-", 1)
+    return Instruction(id, record_id, question, task_type=task_type_of(question))
 
 
 def _record_of(row: TableRow, records: ReadRecords) -> str | None:

@@ -11,7 +11,7 @@ from midchart.core.access import CohortRef, ReaderOptions, needs
 from midchart.core.arms import ARMS
 from midchart.core.arms.scores import ScoreTable
 from midchart.core.cohorts.gold import gold_under
-from midchart.core.cohorts.kept_questions import typed_instruction
+from midchart.core.cohorts.records import typed_instruction
 from midchart.core.errors import InputError, UnknownName
 from midchart.core.judges import JUDGES
 from midchart.core.parsing import valid_unicode

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 from midchart.core.cohorts.columns import WHOLE
-from midchart.core.cohorts.gold import gold_under, located_gold
+from midchart.core.cohorts.gold import LazyValues, gold_under, located_gold
 from midchart.core.cohorts.kept_questions import kept_questions
-from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import DataError, InputError
 from midchart.core.loaders.open import cohort_folder
 from midchart.core.named_files import place_of

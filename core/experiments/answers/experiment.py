@@ -16,8 +16,8 @@ from pydantic import Field
 
 from midchart.core.arms.hits import Question, question_of
 from midchart.core.cohorts.composed import composed, evidence_notes, moved
+from midchart.core.cohorts.gold import LazyValues
 from midchart.core.cohorts.kept_questions import asked_of_all, checked_questions
-from midchart.core.cohorts.lazy_values import LazyValues
 from midchart.core.errors import SpecError
 from midchart.core.experiments.answers import conclusion
 from midchart.core.experiments.answers.tables import stage2

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from midchart.core.cohorts.composed import composed, evidence_notes, moved
-from midchart.core.cohorts.lazy_values import LazyValues
+from midchart.core.cohorts.gold import LazyValues
 from midchart.core.errors import DataError, SpecError
 from midchart.core.experiments.needles.needles import Needle, make_needles
 from midchart.core.protocol import Protocol

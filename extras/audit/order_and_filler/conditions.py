@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from midchart.core.arms.hits import Question, question_of
-from midchart.core.cohorts.gold import gold_under
-from midchart.core.cohorts.lazy_values import LazyValues
+from midchart.core.cohorts.gold import LazyValues, gold_under
 from midchart.core.errors import SpecError, WorkFailed
 from midchart.core.protocol import Protocol
 from midchart.core.provenance import seeded
