@@ -165,8 +165,8 @@ def replication(
     """
     names = {judge if isinstance(judge, str) else judge["name"] for judge in judges}
     # Of an arm its k, None for the protocol's.
-    named = ({"name": arm} if isinstance(arm, str) else arm for arm in arms)
-    wanted: set[tuple[str, int | None]] = {(str(arm["name"]), arm.get("k")) for arm in named}
+    entries: list[dict[str, Any]] = [{"name": a} if isinstance(a, str) else a for a in arms]
+    wanted = {(str(entry["name"]), entry.get("k")) for entry in entries}
     best = _best_runs(Path(data), reader, wanted, names)
     rows, only = ([_step_row(step, best) for step in of] for of in (steps(), alone()))
     runs = [row["run"] if row["status"] == "done" else None for row in rows]
