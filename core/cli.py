@@ -584,6 +584,8 @@ def status(call: Namespace) -> None:
     state = ("status", "queue_number", "slot", "planned", "done", "failed")
     table(rows, ("run", "name", "kind", *state))
     warn(f"{row['run']}: {warning}" for row in rows for warning in row["warnings"])
+    if not call.run:
+        warn(api.damaged_runs().values())
 
 
 @command(
@@ -603,7 +605,7 @@ def report(call: Namespace) -> None:
     midchart report 20261125-202038-6736ca --csv tables
     """
     if not call.json:
-        warn(filter(None, [api.rows_warning(call.run)]))
+        warn([*filter(None, [api.rows_warning(call.run)]), *api.status(call.run)["warnings"]])
     if call.csv:
         say("\n".join(map(str, api.report_csv(call.run, call.csv, call.part))))
         return
@@ -646,7 +648,8 @@ def _short_report(run_report: Mapping[str, Any], name: str) -> None:
         _fitted(rows)
     if not name:
         others = ", ".join(one.name for one in views if one is not view)
-        say("\n" + textwrap.fill(f"More: --all, --csv DIR, or --table with {others}", WIDTH))
+        named = f", or --table with {others}" if others else ""
+        say("\n" + textwrap.fill(f"More: --all, --csv DIR{named}", WIDTH))
 
 
 def _fitted(rows: Sequence[dict[str, str]]) -> None:

@@ -14,14 +14,18 @@ import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from functools import cache, lru_cache
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
+from pyarrow.parquet import ParquetFile
+
 from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
-from midchart.core.cohorts.files import DEEP, entries_of, parse_xml, shown, xml_text
+from midchart.core.cohorts.files import DEEP, entries_of, is_hidden, parse_xml, shown, xml_text
 from midchart.core.cohorts.tables import (
     DAMAGED_FILE,
     DELIMITERS,
@@ -291,7 +295,8 @@ def parts_of(file: Path, name: str) -> Iterator[SourcePart]:
             return
         with zipfile.ZipFile(file) as archive:
             for inner in archive.namelist():
-                if table_kind(Path(inner)) in DELIMITERS:
+                hidden = any(map(is_hidden, Path(inner).parts))
+                if table_kind(Path(inner)) in (*DELIMITERS, "parquet") and not hidden:
                     yield from _parts(archive.read(inner), Path(inner), f"{name}/{inner}")
 
 
@@ -299,6 +304,8 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
     ending = Path(file.stem).suffix.lower() if file.suffix.lower() == ".gz" else file.suffix.lower()
     if (kind := table_kind(file)) in DELIMITERS:
         yield from _rows(decoded(data, name)[0], DELIMITERS[kind], name)
+    elif kind == "parquet":
+        yield from _parquet_rows(data, name)
     elif ending == ".json" and not data.lstrip()[:1000].count(b"}\n{"):
         yield from _json_parts(read_json(data, name, as_written=True), name)
     elif ending in (".ndjson", ".jsonl", ".json"):
@@ -307,7 +314,7 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
                 yield from _json_parts(read_json(line, name, as_written=True), name, number)
     elif ending in (".xml", ".ccd", ".ccda", ".cda"):
         yield from _xml_parts(parse_xml(xml_text(data, name), name), name)
-    elif data[:5] not in (b"%PDF-", b"PAR1") and b"\0" not in data[:1000]:
+    elif data[:5] != b"%PDF-" and b"\0" not in data[:1000]:
         text = decoded(data, name)[0]
         lines = (("line", line) for line in re.split(r"[\r\n]+", text) if line.strip())
         yield SourcePart(name, "text", list(_fields(text) if "MSH|" in text[:100] else lines))
@@ -333,6 +340,20 @@ def _rows(text: str, delimiter: str, name: str) -> Iterator[SourcePart]:
         leaves = [(f"{table}.{c}".lower(), v) for c, v in zip(head.header, cells, strict=False)]
         yield SourcePart(f"{name}:{line}", table, leaves)
         line = before + reader.line_num + 1
+
+
+def _as_text(value: Any) -> str:
+    """A value as a record states it: whole numbers without decimals."""
+    text = f"{float(value):.15g}" if isinstance(value, float | Decimal) else str(value)
+    return text.removesuffix(".0")
+
+
+def _parquet_rows(data: bytes, name: str) -> Iterator[SourcePart]:
+    table = Path(name).name.partition(".")[0].lower()
+    batches = ParquetFile(BytesIO(data)).iter_batches()
+    for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
+        leaves = [(f"{table}.{c}".lower(), _as_text(v)) for c, v in row.items() if v is not None]
+        yield SourcePart(f"{name}:{number}", table, leaves)
 
 
 def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[SourcePart]:

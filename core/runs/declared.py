@@ -90,6 +90,11 @@ class View:
     opens: tuple[str, ...] = ()
     concludes: bool = False
 
+    def __post_init__(self) -> None:
+        if self.figure not in get_args(FigureKind):
+            known = get_args(FigureKind)
+            raise ValueError(f"figure {self.figure!r} of view {self.name}; known: {known}")
+
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:

@@ -66,7 +66,7 @@ LOG_OF = "log_of"
 """In ``imported.json``: the cohort (name) to which a received log belongs."""
 
 
-RESTORE = "restore the folder, remove it, or open it with the version that made it"
+RESTORE = "restore the folder, remove it, or open it with the version and the packages that made it"
 
 
 class _File:

@@ -310,7 +310,8 @@ def table_of(
         return tables.shown(pd.DataFrame(rows)), opens
     row_head = " and ".join(tables.COLUMNS.get(one, one.replace("_", " ")) for one in view.rows)
     places = {one.x for one in estimates}
-    if view.across and len(places) <= MOST_COLUMNS:
+    one_a_cell = len({(one.row, one.x) for one in estimates}) == len(estimates)
+    if view.across and len(places) <= MOST_COLUMNS and one_a_cell:
         texts = [{"row": one.row, "x": one.x, "text": _in_a_cell(one)} for one in estimates]
         wide = pd.DataFrame(texts).pivot_table(
             index="row", columns="x", values="text", aggfunc="first", sort=False

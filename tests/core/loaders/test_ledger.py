@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,12 +23,13 @@ FORMATS = (
     *("squad", "medcalc", "archehr_qa", "longhealth", "ehrnoteqa"),
 )
 DEMOS: tuple[Included, ...] = ("clinical", "letters")
-PUBLIC = (
+PUBLIC: tuple[Any, ...] = (
     "synthea_fhir",
     "synthea_bulk",
     "ccda_vendor",
     "ccda_examples",
     "medalign_public",
+    pytest.param("omop54/Synthea27NjParquet_5.4.zip", marks=pytest.mark.slow),
     "covidqa_dev",
     "longhealth",
     "medcalc_dev",
@@ -58,7 +60,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     if request.param in DEMOS:
         install(request.param, tmp_path)
         return tmp_path
-    if not (SAMPLES / request.param).is_dir():
+    if not (SAMPLES / request.param).exists():
         pytest.skip("the public samples are not on this machine")
     return SAMPLES / request.param
 
@@ -66,7 +68,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_every_leaf_of_a_set_is_accounted_for(folder: Path) -> None:
     ledger = leaves_of(read_cohort(folder))
     counted = Counter[str]()
-    for file in (one for one in folder.rglob("*") if one.is_file()):
+    for file in (one for one in (folder, *folder.rglob("*")) if one.is_file()):
         for part in [] if file.name.startswith("midchart.") else parts_of(file, file.name):
             counted["leaves"] += sum(bool(value.split()) for _, value in part.leaves)
     totals = Counter[str]()
