@@ -1,4 +1,4 @@
-"""Claims: what a text states, as values that can be compared (docs/methods.md, "The judge").
+"""Claims: what a text states, as values that can be compared (docs/methods.md, "Stage 2: judging").
 
 A text is cut into clauses, each asserted or denied, and of now or of before. A clause holds
 quantities, ratios (blood pressures), frequencies and states ("stopped", "positive").

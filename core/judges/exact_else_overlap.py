@@ -1,4 +1,4 @@
-"""Exact values where the reference has one, else token overlap: the default primary judge.
+"""Exact values where the reference has one, else token overlap.
 
 One verdict per answer. The reference alone chooses the rule, so that all answers to a question are
 judged by the same one: numbers and dates, a yes or no, or a refusal are compared by
