@@ -17,11 +17,12 @@ from contextlib import suppress
 from decimal import Decimal
 from functools import cache, lru_cache
 from io import BytesIO
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
+from pyarrow import types
 from pyarrow.parquet import ParquetFile
 
 from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
@@ -51,7 +52,7 @@ LARGEST = 4 << 20
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,]\d+)*|[^\W\d_]+")
 _STAMP = re.compile(
     r"0\d{3,13}|(?:19|20)\d\d(?:0[1-9]|1[0-2])|\d{4}(?:-\d\d(?:-\d\d(?:[T ].*)?)?)?"
-    r"|\d{8}(?:\d{2,6})?(?:[.+-].*)?"
+    r"|\d{8}(?:\d{2,6})?(?:[.+-].*)?|-?\d{5,}-\d\d-\d\d.*|<value out of range.*"
 )
 _NUMBER = re.compile(r"-?\d+[.,]\d+")
 _TIMES = re.compile(r".*\.(?:effectiveTime|time)(?:\.\w+)?@value|entry@timestamp|.*@start")
@@ -61,6 +62,8 @@ _BASE64, _ENCODED = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*"), 400
 """A document in base64, of more characters than a word has: its text is shown, or why not."""
 _MOST_EVENTS = 40
 """Events of one word that are looked at for the leaves of a part."""
+ANY_FILE = ""
+"""In place of the file of a reason that is the whole cohort's."""
 _SECTION = "section"
 _AROUND = ("record", "visit", "day", "events")
 """Elements around the entries and tables of MedAlign."""
@@ -118,9 +121,11 @@ def _entries(cohort: Cohort) -> Iterator[tuple[Outcome, str, str]]:
 def _reasons(cohort: Cohort) -> dict[tuple[str, str | None], str]:
     """(File, None or a line or kind of resource) → why that was left out, as the cohort says."""
     reasons: dict[tuple[str, str | None], str] = {}
+    place = Path(cohort.path)
     for skip in cohort.skipped:
         of_file = skip.line is None or skip.reason.startswith("lacks the columns")
-        reasons.setdefault((skip.file, None if of_file else str(skip.line)), skip.reason)
+        file = ANY_FILE if skip.file == place.name and place.is_dir() else skip.file
+        reasons.setdefault((file, None if of_file else str(skip.line)), skip.reason)
     stated = re.compile(r"(?P<file>[^:]+):(?P<line>\d+): (?P<kind>[A-Z]\w+) (?P<reason>.*)")
     for text in (*(f"{s.file}:{s.line}: {s.reason}" for s in cohort.skipped), *cohort.warnings):
         if one := stated.fullmatch(text):
@@ -210,7 +215,8 @@ def _outcomes(
     near, words = cohort.near(part.leaves)
     why = reasons.get((file, line)) or reasons.get((file, part.kind)) or ""
     if not any(len(value) > 3 and _plain(value) in near for _, value in part.leaves):
-        by_part = (reasons.get((file, what)) for what in (f"{part.kind}s", "resources", "rows"))
+        by_part = [reasons.get((file, what)) for what in (f"{part.kind}s", "resources", "rows")]
+        by_part.append(reasons.get((ANY_FILE, None)))
         why = why or next(filter(None, by_part), "")  # all of the part is left out
     for address, value in part.leaves:
         plain = _plain(value)
@@ -350,10 +356,18 @@ def _as_text(value: Any) -> str:
 
 def _parquet_rows(data: bytes, name: str) -> Iterator[SourcePart]:
     table = Path(name).name.partition(".")[0].lower()
-    batches = ParquetFile(BytesIO(data)).iter_batches()
-    for number, row in enumerate((row for batch in batches for row in batch.to_pylist()), 1):
-        leaves = [(f"{table}.{c}".lower(), _as_text(v)) for c, v in row.items() if v is not None]
-        yield SourcePart(f"{name}:{number}", table, leaves)
+    file = ParquetFile(BytesIO(data))
+    addresses = [f"{table}.{column}".lower() for column in file.schema_arrow.names]
+    lines = count(1)
+    for batch in file.iter_batches():
+        columns = [  # some times are none of Python's
+            (one.cast("string") if types.is_temporal(one.type) else one).to_pylist()
+            for one in batch.columns
+        ]
+        for row in zip(*columns, strict=True):
+            stated = zip(addresses, row, strict=True)
+            leaves = [(address, _as_text(value)) for address, value in stated if value is not None]
+            yield SourcePart(f"{name}:{next(lines)}", table, leaves)
 
 
 def _json_parts(value: Any, name: str, line: int | None = None) -> Iterator[SourcePart]:
