@@ -153,8 +153,8 @@ def _numeric(text: str) -> tuple[str, str]:
 
 def _moment(match: re.Match[str], order: str = "") -> datetime | None:
     """The naive time of a match; None where there is no such time."""
-    part = {name: text for name, text in match.groupdict().items() if text}
-    hour, half = int(part.get("hour", 0)), part.get("half", "").lower()
+    part = match.groupdict("")
+    hour, half = int(part["hour"] or 0), part.get("half", "").lower()
     if half == "p" and hour < 12:
         hour += 12
     elif half == "a" and hour >= 12:
@@ -163,7 +163,7 @@ def _moment(match: re.Match[str], order: str = "") -> datetime | None:
         day, month = (part["b"], part["a"]) if order == MONTH_FIRST else (part["a"], part["b"])
     else:
         day, month = part["d"], part.get("m") or _MONTHS.get(part["month"].lower(), 0)
-    minute, second = (int(part.get(name, 0)) for name in ("minute", "second"))
+    minute, second = int(part["minute"] or 0), int(part["second"] or 0)
     micros = int(f"{part.get('fraction', '')}000000"[:6])
     try:
         return datetime(int(part["y"]), int(month), int(day), hour, minute, second, micros)
@@ -192,14 +192,18 @@ class Times:
                 return datetime.fromisoformat(text).replace(tzinfo=None)
             except ValueError:
                 pass  # another way to write it
-        text = text.strip()
-        if match := _NUMERIC.fullmatch(text):
-            order = self.order or _numeric(text)[0]
-            return _moment(match, order) if order else None
-        for form in _FORMS:
-            if (match := form.fullmatch(text)) and (time := _moment(match)):
-                return time
-        return _counted(text, self.unit) if self.unit and _NUMBER.fullmatch(text) else None
+        return _read(text.strip(), self.order, self.unit)
+
+
+@lru_cache(maxsize=1 << 16)
+def _read(text: str, order: str, unit: str) -> datetime | None:
+    if match := _NUMERIC.fullmatch(text):
+        order = order or _numeric(text)[0]
+        return _moment(match, order) if order else None
+    for form in _FORMS:
+        if (match := form.fullmatch(text)) and (time := _moment(match)):
+            return time
+    return _counted(text, unit) if unit and _NUMBER.fullmatch(text) else None
 
 
 def with_offset(text: str, time: datetime | None) -> datetime | None:
