@@ -185,7 +185,7 @@ def _span(ends: Sequence[float], unit: str, zero: bool) -> tuple[float, float]:
     return (max(least, 0.0) if min(ends) >= 0 and unit != "" else least), max(ends) + margin
 
 
-class Mark(NamedTuple):
+class PlottedValue(NamedTuple):
     """A value with its ``number`` among those of the figure, and its places on the axis."""
 
     number: int
@@ -196,16 +196,20 @@ class Mark(NamedTuple):
     chance: float
 
 
-def _marks(estimates: Sequence[Value], unit: str) -> list[Mark]:
+def _marks(estimates: Sequence[Value], unit: str) -> list[PlottedValue]:
     scale = SCALES.get(unit, 1.0)
     return [
-        Mark(i, one, *(scale * end for end in (one.value, one.low, one.high, one.chance)))
+        PlottedValue(i, one, *(scale * end for end in (one.value, one.low, one.high, one.chance)))
         for i, one in enumerate(estimates)
     ]
 
 
 def _add_marks(
-    chart: go.Figure, marks: Sequence[Mark], heights: Sequence[float], look: Look, name: str = ""
+    chart: go.Figure,
+    marks: Sequence[PlottedValue],
+    heights: Sequence[float],
+    look: Look,
+    name: str = "",
 ) -> None:
     """Markers of rows with their intervals, named in the legend if they have a name."""
     x, low, high = ([getattr(mark, end) for mark in marks] for end in ("value", "low", "high"))
@@ -223,7 +227,7 @@ def _add_marks(
 
 
 def _rows_figure(
-    chart: go.Figure, marks: Sequence[Mark], view: View, measure: Measure, rows: int
+    chart: go.Figure, marks: Sequence[PlottedValue], view: View, measure: Measure, rows: int
 ) -> go.Figure:
     """The x axis of so many rows."""
     if view.zero:

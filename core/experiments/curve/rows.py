@@ -10,11 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pandas import DataFrame
 
 from midchart.core.cohorts.gold import gold_under
 from midchart.core.errors import DataError, InputError, UnknownName
@@ -26,6 +25,9 @@ from midchart.core.stats.positions import Responses, assemble, hashed
 from midchart.core.text import words
 from midchart.core.text.evidence import RelativePosition, place_of
 from midchart.core.types import Answer, Cohort, Gold, Instruction, Response
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 Floats = NDArray[np.float64]
 
@@ -219,6 +221,8 @@ def observe(
 ) -> Observed:
     """The used responses to ``instructions``; ``report`` is called with the numbers of questions
     located and in all. Raises InputError where the cohort has none."""
+    from pandas import DataFrame
+
     by_id = {instruction.id: instruction for instruction in instructions}
     used = [(i, r) for i, r in enumerate(cohort.responses) if r.used and r.instruction_id in by_id]
     if not used:
@@ -267,6 +271,8 @@ def _places(
     report: Callable[[int, int], None],
 ) -> dict[tuple[str, str], tuple[DataFrame, Floats]]:
     """The places of the evidence of questions sorted by record, in every kind of position."""
+    from pandas import DataFrame
+
     kinds: list[tuple[str, str]] = list(product(POSITIONS, SNIPPETS))
     at: dict[tuple[str, str], list[tuple[int, float]]] = {kind: [] for kind in kinds}
     missing = {kind: np.ones(len(asked)) for kind in kinds}
