@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
+from operator import add
 from typing import Any, Literal
 
 INTERVAL_TEXTS = frozenset({"start", "end", "start|end"})
@@ -236,10 +238,7 @@ class Explanation:
     @property
     def total(self) -> float:
         """``base`` and all parts, added from left to right."""
-        total = self.base
-        for term in self.terms:
-            total += term.part
-        return total
+        return reduce(add, (term.part for term in self.terms), self.base)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,9 @@ Everything here is pure and the same in every process. Tokens are words and punc
 one regular expression, so that units and budgets do not depend on a model being here; a reader
 counts its own prompt with its own tokenizer.
 
-:func:`for_prompt` replaces text of a record that looks like a chat's control tokens, or that nobody
-can see. A note may hold ``<|im_end|>``, by accident or by design. What a reader is given must have
-one system, one user and one assistant part, whatever the record says, so the first character of
-every such token is replaced: those of known forms, and those in the list of a local model's
-tokenizer. Tokenizers fold text before they look for tokens, so full-width forms, accents and
-invisible characters are looked through. Characters that only hide text from people (tags, direction
-overrides) are replaced.
+:func:`for_prompt` keeps a prompt to one system, one user and one assistant part, whatever a record
+says. Tokenizers fold text before they look for control tokens, so full-width forms, accents and
+invisible characters are looked through.
 """
 
 from __future__ import annotations
