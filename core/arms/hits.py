@@ -218,7 +218,7 @@ class Question:
         """
         picks = {k.sentence.id for k in selection.kept if own_pick(k.kept_by, buffer_claims)}
         tokens = [(line.sentence_id in picks, count_tokens(body(line))) for line in prompt.context]
-        all_tokens, picked = sum(n for _, n in tokens), sum(n for own, n in tokens if own)
+        all_tokens, picked = sum(n for _, n in tokens), sum(n for pick, n in tokens if pick)
         evidence, _ = self._evidence(prompt.context, picks, all_tokens, picked, "_in_prompt")
         return {
             "prompt_tokens": prompt.tokens,

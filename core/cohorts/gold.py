@@ -265,13 +265,13 @@ def _checks(source: GoldSource, record: Record, located: Located) -> dict[str, C
         if located.best is None or located.place is None:
             checks[position] = dict.fromkeys(_PARTS, False)
             continue
-        found = getattr(located.place, position)
-        known = found is not None and at is not None
+        place = getattr(located.place, position)
+        known = place is not None and at is not None
         checks[position] = {
             "located": True,
             "event": located.best.event == source.spans[0].event,
-            "decile": decile_of(found) == decile_of(at) if known else found is at,
-            "zone": is_middle(found) == is_middle(at) if known else found is at,
+            "decile": decile_of(place) == decile_of(at) if known else place is at,
+            "zone": is_middle(place) == is_middle(at) if known else place is at,
         }
     return checks
 

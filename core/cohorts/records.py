@@ -506,9 +506,9 @@ def _gold_source(record: str, rows: Sequence[TableRow]) -> GoldSource | None:
     with_evidence = [row for row in rows if split_evidence(row.get("evidence"))]
     spans = [row.get("evidence_spans") for row in rows if row.get("evidence_spans")]
     complete = all(row.get("evidence_spans") for row in with_evidence)
-    given = _stated_spans("|||".join(spans)) if spans and complete else ()
+    exact = _stated_spans("|||".join(spans)) if spans and complete else ()
     place = (rows[0].file, rows[0].line)
-    return GoldSource(record, answer, tuple(snippets), *place, given, bool(given))
+    return GoldSource(record, answer, tuple(snippets), *place, exact, bool(exact))
 
 
 def _stated_spans(text: str) -> tuple[Span, ...] | None:

@@ -306,8 +306,8 @@ def locate(record: Record, snippets: Iterable[str], protocol: Protocol | None = 
     stored = record.analysed.located(locate_rule(rule), pieces) if record.analysed else None
     if stored:
         return stored
-    found = [places_of(record, snippet, rule) for snippet in pieces]
-    matches = [Match(s[0].event, score, s[0], len(s)) if s else None for s, score in found]
+    places = [places_of(record, snippet, rule) for snippet in pieces]
+    matches = [Match(s[0].event, score, s[0], len(s)) if s else None for s, score in places]
     known = [match for match in matches if match is not None]
     best = max(known, key=lambda match: (match.score, -match.event), default=None)
     spans = sorted({m.span for m in known}, key=lambda s: (s.event, s.start, s.end))
