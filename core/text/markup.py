@@ -18,6 +18,9 @@ from typing import Any
 
 ROW_TOKENS = 96
 """Tokens of one line of a table row; a longer row is continued with its name repeated."""
+MOST_REPEATED = 200
+"""Characters of a text wherever it is written again: the name of a column or row, a cell in the
+rows below its own, a footnote where it is referred to."""
 _DEEPEST = 100
 """Levels of elements that are laid out; anything deeper is read as plain text."""
 
@@ -107,6 +110,11 @@ def _is_left_out(element: Any) -> bool:
     return hidden or tag in _UNREAD or "display:none" in style or is_deleted(element)
 
 
+def _again(text: str) -> str:
+    """A text as it is written where it is not for the first time."""
+    return text if len(text) <= MOST_REPEATED else f"{text[: MOST_REPEATED - 1].rstrip()}…"
+
+
 def _footnotes(root: Any) -> Mapping[str, str]:
     """ID → text of the footnotes of a narrative."""
     notes = (one for one in root.iter() if isinstance(one.tag, str) and _tag(one) == "footnote")
@@ -131,6 +139,12 @@ class _TableCell:
         """The lines in one, joined by commas where they do not end in a mark."""
         parts = [line if _ENDED.search(line) else f"{line}," for line in self.lines[:-1]]
         return " ".join([*parts, *self.lines[-1:]])
+
+    def below(self) -> _TableCell:
+        """The cell in the next row that it spans."""
+        lines = [_again(self.text)] if sum(map(len, self.lines)) >= MOST_REPEATED else self.lines
+        inner = self.inner_rows if sum(map(len, self.inner_rows)) <= MOST_REPEATED else []
+        return replace(self, lines=lines, inner_rows=inner, rows=self.rows - 1, again=True)
 
     def over(self) -> range:
         """The columns that it is in."""
@@ -221,7 +235,7 @@ class _Layout:
         elif tag == "footnote":
             self._line.append(f" ({' '.join(self._inside(element))}) ")
         elif tag == "footnoteref":
-            note = self.footnotes.get(element.get("IDREF") or "", "")
+            note = _again(self.footnotes.get(element.get("IDREF") or "", ""))
             self._line.append(f" ({note}) " if note else " ")
         elif tag in ("rendermultimedia", "img", "video", "audio"):
             title = element.get("alt") or " ".join(self._inside(element))
@@ -342,7 +356,7 @@ def _place(rows: Iterable[list[_TableCell]]) -> list[list[_TableCell]]:
             column += cell.columns
         placed = sorted([*above, *cells], key=lambda one: one.start)
         grid.append(placed)
-        above = [replace(one, rows=one.rows - 1, again=True) for one in placed if one.rows > 1]
+        above = [one.below() for one in placed if one.rows > 1]
     return grid
 
 
@@ -394,13 +408,15 @@ def _column_names(head: list[list[_TableCell]]) -> dict[int, str]:
     return {column: " ".join(texts) for column, texts in stacked.items()}
 
 
-def _one_row(filled: list[_TableCell], column_names: Mapping[int, str]) -> list[str]:
+def _one_row(filled: list[_TableCell], column_names: dict[int, str]) -> list[str]:
     """A row as one line, or several that begin with its name."""
     parts: list[str] = []
     for cell in (cell for cell in filled if cell.lines):
         names = {column_names[at] for at in cell.over() if at in column_names}
         header = names.pop() if len(names) == 1 else ""  # below several headers it is a remark
         parts.append(f"{header}: {cell.text}" if header else cell.text)
+        if len(header) > MOST_REPEATED:
+            column_names |= {n: _again(header) for n, one in column_names.items() if one == header}
     name = parts[0] if parts else ""
     dated = not _LETTERS.search(name.rpartition(": ")[2])
     if not column_names and len(parts) > 1 and filled[0].is_header:
@@ -409,11 +425,12 @@ def _one_row(filled: list[_TableCell], column_names: Mapping[int, str]) -> list[
     if dated and len(parts) > 2:  # a date alone names no row
         parts[:2] = [separator.join(parts[:2])]
         name = parts[0]
+    full, name = name, _again(name)
     lines: list[str] = []
     line, length = "", 0
     for part in parts:
         tokens = len(_TOKEN.findall(part)) + 1
-        if line and length + tokens > ROW_TOKENS and line != name:
+        if line and length + tokens > ROW_TOKENS and line not in (full, name):
             lines.append(line)
             line, length = name, len(_TOKEN.findall(name)) + 1
         line = f"{line}{separator}{part}" if line else part

@@ -173,3 +173,30 @@ def test_a_line_of_many_exponents_takes_time_in_proportion_to_them() -> None:
     start = process_time()
     assert cda("10<sup>9</sup> <sup/>" * 60_000) == " ".join(["10^9"] * 60_000)
     assert process_time() - start < 8
+
+
+LONG = " ".join(f"word{number}" for number in range(200))
+ROWS, CELLS = "<tr><td>3</td><td>4</td></tr>" * 500, f"<td>{'cell ' * 60}</td>" * 200
+SPANNING = "<table><tr><td rowspan='900'>{}</td><td>first</td></tr>{}</table>"
+REPEATED = {
+    "cell": SPANNING.format(LONG, ROWS),
+    "column": (
+        f"<table><tr><th>{LONG}</th><th>B</th></tr><tr><td>1</td><td>2</td></tr>{ROWS}</table>"
+    ),
+    "row": f"<table><tr><th>{LONG}</th><td>first</td>{CELLS}</tr></table>",
+    "inner rows": SPANNING.format(
+        f"<table><tr><th>A</th><th>B</th></tr><tr><td>{LONG}</td><td>5</td></tr></table>", ROWS
+    ),
+    "footnote": (
+        f"<p>Fever <footnote ID='a'>{LONG}</footnote></p>"
+        + "<p>x <footnoteRef IDREF='a'/></p>" * 500
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REPEATED)
+def test_a_long_text_is_written_in_full_once(what):
+    text = cda(REPEATED[what])
+    assert text.count("word199") == 1
+    assert len(text) < 20 * len(REPEATED[what])
+    assert text.count("first") == (0 if what in ("column", "footnote") else 1)
