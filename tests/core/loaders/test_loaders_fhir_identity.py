@@ -16,6 +16,7 @@ from midchart.core.loaders.fhir import Fhir
 from tests.support.fhir import (
     balance,
     bundle,
+    of_patient,
     patient,
     reading,
     resources_of,
@@ -35,6 +36,25 @@ def test_bundles_of_a_line_an_array_and_a_bundle_are_apart(tmp_path: Path) -> No
             cohort = Fhir().load(str(write(Path(folder), files)))
             assert [texts(cohort, id) for id in cohort.records] == [["first: 7"], ["second: 7"]]
             assert balance(cohort) == (4, 4, {})
+
+
+def test_a_deleted_patient_stays_so_in_all_older_versions_of_a_history(tmp_path: Path) -> None:
+    history = bundle(*(patient("1", meta={"versionId": n}) for n in "21"), patient("2"),
+                     server=SERVERS[0], type="history")  # fmt: skip
+    request = {"method": "DELETE", "url": "Patient/1"}
+    history["entry"].insert(0, {"fullUrl": f"{SERVERS[0]}/Patient/1", "request": request})
+    cohort = Fhir().load(str(write(tmp_path, {"a.json": history})))
+    assert list(cohort.records) == ["2"]
+    assert balance(cohort) == (3, 1, {"Patient was deleted": 2})
+
+
+def test_an_author_who_is_contained_in_a_document_is_named(tmp_path: Path) -> None:
+    author = {"resourceType": "Practitioner", "id": "a", "name": {"family": "Quarrie"}}
+    content = {"attachment": {"contentType": "text/plain", "data": "SGVsbG8="}}
+    of_note = {"contained": [author], "author": {"reference": "#a"}, "content": content}
+    note = of_patient("DocumentReference", **of_note)
+    cohort = Fhir().load(str(write(tmp_path, {"a.ndjson": (patient(), note)})))
+    assert [event.author for event in cohort.records["p1"].events] == ["Quarrie"]
 
 
 # Any collection: people have a word of their own, which all text about them holds.
