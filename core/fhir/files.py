@@ -92,10 +92,11 @@ def members(document: Any, bundle: tuple[int, ...] = ()) -> Iterator[Member]:
         yield Member(document, bundle=bundle)
         return
     inside, history = bundle or (0,), document.get("type") == "history"
-    entries = document.get("entry") or []
+    entries: Any = document.get("entry") or []
     urls = (clean(entry.get("fullUrl")) for entry in objects(entries))
     server = next((match[1] for url in urls if (match := _SERVER.match(url))), "")
-    for number, entry in enumerate(entries if isinstance(entries, list) else [None], 1):
+    listed: list[Any] = entries if isinstance(entries, list) else [None]
+    for number, entry in enumerate(listed, 1):
         if not isinstance(entry, dict):
             yield Member(None, bundle=inside)
             continue

@@ -522,7 +522,8 @@ def _compare(before: Resource, after: Resource, history: bool) -> bool | None:
     moments = [time.replace(tzinfo=time.tzinfo or UTC) for time in times if time]
     versions = [clean(meta.get("versionId")) for meta in (first, second)]
     numbers = [int(one) for one in versions if one.isdecimal() and len(one) < 19]
-    for stated in (moments, numbers):
+    comparable: tuple[list[Any], ...] = (moments, numbers)
+    for stated in comparable:
         if len({*stated}) == 2:
             return stated[0] < stated[1]
     return False if history else None

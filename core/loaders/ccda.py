@@ -101,11 +101,10 @@ def _read_document(root: Element, name: str) -> _CcdaDocument:
     number = inside(root, "versionNumber")
     version = "" if number is None else number.get("value", "")
     related = [one for one in each(root, "relatedDocument") if one.get("typeCode") == "RPLC"]
-    more = {"visit_id": stem, "author": author}
     passages = passages_of(root, payload_text)
     notes = [
         entry(one.time or time, "note", code=one.code, name=one.title, text=one.text,
-              note_id=f"{stem}-{at}", **more)
+              note_id=f"{stem}-{at}", visit_id=stem, author=author)
         for at, one in enumerate(passages, 1)
     ]  # fmt: skip
     return _CcdaDocument(
