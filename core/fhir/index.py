@@ -522,10 +522,10 @@ def _compare(before: Resource, after: Resource, history: bool) -> bool | None:
     moments = [time.replace(tzinfo=time.tzinfo or UTC) for time in times if time]
     versions = [clean(meta.get("versionId")) for meta in (first, second)]
     numbers = [int(one) for one in versions if one.isdecimal() and len(one) < 19]
-    comparable: tuple[list[Any], ...] = (moments, numbers)
-    for stated in comparable:
-        if len({*stated}) == 2:
-            return stated[0] < stated[1]
+    if len({*moments}) == 2:
+        return moments[0] < moments[1]
+    if len({*numbers}) == 2:
+        return numbers[0] < numbers[1]
     return False if history else None
 
 
