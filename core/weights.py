@@ -268,9 +268,9 @@ def catalogue() -> list[dict[str, Any]]:
         located = find(model.name)
         folder = located.folder if located else settings.models_folder() / model.name
         facts = {name: getattr(model, name) for name in ("name", "hub", "size_mb", "used_by")}
-        found = {"here": located is not None, "how": located.how if located else ""}
+        state = {"here": located is not None, "how": located.how if located else ""}
         rows.append(
-            {**facts, **found, "where": shown_path(folder), "command": fetch_command(model)}
+            {**facts, **state, "where": shown_path(folder), "command": fetch_command(model)}
         )
     return rows
 

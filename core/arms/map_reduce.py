@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import accumulate, pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from midchart.core import config as settings
 from midchart.core.arms import ARMS
@@ -252,7 +252,7 @@ class MapReduce:
         return [self._known[key] for key in keys]
 
     def _keep(self, key: str, answer: Answer, prompt: Prompt) -> None:
-        stored = {
+        stored: dict[str, Any] = {
             "text": answer.text.strip(),
             "prompt_tokens": answer.prompt_tokens or prompt.tokens,
             "output_tokens": answer.output_tokens,

@@ -239,7 +239,7 @@ def parse_time(text: str | None) -> datetime | None:
     return None if text is None else US.read(text)
 
 
-class _Shown(NamedTuple):
+class _ShownValues(NamedTuple):
     """The first row of a column that shows something, what is in it, and how many rows show it."""
 
     row: int
@@ -247,14 +247,16 @@ class _Shown(NamedTuple):
     rows: int
 
 
-def _shown(values: Values, kinds: Callable[[str], Iterable[tuple[str, str]]]) -> dict[str, _Shown]:
+def _shown(
+    values: Values, kinds: Callable[[str], Iterable[tuple[str, str]]]
+) -> dict[str, _ShownValues]:
     """What the values of a column show by kind. ``kinds``: of a value, each with its part of it."""
-    shown: dict[str, _Shown] = {}
+    shown: dict[str, _ShownValues] = {}
     for value, (rows, row) in values.items():
         for kind, text in kinds(value.strip()):
-            before = shown.get(kind, _Shown(row, text, 0))
+            before = shown.get(kind, _ShownValues(row, text, 0))
             first = min(before[:2], (row, text))
-            shown[kind] = _Shown(*first, before.rows + rows)
+            shown[kind] = _ShownValues(*first, before.rows + rows)
     return shown
 
 
@@ -281,7 +283,7 @@ def decide_times(
     """
     shown = {column: _shown(values, _kinds_of_time) for column, values in columns.items()}
     orders: dict[str, str] = {}
-    proofs: dict[str, dict[str, _Shown]] = {}
+    proofs: dict[str, dict[str, _ShownValues]] = {}
     for column, kinds in shown.items():
         # Columns whose order is stated, proved by a date, or written with points.
         proved = {order: kinds[order] for order in (DAY_FIRST, MONTH_FIRST) if order in kinds}

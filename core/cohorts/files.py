@@ -163,8 +163,8 @@ def entries_of(place: Path, *patterns: str) -> list[Path]:
     if place.is_file():
         return [place]
     depth = len(place.parts)
-    found = chain.from_iterable(map(place.glob, patterns)) if patterns else place.iterdir()
-    visible = (path for path in found if not any(map(is_hidden, path.parts[depth:])))
+    paths = chain.from_iterable(map(place.glob, patterns)) if patterns else place.iterdir()
+    visible = (path for path in paths if not any(map(is_hidden, path.parts[depth:])))
     return sorted(visible, key=lambda path: path.parts)  # as paths compare, but faster
 
 

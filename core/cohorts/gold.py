@@ -98,7 +98,7 @@ class LazyGold(LazyValues[Gold]):
             return Gold(id, source.answer, source.snippets)
         texts = _texts_at(source, record)
         place = f"{source.file}:{source.line}"
-        if texts and not (source.verbatim and texts != source.snippets):
+        if texts and source.spans and not (source.verbatim and texts != source.snippets):
             order, time, token = place_of(record, source.spans[0])
             spans = tuple(sorted(source.spans, key=lambda s: (s.event, s.start, s.end)))
             snippets = source.snippets or tuple(text.strip() for text in texts)
@@ -266,13 +266,12 @@ def _checks(source: GoldSource, record: Record, located: Located) -> dict[str, C
             checks[position] = dict.fromkeys(_PARTS, False)
             continue
         place = getattr(located.place, position)
-        known = place is not None and at is not None
-        checks[position] = {
-            "located": True,
-            "event": located.best.event == source.spans[0].event,
-            "decile": decile_of(place) == decile_of(at) if known else place is at,
-            "zone": is_middle(place) == is_middle(at) if known else place is at,
-        }
+        alike = {"decile": place is at, "zone": place is at}
+        if place is not None and at is not None:
+            alike = {"decile": decile_of(place) == decile_of(at),
+                     "zone": is_middle(place) == is_middle(at)}  # fmt: skip
+        event = located.best.event == source.spans[0].event
+        checks[position] = {"located": True, "event": event, **alike}
     return checks
 
 

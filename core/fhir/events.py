@@ -347,8 +347,8 @@ class ResourceReader:
         after = [*self._answers(resource)] if kind == "QuestionnaireResponse" else []
         after += self._attached(elements) if b'"contentType"' in packed and not is_document else ()
         after += extension_texts("", extended)
-        said = {name: value for name, value in resource.items() if name not in _UNSAID}
-        about = (msgspec.json.encode(said), status, words, tuple(added), tuple(after))
+        elements_said = {name: value for name, value in resource.items() if name not in _UNSAID}
+        about = (msgspec.json.encode(elements_said), status, words, tuple(added), tuple(after))
         *content, is_silent = _content(*about, named, end is not None)
         narrative = first_object(resource.get("text"))
         if narrative and (is_silent or clean(narrative.get("status")) == "additional"):

@@ -50,7 +50,7 @@ class Reasons:
             yield Skip(file, self.first[file, reason], reason + more)
 
 
-class Place(NamedTuple):
+class MemberPlace(NamedTuple):
     """Where a resource is: its file, and its line in NDJSON, else its number in the file."""
 
     file: str
@@ -118,7 +118,7 @@ def _is_bundle(document: Any) -> bool:
     return isinstance(document, dict) and document.get("resourceType") == "Bundle"
 
 
-def read_members(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Member, Place]]:
+def read_members(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Member, MemberPlace]]:
     """Each resource of a file, ``name`` in messages, with its place.
 
     Lines that are no JSON enter ``reasons``; raises DataError or OSError where the file is none.
@@ -126,7 +126,7 @@ def read_members(path: Path, name: str, reasons: Reasons) -> Iterator[tuple[Memb
     try:
         for document, line in _documents(path, name, reasons):
             for number, member in enumerate(members(document), 1):
-                yield member, Place(name, line or number, line is not None)
+                yield member, MemberPlace(name, line or number, line is not None)
     except UnicodeDecodeError:
         raise DataError(name, None, "is not UTF-16 text", "save it as UTF-8") from None
     except _DAMAGED:

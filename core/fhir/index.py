@@ -23,7 +23,7 @@ from midchart.core.cohorts.files import LoadLog
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.status import Status
 from midchart.core.fhir.events import READ, contains_read
-from midchart.core.fhir.files import Member, Place, Reasons, stem
+from midchart.core.fhir.files import Member, MemberPlace, Reasons, stem
 from midchart.core.fhir.status import status_of, unknown_modifier
 from midchart.core.fhir.values import (
     Resource,
@@ -127,7 +127,7 @@ class Entered:
     """
 
     packed: bytes
-    place: Place
+    place: MemberPlace
     kind: str
     owner: Owner
 
@@ -177,7 +177,7 @@ class ResourceIndex:
             self._scopes[authority] = Scope(authority, around, loose)
         return self._scopes[authority]
 
-    def enter(self, member: Member, scope: Scope, place: Place) -> None:
+    def enter(self, member: Member, scope: Scope, place: MemberPlace) -> None:
         """Enter one resource; one that cannot be used is counted with its reason."""
         resource, file = member.resource, place.file
         if member.deleted:
@@ -439,8 +439,8 @@ class ResourceIndex:
                 return None
             link = f"{kind}?identifier={value if '|' in value else f'|{value}'}"
         if by_identifier or ":" in link:
-            for found in self._named(link, *around, _ANYWHERE):
-                return found
+            for key in self._named(link, *around, _ANYWHERE):
+                return key
         typed = _TYPED.search(bare)
         if by_identifier or typed is None or typed[1] != kind:
             return None
@@ -452,11 +452,11 @@ class ResourceIndex:
                 return server, number
         elif base and self._is_known((base, number)):
             return base, number
-        for found in self._named(number, *around):
-            return found
+        for key in self._named(number, *around):
+            return key
         if scope.loose and (kind != "Patient" or not any(s.has_patient for s in scope.chain())):
-            for found in self._named(number, f"{_NEAR}{scope.export()}"):
-                return found
+            for key in self._named(number, f"{_NEAR}{scope.export()}"):
+                return key
         return server or base or scope.authority, number
 
     def _named(self, name: str, *places: str) -> Iterator[Key | None]:

@@ -254,18 +254,20 @@ def timing(value: Any) -> str:
     """How often something is done: a Timing's rate, duration, time of day, bounds and code."""
     stated = first_object(value)
     repeat = first_object(stated.get("repeat"))
-    said = {name: shown(part) for name, part in repeat.items()}
+    elements = {name: shown(part) for name, part in repeat.items()}
     rate = ""
-    if (period := said.get("period")) and (unit := said.get("periodUnit")):
-        times, longest = said.get("frequency") or "1", said.get("periodMax")
-        times += f"–{said['frequencyMax']}" if said.get("frequencyMax") else ""
+    if (period := elements.get("period")) and (unit := elements.get("periodUnit")):
+        times, longest = elements.get("frequency") or "1", elements.get("periodMax")
+        times += f"–{elements['frequencyMax']}" if elements.get("frequencyMax") else ""
         rate = f"{times} per {period}{f'–{longest}' if longest else ''} {unit}"
-    bounds = next((text for name, text in said.items() if name.startswith("bounds")), "")
+    bounds = next((text for name, text in elements.items() if name.startswith("bounds")), "")
     parts = (
         rate or shown(stated.get("code")),
-        f"{said['count']} times" if said.get("count") else "",
-        f"over {said['duration']} {said.get('durationUnit', '')}" if said.get("duration") else "",
-        *(said.get(name) for name in ("dayOfWeek", "timeOfDay", "when")),
+        f"{elements['count']} times" if elements.get("count") else "",
+        f"over {elements['duration']} {elements.get('durationUnit', '')}"
+        if elements.get("duration")
+        else "",
+        *(elements.get(name) for name in ("dayOfWeek", "timeOfDay", "when")),
         f"for {bounds}" if bounds else "",
         shown(stated.get("event")),
     )
@@ -277,27 +279,27 @@ def dosage(dose: Any) -> str:
     stated = first_object(dose)
     rates = list(objects(stated.get("doseAndRate"))) or [stated]
 
-    def said(label: str, *names: str, of: Iterable[Resource] = (stated,)) -> Iterator[str]:
+    def labelled(label: str, *names: str, of: Iterable[Resource] = (stated,)) -> Iterator[str]:
         texts = (shown(one.get(name)) for one in of for name in names)
         return (label.format(text) for text in texts if text)
 
-    needed = [*said("for {}", "asNeededCodeableConcept", "asNeededFor")]
+    needed = [*labelled("for {}", "asNeededCodeableConcept", "asNeededFor")]
     structured = (
-        *said("{}", "doseQuantity", "doseRange", "dose", "quantity", of=rates),
-        *said("at {}", "rateQuantity", "rateRatio", "rateRange", "rate", of=rates),
+        *labelled("{}", "doseQuantity", "doseRange", "dose", "quantity", of=rates),
+        *labelled("at {}", "rateQuantity", "rateRatio", "rateRange", "rate", of=rates),
         timing(stated.get("timing")),
-        *said("{}", "route"),
-        *said("in {}", "site"),
-        *said("by {}", "method"),
+        *labelled("{}", "route"),
+        *labelled("in {}", "site"),
+        *labelled("by {}", "method"),
         "as needed" if stated.get("asNeededBoolean") is True or needed else "",
         *needed,
     )
     parts = (
         " ".join(filter(None, structured)),
-        *said("at most {}", "maxDosePerPeriod"),
-        *said("at most {} at a time", "maxDosePerAdministration"),
-        *said("at most {} in a lifetime", "maxDosePerLifetime"),
-        *said("{}", "additionalInstruction", "patientInstruction"),
+        *labelled("at most {}", "maxDosePerPeriod"),
+        *labelled("at most {} at a time", "maxDosePerAdministration"),
+        *labelled("at most {} in a lifetime", "maxDosePerLifetime"),
+        *labelled("{}", "additionalInstruction", "patientInstruction"),
     )
     text = clean(stated.get("text"))
     added = [part for part in parts if part and part not in text]

@@ -204,8 +204,8 @@ class Squad(BenchmarkLoader):
             for number, (order, stated) in enumerate(asked, 1):
                 with to.usable(f"question {number} of article {id}"):
                     read, text = _SquadQuestion.model_validate(stated), texts[order]
-                    found = (one.span(order, text) for one in read.answers or ())
-                    spans = tuple(dict.fromkeys(found))
+                    stated_spans = (one.span(order, text) for one in read.answers or ())
+                    spans = tuple(dict.fromkeys(stated_spans))
                     if not spans and read.is_impossible is not True:
                         raise ValueError("has no answer")
                     of = str(read.id or opaque_id(f"{id}-{order}", read.question.strip()))
@@ -284,14 +284,14 @@ class _Label(BaseModel):
     relevance: str
 
 
-class _Key(BaseModel):
+class _ArchehrKey(BaseModel):
     case_id: str
     answers: list[_Label] = []
     clinician_answer_without_citations: str = ""
     clinician_answer: str = ""
 
 
-_KEYS = TypeAdapter(list[_Key])
+_KEYS = TypeAdapter(list[_ArchehrKey])
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +320,7 @@ def _text(element: Element) -> str:
     return " ".join("".join(element.itertext()).split())
 
 
-def _case(case: Element, key: _Key | None) -> LabelledCase:
+def _case(case: Element, key: _ArchehrKey | None) -> LabelledCase:
     text, paragraph, places = "", None, dict[str, tuple[int, int]]()
     for sentence in case.iterfind("note_excerpt_sentences/sentence"):
         words, stated = _text(sentence), sentence.get("paragraph_id")
@@ -339,7 +339,7 @@ def _case(case: Element, key: _Key | None) -> LabelledCase:
 
 def _cases(file: Path, name: str, log: LoadLog) -> Iterator[tuple[str, LabelledCase]]:
     """Id and case of each case of a file; keys that cannot be read are skipped."""
-    path, keys = _key_file(file), dict[str, _Key]()
+    path, keys = _key_file(file), dict[str, _ArchehrKey]()
     if not path.is_file():
         log.warn(f"{name}: no {path.name} is in its folder — questions lack evidence")
     else:

@@ -38,7 +38,7 @@ from midchart.core.fhir.events import READ, ResourceReader
 from midchart.core.fhir.files import (
     SUFFIXES,
     Member,
-    Place,
+    MemberPlace,
     Reasons,
     ending,
     names_type,
@@ -191,7 +191,7 @@ def _folder(index: ResourceIndex, path: Path, place: Path) -> Scope:
     return scope
 
 
-def _scope(index: ResourceIndex, member: Member, at: Place, folder: Scope) -> Scope:
+def _scope(index: ResourceIndex, member: Member, at: MemberPlace, folder: Scope) -> Scope:
     """The scope of a resource: the innermost bundle that holds it, or its folder."""
     scope = folder
     for depth in range(len(member.bundle)):

@@ -22,9 +22,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
-from pyarrow import types
-from pyarrow.parquet import ParquetFile
-
 from midchart.core.cohorts.columns import DAY_FIRST, MONTH_FIRST, UNITS, Times, parse_time
 from midchart.core.cohorts.files import DEEP, entries_of, is_hidden, parse_xml, shown, xml_text
 from midchart.core.cohorts.tables import (
@@ -355,6 +352,9 @@ def _as_text(value: Any) -> str:
 
 
 def _parquet_rows(data: bytes, name: str) -> Iterator[SourcePart]:
+    from pyarrow import types
+    from pyarrow.parquet import ParquetFile
+
     table = Path(name).name.partition(".")[0].lower()
     file = ParquetFile(BytesIO(data))
     addresses = [f"{table}.{column}".lower() for column in file.schema_arrow.names]

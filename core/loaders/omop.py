@@ -246,9 +246,9 @@ class _Database:
             *(f"bool_and(ends_with({column}, '.0'))" for column in counts),
         ]))  # fmt: skip
         odd = {column: sql for column, sql in odd.items() if next(flags)}
-        whole = [column for column in counts if next(flags) and column not in odd]
-        if whole:  # whole numbers that were written as decimals
-            cut = ", ".join(f"{column} = split_part({column}, '.', 1)" for column in whole)
+        whole_columns = [column for column in counts if next(flags) and column not in odd]
+        if whole_columns:  # whole numbers that were written as decimals
+            cut = ", ".join(f"{column} = split_part({column}, '.', 1)" for column in whole_columns)
             self.base.execute(f"UPDATE midchart_{table} SET {cut}")
         values = {c: self._values(table, c, "true" if c in _NUMBERS else odd[c]) for c in odd}
         times = {column: of for column, of in values.items() if column.endswith(_TIMES)}

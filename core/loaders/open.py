@@ -84,7 +84,7 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
     inside = files_state(place)
     folder, companions = _folders.get((place, inside), lambda: _around(place))
 
-    def beside() -> FilesState:
+    def state_of_neighbours() -> FilesState:
         """The state of the files next to a part of a cohort's folder."""
         next_to = () if folder == place else folder.glob("*")
         return _state(_times({*next_to, *companions} - {place}))
@@ -94,14 +94,14 @@ def opened(path: str | Path) -> tuple[Cohort, Path]:
         if not isinstance(loader, RecordLoader):
             return read_cohort(place)
         cohort = _converted(loader, place, folder, files)
-        if files_state(place) + beside() != files:
+        if files_state(place) + state_of_neighbours() != files:
             reason = "changed while it was read"
             raise DataError(place.name, None, reason, "load it once it is complete")
         if sum(size for *_, size in files) <= ANALYSED_AT_ONCE:
             analyse(cohort)
         return cohort
 
-    files = inside + beside()
+    files = inside + state_of_neighbours()
     waiting = _waiting.get(
         (folder, files, evidence_state()), lambda: tuple(unconfirmed(folder, Manifest("")))
     )

@@ -217,8 +217,9 @@ def _model(kind: str) -> type[SpecFields]:
     if experiment.makes_records:
         fields["data"] = (Literal[MADE], MADE)
     model: Any = create_model(f"{kind} spec", __base__=SpecFields, **fields)
-    own = experiment.options_model
-    return create_model(f"{kind} spec", __base__=(own, model)) if own is not None else model
+    if (options := experiment.options_model) is not None:
+        model = create_model(f"{kind} spec", __base__=(options, model))
+    return model
 
 
 @needs("viewer")

@@ -134,8 +134,8 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
         alone = commands.get(path.relative_to(top).as_posix())
         command = alone or commands.get(folder, "")
         if kind in ("", manifest["kind"]):
-            made = manifest["made"]
-            rows.append({"run": run, "made": made, "command": command, "folder": folder})
+            about = {"made": manifest["made"], "command": command, "folder": folder}
+            rows.append({"run": run, **about})
     return rows
 
 

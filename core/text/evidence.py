@@ -147,7 +147,7 @@ class _Events:
     def best(self, snippet: str, rule: Protocol) -> tuple[list[int], float]:
         """The events with the best score and that score; none, and 0, below the threshold."""
         if rule.locate == "paper":
-            wanted = dict.fromkeys(words(snippet), 1) if snippet.strip() else None
+            wanted, blank = dict.fromkeys(words(snippet), 1), not snippet.strip()
             head = snippet[:_SNIPPET_HEAD]
 
             def score(i: int, share: float) -> float:
@@ -158,15 +158,18 @@ class _Events:
                 return _SHARE_WEIGHT * share + _RATIO_WEIGHT
         else:
             snippet_terms = terms(snippet)
-            wanted, width = weights(snippet_terms) or None, _width(len(snippet_terms))
+            wanted, width = weights(snippet_terms), _width(len(snippet_terms))
+            blank = not wanted
             quoted = re.compile(_folded(snippet), re.IGNORECASE)
 
             def score(i: int, share: float) -> float:
                 share = _held(self.terms[i], wanted, width) / total
                 return share if quoted.search(self.texts[i]) else _NOT_QUOTED * share
 
-            most = float
-        if wanted is None:
+            def most(share: float) -> float:
+                return share
+
+        if blank:
             return [], 0.0
         # Events are tried by the share of the terms' weight that they hold, and the search ends
         # where no event can reach the best score.
