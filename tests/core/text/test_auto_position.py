@@ -11,7 +11,7 @@ import pytest
 
 from midchart.core import api
 from midchart.core.arms.hits import question_of
-from midchart.core.experiments.curve.rows import _pieces
+from midchart.core.experiments.curve.rows import _places
 from midchart.core.loaders.check import FEW_EVENTS, resolve_position
 from midchart.core.loaders.open import open_cohort
 from midchart.core.protocol import Protocol, parse
@@ -137,14 +137,16 @@ def test_in_a_record_of_one_note_only_the_token_position_says_where_the_evidence
 
 
 def test_the_curve_has_every_kind_of_position_of_every_piece(notes_of_one_record):
-    (instruction,) = notes_of_one_record.instructions
-    pieces = _pieces(notes_of_one_record, [instruction], lambda done, of: None)
-    assert set(pieces) == {"order", "time", "token"}
-    assert pieces["token"].best == pytest.approx([0.7])
-    gold = notes_of_one_record.gold["q"]
+    cohort, gold = notes_of_one_record, notes_of_one_record.gold["q"]
+
+    def places(snippets, gold):
+        by_kind = _places(cohort, cohort.instructions, [gold], lambda done, of: None)
+        return {
+            p: table["at"].tolist() for (p, of), (table, _) in by_kind.items() if of == snippets
+        }
+
+    assert places("best", gold).keys() == {"order", "time", "token"}
+    assert places("best", gold)["token"] == pytest.approx([0.7])
     twice = replace(gold, spans=(gold.spans[0], replace(gold.spans[0], start=0, end=13)))
-    both = _pieces(
-        replace(notes_of_one_record, gold={"q": twice}), [instruction], lambda done, of: None
-    )
-    assert sorted(both["token"].at.tolist()) == pytest.approx([0.0, 0.7])
-    assert both["order"].at.tolist() == [0.0, 0.0]
+    assert sorted(places("all", twice)["token"]) == pytest.approx([0.0, 0.7])
+    assert places("all", twice)["order"] == [0.0, 0.0]
