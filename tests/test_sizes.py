@@ -6,10 +6,7 @@ import pytest
 
 from tests.sizes import lines, sizes, tracked
 
-REACHED = {
-    "core, lines": 58_610,
-    "a typed question on page Patient, files entered": 52,
-}
+REACHED = {"a typed question on page Patient, files entered": 52}
 """What is more than a tenth above its limit, and the size that it may not exceed until it is met.
 Lower a number with each change that makes the product lighter. A typed question enters 40 files;
 where it takes longer than a minute, the page looks at the cohorts once more, which is about 50."""

@@ -30,6 +30,7 @@ PUBLIC: tuple[Any, ...] = (
     "ccda_examples",
     "medalign_public",
     pytest.param("omop54/Synthea27NjParquet_5.4.zip", marks=pytest.mark.slow),
+    pytest.param("omop54/Synthea27Nj_5.4.zip", marks=pytest.mark.slow),
     "covidqa_dev",
     "longhealth",
     "medcalc_dev",
