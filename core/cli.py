@@ -293,7 +293,7 @@ def select(call: Namespace) -> None:
     """
     protocol = api.parse(call.protocol)
     selection = api.select_report(call.data, call.record, call.question, call.arm, call.k, protocol)
-    facts(call, selection, most=len(selection["sentences"]))
+    facts(call, selection, ("protocol",), most=len(selection["sentences"]))
 
 
 @command(
