@@ -1,7 +1,7 @@
 """Conversion in a process of its own, which is confined: what exceeds a limit is left out by name.
 
-A process with one thread forks it; others start ``python -m midchart.core.loaders.worker``. Reports
-are lines of JSON.
+A process with one thread forks it; others ask a program that does (``python -m
+midchart.core.loaders.worker``), which waits for the next one. Reports are lines of JSON.
 
 The processor time of a process is that of the file, or record, at which it is: one that exceeds it,
 or the memory, is named and left out, and the others are converted again.
@@ -9,6 +9,7 @@ or the memory, is named and left out, and the others are converted again.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import inspect
@@ -19,7 +20,9 @@ import sys
 import threading
 from collections.abc import Generator, Iterable
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
+from select import select
 from typing import IO, Any
 
 from midchart.core import config as settings
@@ -38,6 +41,8 @@ _OUTPUT = 64 << 30
 """Bytes of a file that a conversion may write."""
 MOST_EXCLUDED = 8
 """Files and records over a limit after which no more is tried."""
+IDLE_S = 300.0
+"""Seconds after which a program that waits for the next conversion ends."""
 
 
 def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
@@ -82,14 +87,33 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
 # Who asks.
 
 
+_idle: list[subprocess.Popen[str]] = []
+"""Programs of this process that wait for the next request."""
+os.register_at_fork(after_in_child=_idle.clear)
+
+
 @contextlib.contextmanager
 def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[str]]:
-    """The reports of a conversion in a program that is started for it."""
-    program = [sys.executable, "-m", "midchart.core.loaders.worker", request]
-    with subprocess.Popen(
-        program, cwd=settings.ROOT, env=environment, stdout=subprocess.PIPE, text=True
-    ) as process:
-        yield process.stdout or ()
+    """The reports of a conversion in a process that another program forks, which has one thread and
+    has imported the loaders: one that waits, else a new one."""
+    waiting = [program for program in _idle if program.poll() is None]
+    if waiting:
+        _idle.remove(program := waiting[-1])
+    else:
+        program = subprocess.Popen(
+            [sys.executable, "-m", "midchart.core.loaders.worker"],
+            cwd=settings.ROOT, env=environment, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )  # fmt: skip
+    print(request, file=program.stdin, flush=True)
+    yield takewhile(str.strip, program.stdout or ())
+    _idle.append(program)
+
+
+@atexit.register
+def _end() -> None:
+    for program in _idle:
+        program.communicate()  # it ends where its input does
 
 
 @contextlib.contextmanager
@@ -180,7 +204,18 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
     write_charts(replace(cohort, unconfined=unconfined), folder, record)
 
 
+def _serve(reports: IO[str]) -> None:
+    """Convert what is asked for, a request a line, until the input ends or for ``IDLE_S`` without
+    one; a blank line ends the reports of each."""
+    for name in LOADERS.names():
+        LOADERS.get(name)
+    while select([sys.stdin], [], [], IDLE_S)[0] and (request := sys.stdin.readline()):
+        with _forked(request) as lines:
+            reports.writelines(lines)
+        print(file=reports)
+
+
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "w", buffering=1) as reports:
         os.dup2(2, 1)  # what a library prints is no report
-        _work(json.loads(sys.argv[1]), reports)
+        _serve(reports)
