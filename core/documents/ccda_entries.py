@@ -190,6 +190,12 @@ def _values(statement: Element) -> list[str]:
     return [_value(one) for one in each(statement, "value")]
 
 
+def _counts(statement: Element) -> list[str]:
+    """The whole numbers among the values of a statement, which say nothing without its name."""
+    values = each(statement, "value")
+    return [one.get("value", "") for one in values if one.get(_XSI_TYPE, "").endswith("INT")]
+
+
 def _details(statement: Element) -> Iterator[str]:
     """The further parts of what a statement says, but for those nested in it and its status."""
     for name, read, *tags in (
@@ -390,6 +396,8 @@ class SectionEntries:
             self._said.add(id(one))
             parts = [*_values(one.element), *_details(one.element)]
             if one is not main:
+                parts = [f"{_name(one)} {part}" if part in _counts(one.element) else part
+                         for part in parts]  # fmt: skip
                 parts = [*_products(one.element), *_players(one.element), *parts]
                 other_time = one.time()[0] not in (None, main.time()[0])
                 parts += [_when(one.element)] if other_time else []

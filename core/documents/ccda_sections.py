@@ -75,12 +75,12 @@ def passages_of(root: Element, read: Payload) -> list[SectionPassage]:
 
 
 def text_of_document(root: Element, read: Payload) -> str:
-    """All text of a document: each section below its title; the date of a fact of another day is
-    before it."""
+    """All text of a document: each section below its title, a heading with a colon; the date of a
+    fact of another day is before it."""
     lines: list[str] = []
     title = ""
     for one in passages_of(root, read):
-        lines += [one.title] if one.title != title else []
+        lines += [f"{one.title.rstrip(': ')}:"] if one.title != title else []
         title = one.title
         dated = one.time and str(one.time.date()) not in one.text
         lines.append(f"{one.time:%Y-%m-%d}: {one.text}" if dated else one.text)

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from midchart.core.cohorts.base import RecordLoader
 from midchart.core.cohorts.columns import BY_FILE, BY_NUMBER, PATIENTS
-from midchart.core.cohorts.files import LoadLog, read_xml, shown, xml_kind
+from midchart.core.cohorts.files import DEEP, LoadLog, entries_of, read_xml, shown, xml_kind
 from midchart.core.cohorts.identity import Demographics, Key, People, record_names
 from midchart.core.cohorts.manifest import column_settings
 from midchart.core.cohorts.records import (
@@ -151,8 +151,16 @@ class Ccda(RecordLoader):
     name = "ccda"
     title = "C-CDA documents (XML; sections as notes)"
     source = "C-CDA"
-    suffix, deep = (".xml", ".ccd", ".ccda", ".cda"), True
+    suffix, deep = (".xml", ".ccd", ".ccda", ".cda", ".txt"), True
     unit = "document"
+
+    def files(self, place: Path) -> list[Path]:
+        """The documents; text files among them only where each is one, else they are notes."""
+        documents = super().files(place)
+        texts = {one for one in entries_of(place, DEEP) if one.suffix.lower() == ".txt"}
+        return (
+            documents if texts <= {*documents} else [one for one in documents if one not in texts]
+        )
 
     def has_marks(self, path: Path) -> bool:
         """Whether the root element at the head of a file is a clinical document."""

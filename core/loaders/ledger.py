@@ -315,7 +315,7 @@ def _parts(data: bytes, file: Path, name: str) -> Iterator[SourcePart]:
         for number, line in enumerate(decoded(data, name)[0].splitlines(), 1):
             if line.strip():
                 yield from _json_parts(read_json(line, name, as_written=True), name, number)
-    elif ending in (".xml", ".ccd", ".ccda", ".cda"):
+    elif ending in (".xml", ".ccd", ".ccda", ".cda") or b"<ClinicalDocument" in data[:4096]:
         yield from _xml_parts(parse_xml(xml_text(data, name), name), name)
     elif data[:5] != b"%PDF-" and b"\0" not in data[:1000]:
         text = decoded(data, name)[0]
