@@ -57,7 +57,7 @@ $(VENV)/.test: tests/requirements.lock tests/requirements.txt requirements.txt d
 # What needs no browser, server or process of its own. Its processor time, user and system, is the last line.
 test: $(VENV)/.test
 	@$(MAKE) --no-print-directory lint contracts unit; status=$$?; \
-	times | awk 'NR == 2 { print "processor time of make test: " $$1 " user, " $$2 " system" }'; exit $$status
+	times > $(VENV)/.times; awk 'NR == 2 { print "processor time of make test: " $$1 " user, " $$2 " system" }' $(VENV)/.times; exit $$status
 
 # The rest: browsers and servers are waited for at times, so that others use the processor meanwhile.
 check: test docs
