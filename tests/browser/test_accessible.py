@@ -82,7 +82,8 @@ def test_focus_opens_no_cell_of_a_table_and_enter_does(page_of):
     page.keyboard.press("Enter")
     page.wait_for_url("**view=questions**")
     page_of.settled()
-    filters = page.get_by_test_id("stMainBlockContainer")
+    page.get_by_role("button", name="Filters: Arm").click()
+    filters = page.get_by_test_id("stPopoverBody")
     expect(filters.get_by_role("combobox", name="Arm", exact=True)).to_have_value(arm)
 
 
