@@ -65,11 +65,12 @@ def safely(function: Callable[..., Any], *arguments: Any, **options: Any) -> Any
 
 
 def write(folder: Path, files: Files) -> Path:
-    """Files written into a folder; gives the folder."""
+    """Files written into a folder, but for one below another's name; gives the folder."""
     for name, data in files.items():
         path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+        if not any(above.is_file() for above in path.parents):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
     return folder
 
 
