@@ -51,8 +51,8 @@ FAULTS = (
         (
             Edit(
                 "core/arms/base.py",
-                'order = np.argsort(-scores[contenders], kind="stable")',
-                "order = np.lexsort((-contenders, -scores[contenders]))",
+                'order = np.argsort(-scores, kind="stable")',
+                "order = np.lexsort((-np.arange(len(scores)), -scores))",
             ),
         ),
         ("tests/core/arms/test_arms_base.py",),
@@ -119,7 +119,7 @@ FAULTS = (
     ),
     Fault(
         "k is ignored",
-        (Edit("core/arms/base.py", "k = max(0, min(k, n))", "k = min(20, n)"),),
+        (Edit("core/arms/base.py", "k = max(0, k)", "k = 20"),),
         ("tests/core/arms/test_arms_base.py",),
     ),
     Fault(
@@ -181,8 +181,8 @@ FAULTS = (
         (
             Edit(
                 "core/arms/hits.py",
-                '"evidence_all": None if held is None else len(held) == len(self.parts)',
-                '"evidence_all": None if held is None else bool(held)',
+                'f"evidence_all{end}": None if held is None else len(held) == len(self.parts)',
+                'f"evidence_all{end}": None if held is None else bool(held)',
             ),
         ),
         ("tests/core/experiments/curve/test_chance.py",),
