@@ -77,8 +77,9 @@ OPEN: Mapping[str, str] = {
     "experiments.replication.paper": "PAPER_TABLES=TABLES UNTESTED",
     "figures.views": "figure figure_alt=alt view_headline=headline",
     "format": (
-        "about_left duration for_screen for_terminal HIDDEN MARKDOWN p_number p_value percent "
-        "points sheet_cell shown time_left with_sign"
+        "about_left counted=count duration for_screen for_terminal HIDDEN MARKDOWN "
+        "names_in_words=listed p_number p_value percent points sheet_cell shown time_left "
+        "with_interval with_sign"
     ),
     "identity": "account acting_as acting_person=person Person ROLES",
     "judges.values": "single_value",

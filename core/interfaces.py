@@ -21,7 +21,7 @@ from midchart.core.types import (
 )
 
 Watch = Callable[[str], None]
-"""Takes the state of a long wait in words; raises to end it."""
+"""Called with a description of a long wait; raises an exception to end it."""
 
 
 def ignore(text: str) -> None:

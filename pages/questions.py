@@ -2,10 +2,10 @@
 
 import streamlit as st
 
+from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.questions import view
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.marks import listed
 from midchart.pages.ui.shared.pickers import known_in_url
 
 navigation.page("Questions")
@@ -14,7 +14,9 @@ names = state.question_cohorts()
 if not names:
     st.info("No cohort with records to ask is open. Import one on page Data.")
     st.stop()
-known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
+known_in_url(
+    "cohort", names, "cohort with questions named", f"there are {api.names_in_words(names)}."
+)
 with st.sidebar:
     name = state.pick_cohort()
     navigation.link("data", "Import a cohort", icon=":material/upload_file:")

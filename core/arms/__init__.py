@@ -8,5 +8,5 @@ from midchart.core.registry import Registry
 ARMS: Registry[Arm] = Registry(
     "arm",
     "midchart.core.arms",
-    left={"qccs_plus": "use hybrid, which kept as much and needs no training"},
+    left={"qccs_plus": "use hybrid: no gain over it was shown, and it needs no training"},
 )

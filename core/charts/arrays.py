@@ -60,7 +60,7 @@ class TableWriter:
         self._rows = 0
 
     def close(self) -> None:
-        """Write what waits; the table is complete."""
+        """Write the remaining rows and close the table."""
         if self._rows:
             self._write()
         self._writer.close()

@@ -352,13 +352,14 @@ _DECIMALS, _THOUSANDS = "decimal", "thousands"
 
 
 def _digits(text: str) -> str:
-    """The digits and marks of a number without white space and apostrophes; "" of no number."""
+    """The digits and separators of a number, without white space and apostrophes; an empty string
+    if the text is not a number."""
     match = _DECIMAL.fullmatch(text)
     return re.sub(r"[\s']", "", match[2]) if match else ""
 
 
 def _marks(digits: str) -> dict[str, str]:
-    """The marks of a number → what they are: of decimals, thousands, or "" for either."""
+    """Separator → its role in the number: decimal or thousands; "" if both are possible."""
     comma, point = digits.rfind(","), digits.rfind(".")
     if comma >= 0 and point >= 0:  # the last of two marks is the decimal one
         first, last = (",", ".") if comma < point else (".", ",")

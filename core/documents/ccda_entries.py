@@ -191,7 +191,7 @@ def _values(statement: Element) -> list[str]:
 
 
 def _counts(statement: Element) -> list[str]:
-    """The whole numbers among the values of a statement, which say nothing without its name."""
+    """The values of type INT of a statement: they are shown with the name of the statement."""
     values = each(statement, "value")
     return [one.get("value", "") for one in values if one.get(_XSI_TYPE, "").endswith("INT")]
 

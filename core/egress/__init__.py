@@ -170,8 +170,8 @@ class EgressCheck:
     cluster: str = ""
 
     def permit(self, url: str, where: str = "url") -> Permit:
-        """Leave to call ``url``, the option ``where`` of a member; raises InputError for what is no
-        address, EgressRefused for one that is not allowed."""
+        """Permission to call ``url``, the option ``where`` of a member; raises InputError for an
+        invalid address, EgressRefused for one that is not allowed."""
         address = read_address(url, where)
         if address.local:
             entry = listed(address)

@@ -27,7 +27,7 @@ SUFFIXES = (".json", *_BY_LINE)
 """Endings of files that may hold resources, without ``.gz``."""
 _BLOCK = 1 << 20
 _DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile)
-"""Errors of a gzip file that is cut off or is none."""
+"""Errors raised for a truncated or invalid gzip file."""
 _SERVER = re.compile(r"(https?://.+)/[A-Z][A-Za-z]+/[^/?#|]+(?:/_history/[^/]+)?\Z")
 
 

@@ -144,21 +144,23 @@ CHANCE = "chance"
 
 
 def _off_diagonal(known: Sequence[Value], view: View, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Of ROC curves the sensitivity at few false alarms, and their number for 100 events found; of
-    others, which line is where farthest from the diagonal."""
+    """The headline of lines with a diagonal. ROC curves: lowest and highest sensitivity at the
+    false positive rate ``MOST_FALSE``, and the false positives per 100 true positives there, where
+    the rows have the prevalence. Calibration: the point farthest from the diagonal."""
     if view.diagonal == CHANCE:
         allowed = [one for one in known if one.x <= MOST_FALSE]
         reached = {row: max(one.value for one in allowed if one.row == row)
                    for row in dict.fromkeys(one.row for one in allowed)}  # fmt: skip
         least, most = (end(reached, key=reached.__getitem__) for end in (min, max))
-        events = rows[0]["prevalence"]
-        cost = [100 * MOST_FALSE * (1 - events) / (reached[name] * events) if reached[name] * events
-                else nan for name in (least, most)]  # fmt: skip
-        return (
+        text = (
             f"At a false positive rate of {percent(MOST_FALSE)}, sensitivity is from "
-            f"{percent(reached[least])} ({least}) to {percent(reached[most])} ({most}): "
-            f"{cost[0]:.0f} and {cost[1]:.0f} false alarms for 100 events found."
+            f"{percent(reached[least])} ({least}) to {percent(reached[most])} ({most})"
         )
+        share = rows[0].get("prevalence")
+        if not share or not reached[least]:
+            return f"{text}."
+        costs = [100 * MOST_FALSE * (1 - share) / (reached[of] * share) for of in (least, most)]
+        return f"{text}: {costs[0]:.0f} and {costs[1]:.0f} false positives per 100 true positives."
     far = max(known, key=lambda one: abs(one.value - one.x))
     return (
         f"Farthest from the diagonal: {far.row}, where {percent(far.x)} is predicted and "

@@ -27,7 +27,7 @@ _TABLES: dict[str, tuple[tuple[str, ...], str]] = {
     "MedAlign questions": (("filename", "question"), "questions without records: add ehrs/*.xml"),
     "EHRSHOT": (("patient_id", "code", "value"), "data/ehrshot.csv and benchmark/"),
     "MEDS": (("subject_id", "time", "code"), "data/*.parquet"),
-    "Synthea CSV": (("PATIENT", "DESCRIPTION"), "patients.csv beside the other tables"),
+    "Synthea CSV": (("PATIENT", "DESCRIPTION"), "patients.csv and the other tables in one folder"),
 }
 """Format → columns that its tables have, and what it needs."""
 _MARKS: tuple[tuple[bytes, str], ...] = (

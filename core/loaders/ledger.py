@@ -60,7 +60,7 @@ _BASE64, _ENCODED = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*"), 400
 _MOST_EVENTS = 40
 """Events of one word that are looked at for the leaves of a part."""
 ANY_FILE = ""
-"""In place of the file of a reason that is the whole cohort's."""
+"""Key of a reason that applies to all files of the cohort."""
 _SECTION = "section"
 _AROUND = ("record", "visit", "day", "events")
 """Elements around the entries and tables of MedAlign."""
@@ -360,7 +360,7 @@ def _parquet_rows(data: bytes, name: str) -> Iterator[SourcePart]:
     addresses = [f"{table}.{column}".lower() for column in file.schema_arrow.names]
     lines = count(1)
     for batch in file.iter_batches():
-        columns = [  # some times are none of Python's
+        columns = [  # some timestamps are outside the range of datetime
             (one.cast("string") if types.is_temporal(one.type) else one).to_pylist()
             for one in batch.columns
         ]

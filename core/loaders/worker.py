@@ -1,7 +1,8 @@
 """Conversion in a process of its own, which is confined: what exceeds a limit is left out by name.
 
-A process with one thread forks it; others ask a program that does (``python -m
-midchart.core.loaders.worker``), which waits for the next one. Reports are lines of JSON.
+A process with one thread forks it. A process with several threads sends the request to a converter
+process (``python -m midchart.core.loaders.worker``), which forks and then waits for further
+requests. Reports are lines of JSON.
 
 The processor time of a process is that of the file, or record, at which it is: one that exceeds it,
 or the memory, is named and left out, and the others are converted again.
@@ -42,7 +43,7 @@ _OUTPUT = 64 << 30
 MOST_EXCLUDED = 8
 """Files and records over a limit after which no more is tried."""
 IDLE_S = 300.0
-"""Seconds after which a program that waits for the next conversion ends."""
+"""Seconds without a request after which a converter process ends."""
 
 
 def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
@@ -88,32 +89,39 @@ def convert_files(place: Path, root: Path, named: bool, folder: Path) -> None:
 
 
 _idle: list[subprocess.Popen[str]] = []
-"""Programs of this process that wait for the next request."""
+"""Converter processes of this process that wait for a request; changed under ``_lock``."""
+_lock = threading.Lock()
 os.register_at_fork(after_in_child=_idle.clear)
+
+
+def _converter(environment: dict[str, str]) -> subprocess.Popen[str]:
+    """A converter process that is waiting, else a new one."""
+    with _lock:
+        _idle[:] = [process for process in _idle if process.poll() is None]
+        if _idle:
+            return _idle.pop()
+    return subprocess.Popen(
+        [sys.executable, "-m", "midchart.core.loaders.worker"],
+        cwd=settings.ROOT, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
 
 
 @contextlib.contextmanager
 def _started(request: str, environment: dict[str, str]) -> Generator[Iterable[str]]:
-    """The reports of a conversion in a process that another program forks, which has one thread and
-    has imported the loaders: one that waits, else a new one."""
-    waiting = [program for program in _idle if program.poll() is None]
-    if waiting:
-        _idle.remove(program := waiting[-1])
-    else:
-        program = subprocess.Popen(
-            [sys.executable, "-m", "midchart.core.loaders.worker"],
-            cwd=settings.ROOT, env=environment, text=True,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        )  # fmt: skip
-    print(request, file=program.stdin, flush=True)
-    yield takewhile(str.strip, program.stdout or ())
-    _idle.append(program)
+    """The reports of a conversion by a converter process, which has one thread and has imported the
+    loaders."""
+    process = _converter(environment)
+    print(request, file=process.stdin, flush=True)
+    yield takewhile(str.strip, process.stdout or ())
+    with _lock:
+        _idle.append(process)
 
 
 @atexit.register
 def _end() -> None:
-    for program in _idle:
-        program.communicate()  # it ends where its input does
+    for process in _idle:
+        process.communicate()  # it ends when its standard input is closed
 
 
 @contextlib.contextmanager
@@ -205,11 +213,17 @@ def _convert(request: dict[str, Any], reports: IO[str]) -> None:
 
 
 def _serve(reports: IO[str]) -> None:
-    """Convert what is asked for, a request a line, until the input ends or for ``IDLE_S`` without
-    one; a blank line ends the reports of each."""
+    """Convert on request, one JSON line each, until the input is closed or no request comes for
+    ``IDLE_S``. A blank line ends the reports of a request.
+
+    Each conversion runs in a fork. Where forking is not safe (macOS), the process does one
+    conversion itself and ends.
+    """
     for name in LOADERS.names():
         LOADERS.get(name)
     while select([sys.stdin], [], [], IDLE_S)[0] and (request := sys.stdin.readline()):
+        if sys.platform != "linux":
+            _work(json.loads(request), reports)
         with _forked(request) as lines:
             reports.writelines(lines)
         print(file=reports)

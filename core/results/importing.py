@@ -284,7 +284,7 @@ def _try_report(path: Path, fresh: RunDirectory) -> None:
 
 
 def _check_plan(run: str, plan: Plan) -> None:
-    """Raise InputError for a plan of another run, or with a cohort that is none."""
+    """Raise InputError if the plan is of another run or its cohort has no valid name."""
     # The cohort is looked for among this installation's.
     named = "/".join((plan.data, plan.raw["spec"].get("data", plan.data)))
     if any(part in ("", ".", "..") or set(part) & set("\\\0") for part in named.split("/")):
@@ -294,8 +294,8 @@ def _check_plan(run: str, plan: Plan) -> None:
 
 
 def _check_table(parquet: Path, schema: Schema, rows: bool) -> None:
-    """Hold a table to known columns of their types, and ``rows`` of a run to a key of its own and
-    a status each; raises InputError."""
+    """Check that the columns of a table are known and have the declared types and, for ``rows`` of
+    a run, that keys are unique and statuses valid; raises InputError."""
     try:
         columns = query(lambda: f"DESCRIBE SELECT * FROM read_parquet({literal(parquet)})")
         source = parquet_source(parquet, schema)

@@ -36,9 +36,9 @@ def sql_file(path: Path) -> str:
 
 
 def csv_source(path: Path, columns: Sequence[str], delimiter: str = ",") -> str:
-    """SQL that reads a CSV file with a header of one line as text; lines that are no rows enter
-    DuckDB's table ``reject_errors``. DuckDB is told how the file is written: it would try out
-    several dialects, which takes seconds and gigabytes for some headers."""
+    """SQL that reads all columns of a CSV file with a one-line header as text; malformed lines are
+    listed in DuckDB's table ``reject_errors``. The dialect is given explicitly: DuckDB's detection
+    takes seconds and gigabytes of memory for some headers."""
     names = ", ".join(f"{literal(column)}: 'VARCHAR'" for column in columns)
     return (
         f"read_csv({sql_file(path)}, header=false, skip=1, auto_detect=false, null_padding=false, "

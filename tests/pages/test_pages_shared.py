@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as hyp
 from streamlit.testing.v1 import AppTest
 
+from midchart.core import api
 from midchart.core.format import MARKDOWN
 from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen, looks_marked
@@ -109,8 +110,8 @@ def test_a_missing_number_is_shown_as_a_dash():
 def test_numbers_in_words():
     assert marks.signed(-2.04) == "−2.0"
     assert marks.signed(-0.04) == "0.0"
-    assert marks.difference(0.1, 0.02, 0.18) == "+10.0 [+2.0, +18.0]"
-    assert marks.difference(0.1, None, None) == "+10.0"
+    assert api.with_interval(0.1, 0.02, 0.18, "points") == "+10.0 [+2.0, +18.0]"
+    assert api.with_interval(0.1, None, None, "points") == "+10.0"
     assert [marks.p_value(p) for p in (None, 0.0002, 0.0314, 1.0)] == [
         "no p",
         "p < 0.001",

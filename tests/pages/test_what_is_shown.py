@@ -52,7 +52,7 @@ FIRST = (
     (
         "forecast",
         {"view": "roc"},
-        ("At a false positive rate of", "12 and 8 false alarms for 100"),
+        ("At a false positive rate of", "12 and 8 false positives per 100"),
         (),
     ),
     ("forecast", {"view": "differences"}, ("worse than Softmax",), ("At a false positive",)),

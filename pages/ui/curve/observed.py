@@ -285,7 +285,7 @@ def _questions(name: str, cohort: api.Cohort, choice: PickedCurve) -> None:
     instructions = rows["instruction"].unique()
     cut = f" The first {MOST_QUESTIONS:,} are listed; the download has all."
     st.caption(
-        f"{len(rows):,} answers to {marks.counted(len(instructions), 'question')} with evidence "
+        f"{len(rows):,} answers to {api.counted(len(instructions), 'question')} with evidence "
         f"at {part} %{f', {for_screen(choice.value)}' if choice.value else ''}."
         f"{cut if len(instructions) > MOST_QUESTIONS else ''} Codes stand for a patient "
         "and a question of this cohort and mean nothing elsewhere. Click a row to open its record."

@@ -16,7 +16,7 @@ from midchart.core import api, figures
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import sign_in, state
 from midchart.pages.ui.shared import chart, messages, tables
-from midchart.pages.ui.shared.marks import counted, for_screen, for_terminal
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import segments
 
 EDGES = [n / 10 for n in range(1, 10)]
@@ -64,10 +64,10 @@ def permitted(manifest: api.Manifest) -> str:
 
 def counts(cohort: api.Cohort) -> str:
     """A cohort's patients and its questions or tasks, in a few words."""
-    asked = counted(len(cohort.instructions), "question")
+    asked = api.counted(len(cohort.instructions), "question")
     if cohort.labels and not cohort.instructions:
-        asked = f"{counted(len(cohort.labels), 'task')} to forecast"
-    return f"{counted(len(cohort.records), 'patient')} · {asked}"
+        asked = f"{api.counted(len(cohort.labels), 'task')} to forecast"
+    return f"{api.counted(len(cohort.records), 'patient')} · {asked}"
 
 
 def listing() -> None:

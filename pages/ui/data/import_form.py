@@ -13,7 +13,6 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.data import cohort
-from midchart.pages.ui.shared import marks
 from midchart.pages.ui.shared.marks import for_screen
 
 FILES, FOLDER, PATH = "Files or a zip", "A folder", "A path on this machine"
@@ -154,8 +153,8 @@ def result() -> str:
     else:
         reasons = [f"{part['file']}: {part['reason']}" for part in skipped[:1]]
         if unread:
-            reasons.append(f"{marks.counted(unread, 'file')} not part of the format")
-        title = f"Imported, except {marks.counted(len(skipped), 'part')}"
+            reasons.append(f"{api.counted(unread, 'file')} not part of the format")
+        title = f"Imported, except {api.counted(len(skipped), 'part')}"
         if unread:
             title = f"{files['shown']:,} of {files['total']:,} files read, {unread:,} not"
         words = f"{name}: {read}. Not read: {'; '.join(reasons)}. The check below has all."

@@ -19,7 +19,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.patient import model
 from midchart.pages.ui.patient.model import Choice
-from midchart.pages.ui.shared.marks import counted, for_screen, listed
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import (
     known_in_url,
     new_in_url,
@@ -68,7 +68,9 @@ def _pick_cohort() -> tuple[str, api.Cohort]:
                     f"{for_screen(name)} has labels to forecast but no questions about records."
                 )
         st.stop()
-    known_in_url("cohort", names, "cohort with questions named", f"there are {listed(names)}.")
+    known_in_url(
+        "cohort", names, "cohort with questions named", f"there are {api.names_in_words(names)}."
+    )
     with st.sidebar:
         name = state.pick_cohort() if len(names) > 1 else names[0]
     try:
@@ -159,7 +161,7 @@ def _pick_patient(patients: Mapping[str, str], cohort: str) -> str:
             "of the id."
         )
     elif words:
-        st.caption(f"{counted(len(matching), 'patient')} of {len(patients):,} found.")
+        st.caption(f"{api.counted(len(matching), 'patient')} of {len(patients):,} found.")
     return chosen
 
 
@@ -200,7 +202,7 @@ def _pick_question(cohort: api.Cohort, name: str, record_id: str, arms: tuple[st
         below=len(titles) <= MOST_BELOW,
     )  # fmt: skip
     if dots:
-        named = listed([api.title("arm", arm) for arm in arms])
+        named = api.names_in_words([api.title("arm", arm) for arm in arms])
         st.caption(f"● right, ○ wrong, – not judged in the newest run, under {named}.")
     return chosen
 

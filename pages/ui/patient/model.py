@@ -26,7 +26,6 @@ from midchart.core.errors import MidchartError, UnknownName
 from midchart.core.types import Kept
 from midchart.pages.ui import state
 from midchart.pages.ui.shared import marks
-from midchart.pages.ui.shared.marks import counted
 from midchart.pages.ui.sign_in import later
 from midchart.pages.ui.state import cached
 
@@ -271,7 +270,7 @@ def size_words(choice: Choice, view: ArmView) -> str:
     of = units(choice)
     size = f"{selection.tokens:,} of {of.tokens:,} tokens"
     if view.summarised:
-        lines = counted(len(selection.lines or ()), "line")
+        lines = api.counted(len(selection.lines or ()), "line")
         return f"{lines} written by the arm in place of {len(of.sentences):,} {unit}s, {size}"
     part = "words of " if selection.lines is not None else ""
     recent = sum(k.kept_by == "recency" for k in selection.kept)
@@ -458,7 +457,7 @@ def patients(cohort_key: str, cohort: api.Cohort) -> dict[str, str]:
     labels: dict[str, str] = {}
     for record_id, name in names(cohort).items():
         if len(cohort.records) > FACTS_AT_ONCE:
-            about = counted(questions[record_id], "question")
+            about = api.counted(questions[record_id], "question")
         else:
             try:
                 about = facts(cohort.records[record_id])

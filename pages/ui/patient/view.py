@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -21,7 +20,7 @@ from midchart.pages.ui import state
 from midchart.pages.ui.patient import controls, model, reasons, timeline
 from midchart.pages.ui.patient.model import ArmView, Choice, Piece, head
 from midchart.pages.ui.shared import chart, marks, tables
-from midchart.pages.ui.shared.marks import for_screen, listed
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import pick_linked, segments
 from midchart.pages.ui.sign_in import download_button
 from midchart.pages.ui.state import cached
@@ -77,8 +76,8 @@ def _at_work(reading: model.Reading, stages: Mapping[str, int], titles: Mapping[
     titles = {**titles, model.HEAT: "the heat of the map"}
     selecting = [titles[name] for name, stage in stages.items() if stage == model.WAITING]
     answering = [titles[name] for name, stage in stages.items() if stage == model.SELECTED]
-    words = [f"{listed(selecting)} (scoring sentences)"] if selecting else []
-    words += [f"answers under {listed(answering)}"] if answering else []
+    words = [f"{api.names_in_words(selecting)} (scoring sentences)"] if selecting else []
+    words += [f"answers under {api.names_in_words(answering)}"] if answering else []
     with st.container(key="patient_at_work"):
         st.caption(
             f":material/hourglass_top: Running: {for_screen('; '.join(words))}. "
@@ -234,12 +233,12 @@ def headline(views: Sequence[ArmView], pieces: Sequence[Piece], reference: str =
     held = [view.title for view in selected if view.title not in lost]
     it = "it" if len(pieces) == 1 else "all of it"
     if not lost:
-        words = f"{listed(held)} kept {'the' if len(pieces) == 1 else 'all'} evidence."
+        words = f"{api.names_in_words(held)} kept {'the' if len(pieces) == 1 else 'all'} evidence."
     elif set(lost.values()) == {model.DROPPED}:
-        words = f"{listed(list(lost))} dropped the evidence."
+        words = f"{api.names_in_words(list(lost))} dropped the evidence."
     else:
         words = "; ".join(f"{name}: {status}" for name, status in lost.items()) + "."
-    words += f" {listed(held)} kept {it}." if lost and held else ""
+    words += f" {api.names_in_words(held)} kept {it}." if lost and held else ""
     return _framed(label, words, bool(lost))
 
 
@@ -290,7 +289,7 @@ def _options(options: Sequence[str], reference: str, views: Sequence[ArmView]) -
     lines: list[str] = []
     for index in range(len(options)):
         notes = ["correct"] if index == correct else []
-        notes += [f"chosen: {listed(by[index])}"] if index in by else []
+        notes += [f"chosen: {api.names_in_words(by[index])}"] if index in by else []
         text = for_screen(api.option_text(options, index), html=True)
         text = f"<b>{text}</b>" if index == correct else text
         lines.append(f"<div>{text} <small>{for_screen(' · '.join(notes), html=True)}</small></div>")
@@ -313,7 +312,9 @@ def _evidence(record: api.Record, piece: Piece, views: Sequence[ArmView], n: int
     absent = statuses.keys() - {model.KEPT}
     words = f"{head(event)} · at {model.percent(piece.at)} of the record"
     lost = "; ".join(
-        f"{word} by {listed(names)}" for word, names in statuses.items() if word in absent
+        f"{word} by {api.names_in_words(names)}"
+        for word, names in statuses.items()
+        if word in absent
     )
     words = " · ".join(filter(None, (f"{piece.number}. {words}" if n > 1 else words, lost)))
     start, end = piece.span.start, piece.span.end
@@ -568,10 +569,10 @@ def _sentence(lost: str, outcome: str, words: str, names: Sequence[str]) -> str:
     did = f"{_DID[outcome]} {words}".strip()
     if lost == HELD:
         still = "" if outcome == "correct" else "still "
-        return f"The evidence was in the prompt: {listed(names)} {still}{did}."
+        return f"The evidence was in the prompt: {api.names_in_words(names)} {still}{did}."
     if lost == model.DROPPED:
-        return f"{listed(names)} dropped the evidence and {did}."
-    return f"Evidence {lost}: {listed(names)} {did}."
+        return f"{api.names_in_words(names)} dropped the evidence and {did}."
+    return f"Evidence {lost}: {api.names_in_words(names)} {did}."
 
 
 def _lost_evidence(view: ArmView, pieces: Sequence[Piece]) -> str:
@@ -622,10 +623,6 @@ COLUMNS = (
 )
 
 
-def _time(time: datetime | None) -> str | None:
-    return time.isoformat() if time else None
-
-
 def selections_frame(
     choice: Choice, views: Sequence[ArmView], pieces: Sequence[Piece]
 ) -> pd.DataFrame:
@@ -639,9 +636,10 @@ def selections_frame(
         dropped = [(unit, "", None) for unit in units if unit.id in gold and unit.id not in ids]
         for sentence, kept_by, score in entries + dropped:
             event = sentence.span.event
+            time = events[event].time and events[event].time.isoformat()
             rows.append(
                 (
-                    *(view.name, sentence.id, event, _time(events[event].time), events[event].kind),
+                    *(view.name, sentence.id, event, time, events[event].kind),
                     round(model.position(choice.record, event), 6),
                     model.label_of(view, sentence.id, sentence.id in gold),
                     *(kept_by, score, sentence.text),

@@ -52,9 +52,9 @@ def headline(
     row = next((r for r in rows if (r["table"], r["label"], r["what"]) == key), None)
     if row is None:
         return "", []
-    name, paper = api.title("arm", label), marks.share(row["value"], row["low"], row["high"])
+    name, paper = api.title("arm", label), api.with_interval(row["value"], row["low"], row["high"])
     measured = [
-        f"{marks.share(row[of], row[f'{of}_low'], row[f'{of}_high'])} under the {of} protocol"
+        f"{api.with_interval(row[of], row[f'{of}_low'], row[f'{of}_high'])} under the {of} protocol"
         for of in ("published", "corrected")
         if row[of] is not None
     ]
@@ -63,8 +63,8 @@ def headline(
     n = row["published_n"] if row["corrected_n"] is None else row["corrected_n"]
     text = f"{name} is correct on {' and '.join(measured)} (n = {n:,}); paper: {paper}."
     if compared and compared["n"]:
-        change = marks.difference(
-            compared["difference"], compared["patient_low"], compared["patient_high"]
+        change = api.with_interval(
+            compared["difference"], compared["patient_low"], compared["patient_high"], "points"
         )
         text += (
             f" Corrected less published, on the same {compared['n']:,} questions: {change} points, "
@@ -107,7 +107,7 @@ def waterfall(replication: Row, label: str, judge: str) -> list[Row]:
 
 
 def _change(row: Mapping[str, Any]) -> str:
-    text = marks.difference(row["difference"], row["low"], row["high"])
+    text = api.with_interval(row["difference"], row["low"], row["high"], "points")
     return "–" if row["difference"] is None else f"{text}, {marks.p_value(row['p'])}"
 
 
@@ -264,10 +264,8 @@ def paper_tables(rows: Sequence[Row], others: Mapping[str, Row | None], view: ap
 
 
 COUNTS = {
-    "lexical": "As in the paper, a question counts where any kept sentence holds a word of the "
-    "answer, whatever pieces the evidence has.",
-    "hit": "As in the paper, a question counts where any kept sentence is a hit, whatever pieces "
-    "the evidence has.",
+    "lexical": "As in the paper, any kept sentence with a word of the answer counts.",
+    "hit": "As in the paper, any kept sentence that is a hit counts.",
 }
 """What the hits of a table count."""
 

@@ -16,7 +16,7 @@ from midchart.pages.ui.arms import questions
 from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import tables
-from midchart.pages.ui.shared.marks import counted, for_screen
+from midchart.pages.ui.shared.marks import for_screen
 from midchart.pages.ui.shared.pickers import known_in_url, pick_linked, token
 
 MORE = (
@@ -219,7 +219,8 @@ def sentence(rows: Sequence[Row], run: str, baseline: str) -> str:
     )
     judge = f" (judge: {for_screen(api.title('judge', primary))})" if primary else ""
     return (
-        f"**{for_screen(run)}** against **{for_screen(baseline)}**, {rows[0]['measure']}, in "
-        f"{counted(len(verdicts), 'comparison')}: {words} (at Holm-adjusted p below .05){judge}."
+        f"**{for_screen(run)}** against **{for_screen(baseline)}**, {rows[0]['measure']}, "
+        f"in {api.counted(len(verdicts), 'comparison')}: {words} "
+        f"(at Holm-adjusted p below .05){judge}."
         + (f" In {len(others)}, another judge has another verdict." if others else "")
     )

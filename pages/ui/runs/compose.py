@@ -16,7 +16,7 @@ from midchart.core import api
 from midchart.core.errors import MidchartError
 from midchart.pages.ui import state
 from midchart.pages.ui.runs import presets
-from midchart.pages.ui.shared.marks import for_screen, for_terminal, listed
+from midchart.pages.ui.shared.marks import for_screen, for_terminal
 
 LIST, NEW = "All runs", "New run"
 """The views of page Runs."""
@@ -90,7 +90,9 @@ def _named(spec: Mapping[str, Any]) -> str:
     names = [api.title("arm", _label(arm)) for arm in spec.get("arms", ())]
     names = names[:3] + ["more"] * (len(names) > 3)
     kind = next(kind["title"] for kind in api.kinds() if kind["name"] == spec["kind"])
-    return f"{listed(names) if names else kind} on {spec.get('data', 'its own records')}"
+    return (
+        f"{api.names_in_words(names) if names else kind} on {spec.get('data', 'its own records')}"
+    )
 
 
 def _estimate(estimate: dict[str, Any]) -> None:

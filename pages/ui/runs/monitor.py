@@ -204,7 +204,7 @@ def not_compared(entries: Sequence[Run]) -> str:
         return "No comparison of a group: page Paper compares its runs."
     if len(kinds) > 1:
         titles = {kind["name"]: kind["title"] for kind in api.kinds()}
-        named = marks.listed([f"“{titles[kind]}”" for kind in kinds])
+        named = api.names_in_words([f"“{titles[kind]}”" for kind in kinds])
         return f"No comparison: the runs are of different kinds, {for_screen(named)}."
     return "To compare, select another run of this kind." if len(entries) == 1 else ""
 

@@ -13,7 +13,7 @@ from midchart.core.errors import MidchartError
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.runs import panel
 from midchart.pages.ui.shared import messages
-from midchart.pages.ui.shared.marks import counted, duration, for_screen
+from midchart.pages.ui.shared.marks import duration, for_screen
 
 DOCS = navigation.FOLDER.parent / "docs"
 FIRST = "first.toml"
@@ -112,8 +112,8 @@ def button(
         words = f"**Leaves this machine:** {for_screen(leaves)}." if leaves else STAYS
         asked = ""  # a forecast asks no question
         if estimate["instructions"]:
-            patients = counted(estimate["records"], "patient")
-            asked = f"**{counted(estimate['instructions'], 'question')} of {patients}.** "
+            patients = api.counted(estimate["records"], "patient")
+            asked = f"**{api.counted(estimate['instructions'], 'question')} of {patients}.** "
         st.markdown(f"{asked}{time_text(estimate)} {words} It can be cancelled and resumed.")
     if problems:
         items = "".join(f"\n- {for_screen(problem)}" for problem in problems)

@@ -250,36 +250,6 @@ def signed(value: Any, digits: int = 1) -> str:
     return NONE if missing(value) else api.with_sign(value, digits)
 
 
-def interval(low: Any, high: Any) -> str:
-    """An interval of shares in per cent: "[16.0, 31.2]"."""
-    if missing(low) or missing(high):
-        return NONE
-    return f"[{100 * low:.1f}, {100 * high:.1f}]"
-
-
-def signed_interval(low: Any, high: Any) -> str:
-    """An interval of a difference of shares in points: "[−11.0, +7.0]"."""
-    if missing(low) or missing(high):
-        return NONE
-    return f"[{signed(100 * low)}, {signed(100 * high)}]"
-
-
-def _joined(value: str, ends: str) -> str:
-    return value if value == NONE or ends == NONE else f"{value} {ends}"
-
-
-def share(value: Any, low: Any = None, high: Any = None) -> str:
-    """A share with its interval where it has one: "25.3 % [16.0, 31.2]"."""
-    return _joined(percent(value), interval(low, high))
-
-
-def difference(value: Any, low: Any = None, high: Any = None) -> str:
-    """A difference of shares in points, with its interval: "+10.0 [+2.0, +18.0]"."""
-    if missing(value):
-        return NONE
-    return _joined(signed(100 * value), signed_interval(low, high))
-
-
 def p_number(p: Any) -> str:
     """A p value without its letter: "0.012", "< 0.001"."""
     return NONE if missing(p) else api.p_number(p)
@@ -306,16 +276,6 @@ def short(count: Any) -> str:
 def duration(seconds: Any) -> str:
     """Seconds as "4.2 s", "45 s", "12 min" or "3.5 h"."""
     return api.duration(float(seconds))
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names in a sentence: "a, b and c"."""
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-def counted(n: int, noun: str) -> str:
-    """A number of things: "1 patient", "1,200 patients"."""
-    return f"{n:,} {noun}" + "s" * (n != 1)
 
 
 def sentence(text: str) -> str:
