@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import gc
+import importlib
 import inspect
 import json
 import os
@@ -221,6 +222,7 @@ def _serve(reports: IO[str]) -> None:
     """
     for name in LOADERS.names():
         LOADERS.get(name)
+    importlib.import_module("pandas")  # pyarrow would, in each fork
     while select([sys.stdin], [], [], IDLE_S)[0] and (request := sys.stdin.readline()):
         if sys.platform != "linux":
             _work(json.loads(request), reports)
