@@ -9,7 +9,6 @@ from midchart.pages.ui import navigation, state
 from midchart.pages.ui.curve import observed
 from midchart.pages.ui.replication import view
 from midchart.pages.ui.results import kit
-from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared import chart, messages
 from midchart.pages.ui.shared.pickers import pick_linked
 
@@ -45,7 +44,6 @@ with navigation.readable("These runs cannot be read"):
         rows = state.result(state.finished_key(*runs), api.compare_runs, runs)["results"]
         compared = next((r for r in rows if (r["arm"], r["judge"]) == (arm, judge)), None)
     of_paper = state.finished_key(*runs, *other_runs)
-    rows = state.result(of_paper, api.paper_comparison, *runs, judge, other_runs)
     top = st.container()
     if not finished:
         with messages.empty(
@@ -54,7 +52,6 @@ with navigation.readable("These runs cannot be read"):
             "its faults one at a time until the corrected protocol remains. This isolates "
             "the effect of each fault on the same questions.",
         ):
-            presets.included(folder="replication")
             view.start(cohort, reader, replication, by_step)
     lacking = () if finished else view.OF_RUNS if other_runs else ("claims", *view.OF_RUNS)
     views = {one.name: one for one in api.PAPER_VIEWS if one.name not in lacking}
@@ -66,8 +63,9 @@ with navigation.readable("These runs cannot be read"):
         measure = kit.pick_measure(views[name].measures)
     if name == "claims":
         claims = state.result(of_paper, api.paper_claims, *runs, judge, other_runs)
-        messages.conclude(view.claims_text(claims), place=top)
+        messages.conclude(*view.claims_text(claims), place=top)
     else:
+        rows = state.result(of_paper, api.paper_comparison, *runs, judge, other_runs)
         messages.conclude(
             *view.headline(rows, arm, reader, (judge, judges[0]), compared), place=top
         )

@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from math import ceil, isnan, nan
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import plotly.graph_objects as go
@@ -279,16 +279,27 @@ def _forest(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
 
 def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure:
     """A row of marks, joined by a line: the first of ``across`` hollow, what is compared with it
-    filled; under the name the further columns of the row and the numbers."""
+    filled; the numbers under the row's name. Of two columns of rows the first is a heading, once
+    over its rows, which follow each other. Heights are pixels below the first row."""
     keys = {one.row: one.key for one in estimates}
     known = [mark for mark in _marks(estimates, measure.unit) if not isnan(mark.value)]
     of_rows = {row: [mark for mark in known if mark.one.row == row] for row in keys}
-    height = {row: len(keys) - place for place, row in enumerate(keys)}
-    chart = go.Figure()
-    for place, name in enumerate(dict.fromkeys(one.x for one in estimates)):
+    *group, name = view.rows
+    chart, at, ticks, height, head = go.Figure(), 0.0, dict[float, str](), dict[str, float](), ""
+    faint = f'<span style="font-size:11px;color:{ink().faint}">'
+    for row, key in keys.items():
+        if group and (said := str(key[group[0]])) != head:
+            ticks[at - 12], head, at = f"<b>{for_screen(said, html=True)}</b>", said, at - 30
+        lines = textwrap.wrap(in_words(name, key[name]), NAME + 6)
+        numbers = ", ".join(f"{m.one.x.partition(',')[0]} {m.value:.1f}" for m in of_rows[row])
+        height[row] = at - 8 * (len(lines) + 1)
+        text = "<br>".join(for_screen(line, html=True) for line in lines)
+        ticks[height[row]] = f"{text}<br>{faint}{numbers.replace('-', '−')}</span>"
+        at = 2 * height[row] - at - 8
+    for place, series_name in enumerate(dict.fromkeys(one.x for one in estimates)):
         look = series_look(place - 1) if place else Look(ink().faint, "diamond-open")
-        drawn = [mark for mark in known if mark.one.x == name]
-        _add_marks(chart, drawn, [height[m.one.row] - 0.08 * place for m in drawn], look, name)
+        drawn = [mark for mark in known if mark.one.x == series_name]
+        _add_marks(chart, drawn, [height[m.one.row] - 6 * place for m in drawn], look, series_name)
     for row, marks in of_rows.items():
         ends = [mark.value for mark in marks]
         chart.add_scatter(
@@ -296,28 +307,15 @@ def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure
             mode="lines", line={"color": ink().grid, "width": 5}, hoverinfo="skip",
             showlegend=False, zorder=-1,
         )  # fmt: skip
-    numbers = {
-        row: ", ".join(f"{m.one.x.partition(',')[0]} {m.value:.1f}" for m in marks)
-        for row, marks in of_rows.items()
-    }
-    under = [
-        "<br>".join(
-            for_screen(part, html=True)
-            for text in (*(key[name] for name in view.rows[1:]), numbers[row].replace("-", "−"))
-            for part in textwrap.wrap(text, UNDER)
-        )
-        for row, key in keys.items()
-    ]
-    row_axis(chart, [in_words(view.rows[0], key[view.rows[0]]) for key in keys.values()], under)
+    chart.update_yaxes(
+        tickvals=list(ticks), ticktext=list(ticks.values()), tickfont={"size": 12}, range=[at, 8],
+        showgrid=False, zeroline=False,
+    )  # fmt: skip
     chart.update_layout(
-        legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"}, margin={"t": 90},
-        height=cast("Any", chart.layout).height + 60,
+        legend={"x": 0, "y": 1, "yref": "container", "yanchor": "top"},
+        margin={"t": 80}, height=120 - at,
     )  # fmt: skip
     return _rows_figure(chart, known, view, measure, len(keys))
-
-
-UNDER = 42
-"""Longest line under the name of a row of a dumbbell plot, in characters."""
 
 
 def _leading(estimates: Sequence[Value]) -> list[str]:

@@ -56,7 +56,12 @@ FIRST = (
         (),
     ),
     ("forecast", {"view": "differences"}, ("worse than Softmax",), ("At a false positive",)),
-    ("replication", {}, ("claims: cannot be tested here",), ()),
+    (
+        "replication",
+        {},
+        ("claims can be tested here", ", on this text"),
+        ("cannot be tested here,",),
+    ),
     ("review", {}, ("Evidence", "distinct answers judged"), ("bm25",)),
     ("runs", {}, ("Select rows",), ("example.com",)),
     ("data", {}, ("Permitted use", "Evidence position"), ("every part was read",)),

@@ -14,7 +14,7 @@ PRINTED = (Ends("low", "high", "as printed, or by patient"),)
 VIEWS = (
     View("claims", "Which claims hold?", "claims",
          (Measure("value", "effect, points", "points", "AUROC counts as a share.", PRINTED),),
-         "dumbbell", rows=("verdict", "claim", "on this text"), across="of", zero=True,
+         "dumbbell", rows=("group", "claim"), across="of", zero=True,
          about="Differences with 95 % intervals, each of a single comparison and not adjusted for "
          "their number. Holds: the interval is on the claimed side of 0, or for a claim of "
          "equality within its margin; does not hold: on the other side, or outside the margin; "

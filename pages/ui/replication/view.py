@@ -129,19 +129,24 @@ def alone(replication: Row, label: str, judge: str) -> list[Row]:
 
 
 def claims(rows: Sequence[Row], view: api.View) -> None:
-    """The claims of which the paper and this installation have a figure, from the one to the other;
-    and all of them in a table."""
+    """The claims of which the paper and this installation have a figure, from the one to the other,
+    under one word each; all of them in a table; and what would test the others, folded."""
     (measure,) = view.measures
-    long = [
-        {"claim": row["states"], "verdict": row["verdict"]}
-        | {"on this text": f"on this text: {row['direction']}" * (row["verdict"] == api.UNTESTED)}
-        | mark
-        for row in sorted(rows, key=lambda row: row["verdict"] == api.UNTESTED)
-        if row["unit"] in SCALES and row["paper_effect"] is not None
-        and (row["unit"] != "number" or "auroc" in row["cells"].lower())
+    drawn = [
+        row
+        for row in rows
+        if row["paper_effect"] is not None
         and (row["published"], row["corrected"]) != (None, None)
-        for mark in _marks(row, "paper_effect", SCALES[row["unit"]])
-    ]  # fmt: skip
+        and (row["unit"] in ("share", "points") or "auroc" in row["cells"].lower())
+    ]
+    groups = Counter(map(_group, drawn))
+    order = sorted(groups, key=lambda group: (group[0] == api.UNTESTED, group[1]))
+    heads = {one: f"{one[1]} ({groups[one]})" for one in order}
+    long = [
+        {"group": heads[_group(row)], "claim": row["states"]} | mark
+        for row in sorted(drawn, key=lambda row: order.index(_group(row)))
+        for mark in _marks(row, "paper_effect", UNITS.get(row["unit"], ("", 1.0))[1])
+    ]
     estimates = api.values(long, view, measure)
     numbers = st.container()
     if (figure := api.figure(estimates, view, measure)) is not None:
@@ -149,10 +154,30 @@ def claims(rows: Sequence[Row], view: api.View) -> None:
         with picture:
             alt = api.figure_alt(estimates, view, measure)
             chart.show(figure, alt, "paper_claims", styled=True)
-            others = len(rows) - len({row["claim"] for row in long})
-            st.caption(f"{others} of {len(rows)} claims lack a figure in points: see the table.")
     with numbers:
         kit.draw_rows("paper", replace(view, measures=()), list(map(_in_full, rows)))
+    untested = [row for row in rows if row["verdict"] == api.UNTESTED]
+    if not untested:
+        return
+    reasons: dict[str, list[Row]] = {}
+    for row in untested:
+        reasons.setdefault(row["test"], []).append(row)
+    with st.expander(
+        f"{len(untested)} claims cannot be tested here: why, and what would test them"
+    ):
+        frame = pd.DataFrame(
+            {"claims": len(of), "what would test them": test, "not tested because":
+             "; ".join(dict.fromkeys(row["why"] for row in of))}
+            for test, of in sorted(reasons.items(), key=lambda one: -len(one[1]))
+        )  # fmt: skip
+        tables.table(frame, "paper-untested", "Claims by what would test them", row_height=76)
+
+
+def _group(row: Row) -> tuple[str, str]:
+    """The verdict of a claim, and the word under which it is drawn: of one that cannot be tested
+    here, what the text that is here shows."""
+    untested = row["verdict"] == api.UNTESTED
+    return row["verdict"], f"{row['direction']}, on this text" if untested else row["verdict"]
 
 
 def _marks(row: Row, printed: str, times: float) -> list[Row]:
@@ -169,37 +194,35 @@ def _marks(row: Row, printed: str, times: float) -> list[Row]:
     ]
 
 
-SCALES = {"share": 1.0, "points": 0.01, "number": 1.0}
-"""Unit of a claim's figures → what an effect is multiplied by to be a share."""
-
-
 def _in_full(row: Row) -> Row:
-    """A line of the table of claims, its verdict first."""
+    """A line of the table of claims, its one word first."""
     return {
-        "verdict": row["verdict"],
-        "on this text": row["direction"],
+        "verdict": _group(row)[1],
         "claim of the paper": row["states"],
         "effect in the paper": _effect(row, "paper_effect"),
         "published protocol": _effect(row, "published"),
         "corrected protocol": _effect(row, "corrected"),
         "shown by the paper's figures": row["in_paper"],
-        "cannot be tested because": row["why"] or "–",
-        "what would test it": row["test"] or "–",
         "location in the paper": row["paper"],
         "figures of the paper": row["cells"] or "–",
     }
 
 
-def claims_text(rows: Sequence[Row]) -> str:
-    """How many claims have each verdict, and what of the others appears on this text."""
+def claims_text(rows: Sequence[Row]) -> tuple[str, list[str]]:
+    """How many claims have each verdict, and below it what the text that is here shows of those
+    that cannot be tested."""
     untested = [row for row in rows if row["verdict"] == api.UNTESTED]
-    text = f"The paper's {len(rows)} claims: {_counted(row['verdict'] for row in rows)}."
+    n = f"of the paper's {len(rows)} claims"
+    if len(untested) == len(rows):
+        first = f"None {n} can be tested here: that takes its charts and its models."
+    else:
+        first = f"{n[:1].upper()}{n[1:]}: {_counted(row['verdict'] for row in rows)}."
     on_text = _counted(row["direction"] for row in untested)
-    return f"{text} On this text, of these: {on_text}." if untested else text
+    return first, [f"On the text that is here, which is no test: {on_text}."] if untested else []
 
 
 def _counted(words: Iterable[str]) -> str:
-    return ", ".join(f"{word} ({n})" for word, n in Counter(words).most_common())
+    return ", ".join(f"{word} {n}" for word, n in Counter(words).most_common())
 
 
 def _effect(row: Row, name: str) -> str:

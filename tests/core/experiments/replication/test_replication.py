@@ -180,13 +180,11 @@ def test_the_paper_s_own_figures_are_judged_by_the_same_rule():
     for row in rows.values():
         assert row["verdict"] == "cannot be tested here" and row["direction"] == "no figure"
         assert row["why"] and "midchart " in row["test"]
-    text = view.claims_text(list(rows.values()))
-    assert text == (
-        f"The paper's {len(rows)} claims: cannot be tested here ({len(rows)}). On this text, of "
-        f"these: no figure ({len(rows)})."
-    )
+    text, (below,) = view.claims_text(list(rows.values()))
+    assert text.startswith(f"None of the paper's {len(rows)} claims can be tested here")
+    assert below.endswith(f": no figure {len(rows)}.")
     held = [{"verdict": "holds"}] * 2 + [{"verdict": "does not hold"}]
-    assert view.claims_text(held) == "The paper's 3 claims: holds (2), does not hold (1)."
+    assert view.claims_text(held) == ("Of the paper's 3 claims: holds 2, does not hold 1.", [])
 
 
 # Runs of a replication
@@ -454,7 +452,7 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
     [
         ({"view": "waterfall"}, "Not every step has finished"),
         ({"view": "alone"}, "the corrected protocol with this one fault"),
-        ({}, "claims lack a figure in points"),
+        ({}, "Differences with 95 % intervals"),
         ({"view": "findings"}, "released outcomes"),
         *(
             ({"view": "tables", "table": TABLES[name].title}, TABLES[name].file)
@@ -465,13 +463,14 @@ def test_without_runs_it_says_what_it_does_and_queues_every_step(workspace, monk
 def test_each_view_shows_its_figure_and_its_table(ran_cohort, query, says):
     app = opened(**query)
     text = page_text(app).replace("\\", "")
-    headline = "paper: " if query else "The paper's 41 claims: cannot be tested here (41)."
+    headline = "paper: " if query else "None of the paper's 41 claims can be tested here"
     assert headline in text.replace("&#x27;", "'") and says in text
     assert len(app.dataframe[0].value) and all(figure.alt for figure in figures_of(app))
     if not query:
         (figure,) = figures_of(app)
         assert app.dataframe[0].value.columns[0] == "verdict"
-        assert "on this text: " in figure.spec
+        assert ", on this text (" in figure.spec
+        assert app.dataframe[1].value["claims"].sum() == 41
     if query.get("view") == "waterfall":
         shown = app.dataframe[0].value
         assert shown["n"].tolist() == [2, 2] and len(figures_of(app)) == 1
