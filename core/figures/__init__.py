@@ -86,9 +86,12 @@ _STEPS = {
     "quoted, answer wrong": ("#B8C0C8", "#8792A0", "x"),
     "there, not used": ("#F2C14E", "#E8B339", "."),
     "right without it": ("#9CCFC9", "#3DBFB4", "\\"),
+    "heading alone": ("#B8C0C8", "#8792A0", "x"),
+    "found no answer": ("#DDE3E9", "#4A5562", ""),
+    "failed": ("#F46A25", "#F7925C", "/"),
 }
-"""Steps of the funnel: fill on a light and on a dark background, and pattern; all others are what
-is left."""
+"""Steps of the funnel, and states of an answer without one: fill on a light and on a dark
+background, and pattern; all others are what is left."""
 
 
 def step_looks(steps: Sequence[str]) -> dict[str, StepLook]:

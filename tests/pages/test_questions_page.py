@@ -83,9 +83,9 @@ def test_answers_are_paged_filtered_and_counted(cohort: Path) -> None:
     app.selectbox("set_filter").set_value("evidence marked").run()
     assert "No patient matches" in plain_text(app)
     counts = frame_with(app, "answered")
-    assert list(counts["question"]) == list(QUESTIONS)
-    assert list(counts["answered"]) == [PAGE + 3, 0]
-    assert list(counts["found no answer"]) == [0, PAGE + 3]
+    assert list(counts["question"]) == [f"{n}. {text}" for n, text in enumerate(QUESTIONS, 1)]
+    assert list(counts["answered"]) == [str(PAGE + 3), "0"]
+    assert list(counts["found no answer"]) == ["0", str(PAGE + 3)]
 
 
 def test_an_unknown_set_stops(cohort: Path) -> None:
@@ -99,22 +99,23 @@ def test_an_unknown_set_stops(cohort: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "text"),
     [
-        ({"state": "answered", "answer": "a\n b", "evidence": None}, "a b"),
-        ({"state": "answered", "answer": "x" * 400, "evidence": None}, "x" * 160 + " …"),
-        ({"state": "found no answer", "answer": None, "evidence": None}, "○ found no answer"),
+        ({"state": "answered", "answer": "a\n b", "source": "s"}, "● 2020-01-01 No fever."),
+        ({"state": "answered", "answer": "a\n b"}, "◐ 2020-01-01 No fever.\n“a b”"),
+        ({"state": "answered", "answer": "x" * 99}, f"◐ 2020-01-01 No fever.\n“{'x' * 52} …”"),
+        ({"state": "found no answer", "evidence": "in the prompt"}, "○ 2020-01-01 No fever."),
         (
-            {"state": "found no answer", "answer": None, "evidence": "in the prompt"},
-            "✓ all evidence kept · ○ found no answer",
+            {"state": "heading alone", "evidence": "partly dropped"},
+            "○ 2020-01-01 No fever.\n✗ evidence partly dropped",
         ),
-        (
-            {"state": "heading alone", "answer": None, "evidence": "partly dropped"},
-            "✗ evidence partly dropped · ○ quotes a heading alone",
-        ),
-        ({"state": "failed", "answer": None, "evidence": "cut"}, "✗ evidence cut · failed"),
+        ({"state": "failed", "evidence": "cut"}, "! 2020-01-01 No fever.\n✗ evidence cut"),
     ],
 )
-def test_a_cell_says_its_answer_or_why_there_is_none(cell: dict[str, str], text: str) -> None:
-    assert view.cell_text(cell) == text
+def test_a_cell_has_the_chart_first_and_the_reader_below(cell: dict[str, str], text: str) -> None:
+    best = {"id": "s", "day": "2020-01-01", "text": "No fever."}
+    whole = {"answer": None, "evidence": None, "source": None} | cell
+    assert view.cell_text(whole, {"of": 3, "sentences": [best]}) == text
+    unranked = view.cell_text(whole, {"of": 3, "sentences": []})
+    assert "no sentence of 3 was ranked" in unranked
 
 
 def test_a_cell_opens_the_patient_at_its_source(

@@ -38,7 +38,7 @@ FIRST = (
         ("Ranked best", "QCCS gate", "The evidence was in the prompt"),
         ("Not documented.", "SD nearer"),
     ),
-    ("questions", {}, ("ranked best in each chart", "may not answer"), ("not documented",)),
+    ("questions", {}, ("the sentence of the chart", "may not answer"), ("not documented",)),
     ("gate", {}, ("keeps all evidence of", "scores on a patient's chart"), ("dim=32",)),
     # The headline is of the view that is open.
     (

@@ -8,12 +8,13 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from midchart.core import api
+from midchart.core import api, figures
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.patient import controls
 from midchart.pages.ui.patient import model as patient
+from midchart.pages.ui.results import kit
 from midchart.pages.ui.runs import panel, picker
-from midchart.pages.ui.shared import marks, tables
+from midchart.pages.ui.shared import marks, messages, tables
 from midchart.pages.ui.shared.marks import for_screen, for_terminal
 from midchart.pages.ui.shared.pickers import known_in_url, pick, pick_linked, pick_several
 from midchart.pages.ui.sign_in import lacking
@@ -160,22 +161,10 @@ def _start(cohort: str, chosen: api.QuestionSet, arms: list[str], reader: str) -
 
 PAGE = 50
 """Patients shown at a time."""
-LONGEST_CELL = 160
-CHART, READER = "What the charts say", "What the reader answered"
-"""What the cells show: the best sentence of each chart, or the reader's word."""
-SIGNS = {
-    "found no answer": "○ found no answer",
-    "heading alone": "○ quotes a heading alone",
-    "failed": "failed",
-    "not asked yet": "…",
-}
-"""What a cell of answers shows in place of one."""
-EVIDENCE = {
-    "in the prompt": "✓ all evidence kept",
-    "cut": "✗ evidence cut",
-    "partly dropped": "✗ evidence partly dropped",
-    "dropped": "✗ evidence dropped",
-}
+LONGEST, LONGEST_WORD = 96, 52
+"""Characters of a chart's sentence in a cell, and of it and the reader's word where both are."""
+SIGNS = {"failed": "!", "not asked yet": "…"}
+"""State of a cell in which the reader neither answered nor found no answer → its sign."""
 LOST = ("cut", "partly dropped", "dropped")
 FILTERS = {
     "all patients": lambda cells: pd.Series(True, cells.index),
@@ -188,6 +177,17 @@ FILTERS = {
     "a failed answer": lambda cells: cells["state"] == "failed",
 }
 """Filter → which cells satisfy it; a patient with one such cell is shown."""
+BEHIND = {
+    "answered": "an answer of the reader",
+    **dict.fromkeys(("found no answer", "heading alone"), "no answer of the reader"),
+    "failed": "a failed answer",
+}
+"""State → filter of the patients in it."""
+MADE = api.View(
+    "made", "What did the reader make of them?", "made",
+    (api.Measure("count", "patients", "count"),), "stack", rows=("question",), across="state",
+    opens=("number", "state"),
+)  # fmt: skip
 
 
 def _cells(run: dict[str, Any], label: str, reader: str) -> pd.DataFrame:
@@ -215,6 +215,13 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         label = pick("Arm", report["labels"], "set_label")
         reader = pick("Reader of the answers", report["readers"], "set_answers_by")
     cells = _cells(run, label, reader)
+    counts = api.answer_summary(cells.to_dict("records"), chosen.questions)
+    answered = sum(row["answered"] for row in counts)
+    messages.conclude(
+        f"{api.counted(len(chosen.questions), 'question')} to each of "
+        f"{api.counted(counts[0]['patients'], 'chart')}: to {answered:,} of {len(cells):,} the "
+        f"reader gives an answer."
+    )
     _table(cohort, run, cells, chosen.questions, label, reader)
     if state.active(run):
         st.info(
@@ -223,41 +230,25 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
         )
     elif run["status"] != "done":
         panel.resume(run, "questions")
-    _summary(run, api.answer_summary(cells.to_dict("records"), chosen.questions))
+    st.header("What the reader made of them, by question", anchor=False)
+    made = [
+        {"question": f"{number + 1}. {row['question']}", "number": number, "state": one,
+         "count": row[one]}
+        for number, row in enumerate(counts)
+        for one in (*SIGNS, "found no answer", "heading alone", "answered")
+    ]  # fmt: skip
+    present = {row["state"] for row in made if row["count"]}
+    shown = [row for row in made if row["state"] in present]
+    kit.draw_rows(run["run"], MADE, shown, opens=_open_question)
     if example := panel.example(run["run"]):
         st.caption(marks.sentence(example))
     return True
 
 
-def _summary(run: dict[str, Any], counts: list[dict[str, Any]]) -> None:
-    rows = pd.DataFrame(counts)
-    if not rows["evidence marked"].any():
-        rows = rows.drop(columns=["evidence marked", "in the prompt", *LOST])
-    st.header("What the reader made of them, by question", anchor=False)
-    # Not pinned: on a phone it would hide all others.
-    column = {"question": st.column_config.TextColumn(pinned=False, width=300)}
-    tables.table(
-        rows.rename(columns={"in the prompt": "all evidence in prompt"}),
-        f"{run['run']}-questions",
-        "How many patients have an answer to each question",
-        columns=column,
-        opens=lambda row, column: _open_question(row, BEHIND.get(column, "all patients")),
-    )
-    st.caption("Click a number to list its patients above.")
-
-
-BEHIND = {
-    "answered": "an answer of the reader",
-    **dict.fromkeys(("found no answer", "heading alone"), "no answer of the reader"),
-    "failed": "a failed answer",
-    "evidence marked": "evidence marked",
-    **dict.fromkeys(LOST, "evidence dropped or cut"),
-}
-"""Column of the table by question → filter of the patients that it counts."""
-
-
-def _open_question(number: int, rule: str) -> None:
-    st.session_state["set_columns"], st.session_state["set_filter"] = [str(number)], rule
+def _open_question(_: kit.Shown, __: api.View, key: Mapping[str, Any]) -> None:
+    """List the patients behind a number of the figure."""
+    st.session_state["set_columns"] = [str(key["number"])]
+    st.session_state["set_filter"] = BEHIND.get(str(key.get("state")), "all patients")
     st.session_state["set_find"] = ""
 
 
@@ -311,56 +302,56 @@ def _table(
         st.info("No patient matches. Change the filters to see others.")
         return
     pages = -(-len(records) // PAGE)
-    place = st.container(horizontal=True, vertical_alignment="bottom", gap="medium")
-    with place:
-        kind = pick("Cells", [CHART, READER], "cells", abreast=True, label_visibility="collapsed")
+    who, by = for_screen(api.title("reader", reader)), for_screen(api.title("arm", label))
+    st.caption(
+        f"Each cell: the sentence of the chart that {by} ranked best, with its date; it may not "
+        f"answer. ● {who} quotes it, ◐ answers otherwise (its words below), ○ found no answer, "
+        f"! failed. {len(records):,} of {len(everyone):,} patients"
+        + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
+        + ". Select a cell to open the chart there."
+    )
     number = 1
     if pages > 1:
-        number = int(place.number_input("Page", 1, pages, key="set_page", width=130))
+        number = int(st.number_input("Page", 1, pages, key="set_page", width=130))
     on_page = records[(number - 1) * PAGE : number * PAGE]
     part = shown[shown["record"].isin(on_page)]
     rows = part.to_dict("records")
     ranked = _sentences(run, label, reader, rows)
-    place.caption(
-        f"{len(records):,} of {len(everyone):,} patients"
-        + (f", {PAGE} a page ({pages} pages)" if pages > 1 else "")
-        + ". Select a cell to open the chart there."
-    )
-    if kind == READER:
-        texts = [cell_text(row) for row in rows]
-    else:
-        texts = [chart_text(row, ranked[row["record"], row["question"]]) for row in rows]
-    wide = part.assign(text=texts).pivot(index="record", columns="question", values="text")
-    wide = wide.reindex(on_page)[columns].rename(columns=lambda i: f"q{i + 1}")
-    wide = wide.rename_axis("patient").rename_axis(None, axis=1).reset_index()
+    texts = [cell_text(row, ranked[row["record"], row["question"]]) for row in rows]
+
+    def wide(values: list[str]) -> pd.DataFrame:
+        by_question = part.assign(value=values).pivot(
+            index="record", columns="question", values="value"
+        )
+        return by_question.reindex(on_page)[columns].rename(columns=lambda i: f"q{i + 1}")
+
     names = patient.names(api.open_data(cohort))
+    frame = wide(texts).rename_axis(None, axis=1).reset_index(names="patient")
+    frame["patient"] = [names.get(id, id) for id in on_page]
+    faint = f"color: {figures.ink().faint}"
+    looks = wide(["" if row["state"] == "answered" else faint for row in rows])
+    looks = looks.reset_index(names="patient").assign(patient="")
     selected = st.dataframe(
-        tables.visible_frame(wide.assign(patient=[names.get(id, id) for id in on_page])),
+        tables.visible_frame(frame).style.apply(lambda _: looks, axis=None),
         hide_index=True,
         column_config={
-            "patient": st.column_config.TextColumn(pinned=True, width=130),
+            "patient": st.column_config.TextColumn(pinned=True, width=96),
             **{
-                name: st.column_config.TextColumn(
+                f"q{i + 1}": st.column_config.TextColumn(
                     f"{i + 1}. {for_terminal(questions[i])}",
                     help=for_screen(questions[i]),
-                    width=300,
+                    width=max(226, 910 // len(columns)),
                 )
-                for name, i in zip(wide.columns[1:], columns, strict=True)
+                for i in columns
             },
         },
         key=f"set_table_{run['run']}_{number}",
         on_select="rerun",
         selection_mode="single-cell",
-        height=min(38 + 35 * len(wide), 640),
+        row_height=ROW,
+        height=min(40 + ROW * len(frame), 660),
         alt="What the charts say, a row a patient and a column a question",
     )
-    if kind == CHART:
-        who = for_screen(api.title("reader", reader))
-        st.caption(
-            f"The sentence that {for_screen(api.title('arm', label))} ranked best in each chart, "
-            f"with its date. ● {who} quotes it, ◐ answers otherwise, ○ found no answer, ! failed. "
-            "A sentence that was ranked best may not answer."
-        )
     filtered = cells[cells["record"].isin(matching) & cells["question"].isin(columns)]
     sign_in.download_button(
         "CSV", f"{run['run']}-answers.csv", "text/csv",
@@ -371,32 +362,32 @@ def _table(
     if picked:
         row, column = picked[0]
         record = on_page[row]
-        question = (
-            columns[list(wide.columns[1:]).index(column)] if column != "patient" else columns[0]
-        )
+        question = int(column.removeprefix("q")) - 1 if column != "patient" else columns[0]
         cell = part[(part["record"] == record) & (part["question"] == question)].iloc[0]
         best = ranked[record, question]["sentences"]
-        event = best[0]["event"] if best and kind == CHART else cell["event"]
+        event = best[0]["event"] if best else cell["event"]
         open_source(cohort, run, record, questions[question], event, label, reader)
 
 
-def chart_text(cell: Mapping[str, Any], chart: Mapping[str, Any]) -> str:
-    """What a chart says, in a cell: the sentence ranked best with its date, and a sign for what the
-    reader made of it."""
-    if not chart["sentences"]:
-        return f"no sentence of {chart['of']:,} was ranked"
-    best = chart["sentences"][0]
-    answered = "●" if cell["source"] == best["id"] else "◐"
-    sign = {"answered": answered, "failed": "!", "not asked yet": "…"}.get(cell["state"], "○")
-    return marks.shortened(f"{sign} {best['day']} {best['text']}", LONGEST_CELL)
+ROW = 66
+"""Pixels of a row: three lines. Streamlit wraps text in rows of more than 64."""
 
 
-def cell_text(cell: Mapping[str, Any]) -> str:
-    """What a cell of answers shows: the answer or why there is none, and where the evidence is."""
-    answer = " ".join(str(cell["answer"] or "").split()) if cell["state"] == "answered" else ""
-    text = marks.shortened(SIGNS.get(cell["state"], answer), LONGEST_CELL)
-    evidence = cell["evidence"]
-    return f"{EVIDENCE[evidence]} · {text}" if evidence in EVIDENCE else text
+def cell_text(cell: Mapping[str, Any], chart: Mapping[str, Any]) -> str:
+    """What a cell shows: the sentence of the chart that was ranked best with its date, after a sign
+    for what the reader made of it; below, the words of a reader that answers otherwise, and that
+    marked evidence was lost."""
+    sign = SIGNS.get(cell["state"], "○")
+    best = chart["sentences"][0] if chart["sentences"] else None
+    words = [] if cell["evidence"] not in LOST else [f"✗ evidence {cell['evidence']}"]
+    if cell["state"] == "answered":
+        sign = "●" if best and cell["source"] == best["id"] else "◐"
+        said = marks.shortened(str(cell["answer"]), LONGEST_WORD)
+        words = [f"“{said}”", *words] if sign == "◐" else words
+    first = f"no sentence of {chart['of']:,} was ranked"
+    if best:
+        first = marks.shortened(f"{best['day']} {best['text']}", LONGEST_WORD if words else LONGEST)
+    return "\n".join(filter(None, (f"{sign} {first}", " · ".join(words))))
 
 
 def open_source(
