@@ -53,7 +53,7 @@ FUNCTIONS: Mapping[str, str] = {
         "ask build_arm explain instruction_for judge scores select select_report typed_question"
     ),
     "services.runs": (
-        "download export_bytes open_examples open_shipped prepare_first_start remove_run "
+        "download export_bytes open_examples prepare_first_start remove_run "
         "replicate replication_specs run_cohort shipped_runs"
     ),
     "services.summary": "check reading_progress",

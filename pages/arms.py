@@ -16,7 +16,6 @@ if not state.runs(state.COMPARING):
         "A run asks every question of a cohort with every arm and judges the answers. This "
         "page then compares the arms. The demo comparison takes a few minutes.",
     ):
-        presets.included(*state.COMPARING)
         cohort = state.pick_cohort("Cohort")
         if cohort:
             presets.demo(cohort, "arms")

@@ -5,7 +5,6 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, state
 from midchart.pages.ui.questions import view
-from midchart.pages.ui.runs import presets
 from midchart.pages.ui.shared.pickers import known_in_url
 
 navigation.page("Questions")
@@ -24,7 +23,6 @@ with navigation.readable("This cohort cannot be read"):
     runs = view.runs_of(name)
     chosen = view.choose(name, runs)
     if chosen is None:
-        presets.included("answers", folder="question_set")
         view.new_set(name)
     else:
         view.drawer(name, chosen, view.section(name, chosen, runs))

@@ -5,7 +5,7 @@ import streamlit as st
 from midchart.core import api
 from midchart.pages.ui import navigation, sign_in, state
 from midchart.pages.ui.review import view
-from midchart.pages.ui.runs import picker, presets
+from midchart.pages.ui.runs import picker
 from midchart.pages.ui.shared import messages
 from midchart.pages.ui.shared.pickers import known_in_url
 
@@ -19,7 +19,6 @@ if not runs:
         "Answers of a run are judged here one at a time, blind to arm and reader. The page "
         "then reports each judge's agreement with human reviewers.",
     ):
-        presets.included(*view.KINDS)
         navigation.link("home", "Start a run on Home", icon=":material/arrow_forward:")
         st.caption(view.WITHOUT)
     st.stop()

@@ -139,21 +139,11 @@ def shipped_runs(kind: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-@needs("researcher", paths=("data", "folder"))
-def open_shipped(run: RunRef) -> dict[str, Any]:
-    """Open one of them read-only, as :func:`core.results.importing.import_run` does; raises
-    InputErrors."""
-    files = _files()
-    if run not in files:
-        raise UnknownName("included run", run, tuple(files))
-    return add_included(files[run][0])
-
-
 @needs("researcher")
-def open_examples(folder: str = "") -> dict[str, int]:
-    """Open all included exports (of a ``folder``) that are not here yet; ``opened`` and
-    ``already_here``: how many. Raises InputErrors."""
-    files = {run: one for run, one in _files().items() if folder in ("", one[0].parent.name)}
+def open_examples() -> dict[str, int]:
+    """Open all included exports that are not here yet; ``opened`` and ``already_here``: how many.
+    Raises InputErrors."""
+    files = _files()
     missing = _absent(files)
     for run in missing:
         add_included(files[run][0])

@@ -261,31 +261,24 @@ def no_cohort() -> None:
     with messages.empty(
         "No records yet",
         "Midchart works on a folder of patient records. Start with the demo: forty synthetic "
-        "patients with questions, answers and marked evidence. Nothing is downloaded.",
+        "patients with questions, answers and marked evidence, and finished runs on them. Nothing "
+        "is downloaded.",
     ):
         demo_button()
         link("data", "Import a cohort", icon=":material/upload_file:")
 
 
 def demo_button() -> None:
-    """The button that creates the demo cohort."""
-    problem = sign_in.lacking(api.prepare_demo)
-    if st.button("Create the demo cohort", type="primary", key="make_demo",
-                 disabled=bool(problem), help=problem or None):  # fmt: skip
-        make_demo()
-
-
-def make_demo() -> None:
-    """Create the demo cohort with a progress bar, then draw the page again."""
-    meter = st.progress(0.0, "Creating the demo cohort")
-
-    def step(done: int, planned: int) -> None:
-        meter.progress(done / max(planned, 1), f"Creating patient {done} of {planned}")
-
+    """The button that installs the demo cohorts and the included runs, with a progress bar."""
+    problem = sign_in.lacking(api.prepare_first_start)
+    if not st.button("Install the demo", type="primary", key="make_demo", disabled=bool(problem),
+                     help=problem or None):  # fmt: skip
+        return
+    meter = st.progress(0.0, "Installing the demo")
     try:
-        api.prepare_demo(progress=step)
+        api.prepare_first_start(lambda done, planned: meter.progress(done / max(planned, 1)))
     except (MidchartError, OSError) as error:
-        st.error(for_screen(str(error)), title="The demo could not be created")
+        st.error(for_screen(str(error)), title="The demo could not be installed")
     else:
         state.forget_cohorts()
         st.rerun()

@@ -28,7 +28,7 @@ def test_without_a_cohort_each_page_offers_the_demo(empty, page):
     text = page_text(app)
     assert "No records yet" in text and str(empty / "data") not in text
     assert "Research use only. Not for clinical decisions." in text
-    assert app.button(key="make_demo").label == "Create the demo cohort"
+    assert app.button(key="make_demo").label == "Install the demo"
     assert not (empty / "data").exists()
 
 
@@ -40,7 +40,7 @@ def test_the_demo_is_made_by_its_button(empty, monkeypatch):
         progress(1, 2)
         app_data.make_cohort(empty / "data", "demo")
 
-    monkeypatch.setattr(api, "prepare_demo", small)
+    monkeypatch.setattr(api, "prepare_first_start", small)
     app = open_page("home")
     app.button(key="make_demo").click().run()
     assert not app.exception

@@ -36,11 +36,10 @@ PAGES = {"answers": "arms", "selection": "arms", "gate": "gate", "forecast": "fo
 
 @pytest.fixture(scope="session")
 def included_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with a cohort and the included run of each kind; tests read it."""
+    """A workspace with a cohort and the included runs; tests read it."""
     with workspace_at(tmp_path_factory.mktemp("included")) as folder:
         app_data.make_cohort(folder / "data")
-        for kind in PAGES:
-            api.open_shipped(_included(kind))
+        api.open_examples()
     return folder
 
 

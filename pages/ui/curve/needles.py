@@ -62,7 +62,6 @@ def needles() -> None:
     """The needle runs of this installation: what depth does, and the items behind a number."""
     if not state.runs((KIND,)):
         with messages.empty(FACT.title, FACT.about):
-            presets.included(KIND)
             _start()
         return
     shown = kit.page((KIND,), "curve", opens=open_cell)

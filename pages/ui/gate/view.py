@@ -23,8 +23,6 @@ OFFER = presets.Offer(
     "evaluated on held-out patients.",
     state.pick_cohort,
 )
-CROSS_FITTED = "cross_fitted"
-"""Folder of the included runs of gates that were trained on real questions."""
 
 
 def real_text() -> None:
@@ -33,7 +31,6 @@ def real_text() -> None:
         "The gate trained on real questions, each patient or article scored by a gate that was not "
         "trained on it, and arms without training at the same number of tokens."
     )
-    presets.included(folder=CROSS_FITTED)
     for run in state.runs(("selection",)):
         if any("gate=" in label for label in api.run_entries(run["run"])["labels"]):
             page, address = picker.results_of(run)

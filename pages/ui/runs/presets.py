@@ -65,27 +65,9 @@ class Offer:
             button(self.spec(cohort), self.label, self.kind, file=self.file)
 
     def empty(self) -> None:
-        """The empty state, with the included runs and the button."""
+        """The empty state, with the button."""
         with messages.empty(self.title, self.about):
-            included(self.kind)
             self.start()
-
-
-def included(*kinds: str, folder: str = "") -> None:
-    """The finished runs of these kinds, each alone, or of a ``folder`` together, that are part of
-    Midchart and not opened yet: buttons that open them read-only."""
-    present = {run["run"] for run in state.runs()}
-    shipped = [run for kind in kinds or ("",) for run in api.shipped_runs(kind)]
-    offered = [run for run in shipped if run["folder"] == folder and run["run"] not in present]
-    for run in offered[:1] if folder else offered:
-        st.write("Included as an example, made by:")
-        st.code(run["command"], language=None, wrap_lines=True)
-        action = (api.open_examples, folder) if folder else (api.open_shipped, run["run"])
-        panel.button(
-            f"Open {len(offered)} runs" if folder else "Open run", f"open_{run['run']}",
-            api.open_shipped, *action, refused="The run cannot be opened",
-            icon=":material/folder_open:",
-        )  # fmt: skip
 
 
 def button(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from midchart.core import api
-from midchart.core.errors import InputError, SpecError, UnknownName
+from midchart.core.errors import SpecError, UnknownName
 from midchart.core.results.export import export_run
 from midchart.core.results.report import report
 from midchart.core.runs.directory import find_run, make_run
@@ -252,12 +252,8 @@ def test_what_is_shipped_is_offered_and_opened(run, tmp_path, monkeypatch) -> No
     (offered,) = api.shipped_runs("inhibition")
     assert offered["run"] == run and offered["command"] == "midchart run lab.toml"
     assert api.shipped_runs("forecast") == []
-    with pytest.raises(UnknownName):
-        api.open_shipped("20200101-000000-000000")
-    api.open_shipped(run)
+    assert api.open_examples() == {"opened": 1, "already_here": 0}
     assert status(run)["imported"] and report(run)["tables"]["depth"]
-    with pytest.raises(InputError, match="already exists"):
-        api.open_shipped(run)
     assert api.open_examples() == {"opened": 0, "already_here": 1}
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path / "other"))
     assert api.open_examples() == {"opened": 1, "already_here": 0}
@@ -268,7 +264,7 @@ def test_the_run_that_comes_with_the_program_opens(tmp_path, monkeypatch) -> Non
     monkeypatch.setenv("MIDCHART_DATA", str(tmp_path))
     (offered,) = api.shipped_runs("inhibition")
     assert offered["command"] == "midchart run docs/inhibition_controls.toml"
-    api.open_shipped(offered["run"])
+    api.open_examples()
     run_report = report(offered["run"])
     assert run_report["items"] == {"planned": 12, "done": 12, "failed": 0}
     [headline] = run_report["tables"]["verdict"]
