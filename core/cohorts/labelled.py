@@ -27,7 +27,6 @@ from midchart.core.sequences.build import (
     OUTSIDE,
     RawTable,
     build_store,
-    connect,
     describe_error,
     store_folder,
 )
@@ -39,6 +38,7 @@ from midchart.core.sequences.store import (
     match_labels,
     split_codes,
 )
+from midchart.core.storage.rows import cursor
 from midchart.core.types import Cohort, LabelCount, Record
 
 SMALL = 300 << 20
@@ -300,16 +300,14 @@ def read_labels(select: str, name: str, log: LoadLog, csv: Path | None = None) -
     given where every line of the file is a row. Raises DataError.
     """
     malformed: tuple[int, int | None] = (0, None)
-    base = connect()
     try:
-        columns = {n: np.ma.asarray(c) for n, c in base.execute(select).fetchnumpy().items()}
-        if csv is not None:
-            counted = "SELECT count(DISTINCT line), min(line) FROM reject_errors"
-            malformed = base.execute(counted).fetchone() or malformed
+        with cursor() as base:
+            columns = {n: np.ma.asarray(c) for n, c in base.execute(select).fetchnumpy().items()}
+            if csv is not None:
+                counted = "SELECT count(DISTINCT line), min(line) FROM reject_errors"
+                malformed = base.execute(counted).fetchone() or malformed
     except duckdb.Error as error:
         raise DataError(name, None, describe_error(error), "fix or replace it") from None
-    finally:
-        base.close()
     columns["moment"] = np.ma.masked_outside(columns["t"], EARLIEST, LATEST)
     n = len(columns["p"])
     if malformed[0]:

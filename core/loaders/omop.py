@@ -648,7 +648,7 @@ class Omop(RecordLoader):
     def _read(self, place: Path, root: Path, log: LoadLog) -> tuple[ReadRecords, Questions]:
         stack = ExitStack()  # what exceeds the memory is in a folder as long as there is the base
         spill = stack.enter_context(temporary_folder())
-        base = _Database(connect(memory=MEMORY, spill=spill), column_settings(root, log), log)
+        base = _Database(connect(None, MEMORY, spill), column_settings(root, log), log)
         weakref.finalize(base, stack.close)
         files = _table_files(place) if place.is_dir() else {}
         if files:

@@ -27,13 +27,12 @@ from midchart.core.errors import DataError
 from midchart.core.regular_files import open_regular
 from midchart.core.sequences.store import COLUMNS, FORMAT, NO_TIME, EventStore
 from midchart.core.storage.lock import exclusive
+from midchart.core.storage.rows import cursor
 from midchart.core.storage.sql_files import literal, sql_file
 from midchart.core.storage.staging import complete_folder
 
 
-def connect(
-    file: Path | None = None, memory: str = "1GB", spill: Path | None = None
-) -> duckdb.DuckDBPyConnection:
+def connect(file: Path | None, memory: str, spill: Path | None) -> duckdb.DuckDBPyConnection:
     """A database in ``file`` (in memory where None) that takes at most ``memory``."""
     config: dict[str, Any] = {
         "autoinstall_known_extensions": False,
@@ -48,11 +47,8 @@ def connect(
 
 def columns(sql: str) -> dict[str, NDArray[Any]]:
     """The rows of a query as arrays by column; masked where null."""
-    base = connect()
-    try:
+    with cursor() as base:
         return {name: np.ma.asarray(c) for name, c in base.execute(sql).fetchnumpy().items()}
-    finally:
-        base.close()
 
 
 def describe_error(error: duckdb.Error) -> str:

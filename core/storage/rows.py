@@ -47,6 +47,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_file_cache": False,
 }
 _lock = threading.Lock()
+_inherited: list[Callable[[], object]] = []
+"""Databases of the process that forked this one, which lacks their threads and so closes none."""
 
 
 @cache
@@ -58,6 +60,15 @@ def cursor() -> duckdb.DuckDBPyConnection:
     """A cursor of this process's one in-memory database; extensions are never fetched."""
     with _lock:
         return _database().cursor()
+
+
+def _forked() -> None:
+    global _database
+    _inherited.append(_database)
+    _database = cache(_database.__wrapped__)
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 @atexit.register

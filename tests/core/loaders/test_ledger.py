@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,18 +22,14 @@ FORMATS = (
     *("squad", "medcalc", "archehr_qa", "longhealth", "ehrnoteqa"),
 )
 DEMOS: tuple[Included, ...] = ("clinical", "letters")
-PUBLIC: tuple[Any, ...] = (
-    "synthea_fhir",
-    "synthea_bulk",
-    "ccda_vendor",
-    "ccda_examples",
-    "medalign_public",
-    pytest.param("omop54/Synthea27NjParquet_5.4.zip", marks=pytest.mark.slow),
-    pytest.param("omop54/Synthea27Nj_5.4.zip", marks=pytest.mark.slow),
-    "covidqa_dev",
-    "longhealth",
-    "medcalc_dev",
-)
+QUICK = ("synthea_fhir", "ccda_examples", "longhealth", "letters")
+SETS = (
+    *QUICK,
+    *(pytest.param(one, marks=pytest.mark.slow) for one in (
+        "synthea_bulk", "ccda_vendor", "medalign_public", "covidqa_dev", "medcalc_dev", "clinical",
+        "omop54/Synthea27NjParquet_5.4.zip", "omop54/Synthea27Nj_5.4.zip",
+    )),
+)  # fmt: skip
 
 
 def _place(case: Path) -> Path:
@@ -55,7 +50,7 @@ def test_every_leaf_of_a_case_is_accounted_for(case: Path) -> None:
     assert not lost
 
 
-@pytest.fixture(params=[*PUBLIC, *DEMOS])
+@pytest.fixture(params=SETS)
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A public set, or an included cohort of text."""
     if request.param in DEMOS:
