@@ -288,8 +288,8 @@ def _dumbbell(estimates: list[Value], view: View, measure: Measure) -> go.Figure
     chart, at, ticks, height, head = go.Figure(), 0.0, dict[float, str](), dict[str, float](), ""
     faint = f'<span style="font-size:11px;color:{ink().faint}">'
     for row, key in keys.items():
-        if group and (said := str(key[group[0]])) != head:
-            ticks[at - 12], head, at = f"<b>{for_screen(said, html=True)}</b>", said, at - 30
+        if group and (heading := str(key[group[0]])) != head:
+            ticks[at - 12], head, at = f"<b>{for_screen(heading, html=True)}</b>", heading, at - 30
         lines = textwrap.wrap(in_words(name, key[name]), NAME + 6)
         numbers = ", ".join(f"{m.one.x.partition(',')[0]} {m.value:.1f}" for m in of_rows[row])
         height[row] = at - 8 * (len(lines) + 1)

@@ -112,9 +112,9 @@ def test_an_unknown_set_stops(cohort: Path) -> None:
 )
 def test_a_cell_has_the_chart_first_and_the_reader_below(cell: dict[str, str], text: str) -> None:
     best = {"id": "s", "day": "2020-01-01", "text": "No fever."}
-    whole = {"answer": None, "evidence": None, "source": None} | cell
-    assert view.cell_text(whole, {"of": 3, "sentences": [best]}) == text
-    unranked = view.cell_text(whole, {"of": 3, "sentences": []})
+    filled = {"answer": None, "evidence": None, "source": None} | cell
+    assert view.cell_text(filled, {"of": 3, "sentences": [best]}) == text
+    unranked = view.cell_text(filled, {"of": 3, "sentences": []})
     assert "no sentence of 3 was ranked" in unranked
 
 

@@ -231,14 +231,14 @@ def section(cohort: str, chosen: api.QuestionSet, of_cohort: list[dict[str, Any]
     elif run["status"] != "done":
         panel.resume(run, "questions")
     st.header("What the reader made of them, by question", anchor=False)
-    made = [
+    states = [
         {"question": f"{number + 1}. {row['question']}", "number": number, "state": one,
          "count": row[one]}
         for number, row in enumerate(counts)
         for one in (*SIGNS, "found no answer", "heading alone", "answered")
     ]  # fmt: skip
-    present = {row["state"] for row in made if row["count"]}
-    shown = [row for row in made if row["state"] in present]
+    present = {row["state"] for row in states if row["count"]}
+    shown = [row for row in states if row["state"] in present]
     kit.draw_rows(run["run"], MADE, shown, opens=_open_question)
     if example := panel.example(run["run"]):
         st.caption(marks.sentence(example))
@@ -382,8 +382,8 @@ def cell_text(cell: Mapping[str, Any], chart: Mapping[str, Any]) -> str:
     words = [] if cell["evidence"] not in LOST else [f"✗ evidence {cell['evidence']}"]
     if cell["state"] == "answered":
         sign = "●" if best and cell["source"] == best["id"] else "◐"
-        said = marks.shortened(str(cell["answer"]), LONGEST_WORD)
-        words = [f"“{said}”", *words] if sign == "◐" else words
+        quoted = marks.shortened(str(cell["answer"]), LONGEST_WORD)
+        words = [f"“{quoted}”", *words] if sign == "◐" else words
     first = f"no sentence of {chart['of']:,} was ranked"
     if best:
         first = marks.shortened(f"{best['day']} {best['text']}", LONGEST_WORD if words else LONGEST)
